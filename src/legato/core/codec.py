@@ -1,0 +1,77 @@
+"""Facts to bytes and back. May know: the facts. Decides: what is a readable ledger.
+
+Strict: unknown fields, wrong types and unknown facts are refused. There is one decoder per released format; a ledger
+written by a newer format is refused by name. `FORMATS` is the version table: a format, once released, stays in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from legato.core.facts import FORMAT, AnyFact, Opened
+from legato.errors import CodecError, NewerFormat
+
+_encoder = msgspec.json.Encoder()
+_decode_1: Callable[[bytes], AnyFact] = msgspec.json.Decoder(AnyFact).decode
+
+FORMATS: dict[int, Callable[[bytes], AnyFact]] = {1: _decode_1}
+
+
+class _Peek(msgspec.Struct):
+    fact: str = ""
+    format: int = 1
+
+
+_peek = msgspec.json.Decoder(_Peek).decode
+
+
+def encode(fact: AnyFact) -> bytes:
+    """One fact as one line of JSON."""
+    try:
+        return _encoder.encode(fact)
+    except (UnicodeEncodeError, TypeError, OverflowError) as error:
+        raise CodecError(
+            f"{type(fact).__name__} holds something that cannot be written: {error}",
+            do="give text that is valid Unicode (no lone surrogates); nothing was recorded",
+        ) from error
+
+
+def decode(data: bytes, format: int = FORMAT) -> AnyFact:
+    """The fact that these bytes are, or a `CodecError` that says why they are none."""
+    try:
+        fact = FORMATS[format](data)
+    except KeyError:
+        raise newer(format) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _explain(data, error) from error
+    if type(fact) is Opened and fact.format > FORMAT:
+        raise newer(fact.format)
+    return fact
+
+
+def newer(format: int) -> NewerFormat:
+    """The refusal of a format that this version does not know."""
+    return NewerFormat(
+        f"this ledger has format {format}, written by a newer Legato",
+        expected=f"format {FORMAT} or older",
+        found=f"format {format}",
+        do="upgrade legato to read it; nothing was changed",
+    )
+
+
+def _explain(data: bytes, error: Exception) -> CodecError:
+    try:
+        peek = _peek(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        peek = _Peek()
+    if peek.fact == "opened" and peek.format > FORMAT:
+        return newer(peek.format)
+    shown = data[:80].decode("utf-8", "replace")
+    return CodecError(
+        f"these bytes are not a fact: {error}",
+        expected=f"one JSON fact of format {FORMAT}",
+        found=f"{shown!r}{' ...' if len(data) > 80 else ''}",
+        do="if a newer Legato wrote it, upgrade; if the bytes were damaged, restore them from a copy",
+    )

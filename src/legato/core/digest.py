@@ -1,0 +1,35 @@
+"""Names for contents. May know: bytes and JSON. Decides: what 'the same' means for arguments, frames and attachments.
+
+A digest is 128 bits of BLAKE2b in hex. Arguments that differ only in spacing or in the order of keys have the same digest,
+because what runs is their value; text that is not JSON is its own canonical form.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def digest_bytes(data: bytes) -> str:
+    """The digest of bytes as they are."""
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def canonical_json(text: str) -> bytes:
+    """The canonical form of a JSON text; other text is returned as it is, marked so that it equals no JSON."""
+    try:
+        return _canonical.encode(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return b"\x00" + text.encode("utf-8", "surrogatepass")
+
+
+def digest_arguments(arguments: str) -> str:
+    """The digest of a call's arguments: equal for equal values.
+
+    >>> digest_arguments('{"a": 1, "b": 2}') == digest_arguments('{"b":2,"a":1}')
+    True
+    """
+    return digest_bytes(canonical_json(arguments))

@@ -1,0 +1,317 @@
+"""What can happen in a conversation. May know: nothing but data. Decides: the vocabulary of the ledger.
+
+A fact is past tense, immutable and recorded once. Its identity is its position in the ledger; `at` is the time in
+milliseconds since the epoch, supplied by whoever records it. Ids that a provider gave (`call_id`, `item_id`,
+`response_id`) are attributes for the wire and identify nothing here.
+
+Facts hold no dictionaries: what a model wrote is kept as the text it wrote, so a fact cannot change after the event.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+FORMAT = 1
+"""The newest ledger format that this version writes and reads. See `codec.py` for the table of formats."""
+
+
+class CallRef(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True):
+    """The identity of a tool call: the position of the reply that made it and its index among that reply's items."""
+
+    position: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.position}.{self.index}"
+
+
+# -- what messages are made of ---------------------------------------------------------------------------------------
+
+
+class Text(Struct, frozen=True, tag_field="part", tag="text", omit_defaults=True, forbid_unknown_fields=True):
+    """Words."""
+
+    text: str
+
+
+class Image(Struct, frozen=True, tag_field="part", tag="image", omit_defaults=True, forbid_unknown_fields=True):
+    """A picture: either a `url`, or bytes kept in the store's contents under `digest`."""
+
+    media_type: str = "image/png"
+    url: str = ""
+    digest: str = ""
+
+
+class File(Struct, frozen=True, tag_field="part", tag="file", omit_defaults=True, forbid_unknown_fields=True):
+    """A document: either a `url`, or bytes kept in the store's contents under `digest`."""
+
+    name: str = ""
+    media_type: str = "application/octet-stream"
+    url: str = ""
+    digest: str = ""
+
+
+Part: TypeAlias = Text | Image | File
+Content: TypeAlias = str | tuple[Part, ...]
+"""Plain text stays plain; anything richer is a tuple of parts."""
+
+
+# -- what a model's reply is made of ---------------------------------------------------------------------------------
+
+
+class Words(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=True, forbid_unknown_fields=True):
+    """Text that the model addressed to the user."""
+
+    text: str
+    item_id: str = ""
+
+
+class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_defaults=True, forbid_unknown_fields=True):
+    """A provider's reasoning: its summary for people, its opaque form for the provider that made it."""
+
+    text: str = ""
+    encrypted: str = ""
+    item_id: str = ""
+
+
+class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True, forbid_unknown_fields=True):
+    """A tool call exactly as the model wrote it; `arguments` is the raw text, valid JSON or not."""
+
+    tool: str
+    arguments: str = "{}"
+    call_id: str = ""
+    item_id: str = ""
+
+
+class Refusal(Struct, frozen=True, tag_field="item", tag="refusal", omit_defaults=True, forbid_unknown_fields=True):
+    """The model declined, in words."""
+
+    text: str
+    item_id: str = ""
+
+
+Item: TypeAlias = Words | Reasoning | Call | Refusal
+
+
+class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Tokens of one or more model calls. `cached` is part of `input`, `reasoning` part of `output`.
+
+    `cost` counts billionths of a dollar, so that sums are exact.
+    """
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    cost: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+            self.cost + other.cost,
+        )
+
+
+class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where a forked or copied ledger comes from: the session, and how many of its facts lie before the fork."""
+
+    session: str
+    position: int
+    kind: Literal["fork", "copy"] = "fork"
+
+
+class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True):
+    """'Approve all like this one': one tool of one agent, for one session."""
+
+    agent: str
+    tool: str
+
+
+# -- the facts -------------------------------------------------------------------------------------------------------
+
+
+class Fact(Struct, frozen=True, kw_only=True, tag_field="fact", omit_defaults=True, forbid_unknown_fields=True):
+    """The root of all facts."""
+
+    at: int
+
+
+class Opened(Fact, frozen=True, tag="opened"):
+    """A conversation began, or (with `origin`) began again as a fork or copy of another.
+
+    `ledger` is a name that no other ledger has; ids of requests and idempotency keys are made from it.
+    """
+
+    ledger: str
+    workflow: str
+    format: int = FORMAT
+    origin: Origin | None = None
+
+
+class Said(Fact, frozen=True, tag="said"):
+    """The user said something. `key` is the sender's name for this delivery."""
+
+    content: Content
+    author: str = ""
+    key: str = ""
+
+
+class Answered(Fact, frozen=True, tag="answered"):
+    """A model's whole reply. `upto` is the last position its request saw; `frame` the digest of what surrounded it.
+
+    `kept` is what a custom history policy chose, as inclusive runs of groups: what user code decided is a fact.
+    """
+
+    agent: str
+    frame: str
+    upto: int
+    items: tuple[Item, ...]
+    finish: Literal["stop", "length", "filter"] = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+    response_id: str = ""
+    stored: bool = False
+    base: str = ""
+    kept: tuple[tuple[int, int], ...] | None = None
+    losses: tuple[str, ...] = ()
+    took: int = 0
+
+
+class Attempted(Fact, frozen=True, tag="attempted"):
+    """A model call that left no words: it failed, broke off, or was cancelled. `final`: it will not be tried again unasked."""
+
+    agent: str
+    frame: str
+    error: str
+    code: str = ""
+    number: int = 1
+    final: bool = False
+    usage: Usage = Usage()
+    took: int = 0
+
+
+class Gated(Fact, frozen=True, tag="gated"):
+    """Whether a call needs a person's approval was decided; `digest` is of the exact arguments."""
+
+    call: CallRef
+    needed: bool
+    digest: str
+
+
+class Decided(Fact, frozen=True, tag="decided"):
+    """A person (or a standing approval, see `by`) answered a request.
+
+    `kind` says what was asked: approval of a call, result of a deferred call, outcome of a lost attempt, a limit, or a
+    standing approval withdrawn. `digest` is that of the arguments the answer was given for.
+    """
+
+    kind: Literal["approval", "result", "outcome", "limit", "standing"]
+    verdict: Literal["approve", "reject", "edit", "answer", "revoke"]
+    call: CallRef | None = None
+    limit: str = ""
+    digest: str = ""
+    words: str = ""
+    arguments: str = ""
+    output: Content = ""
+    standing: Standing | None = None
+    by: str = ""
+    key: str = ""
+
+
+class Started(Fact, frozen=True, tag="started"):
+    """A tool is about to start: the claim on this attempt, recorded before anything happens."""
+
+    call: CallRef
+    attempt: int
+    epoch: int
+    digest: str = ""
+    """Of the arguments that run; required where they were approved."""
+
+
+class Returned(Fact, frozen=True, tag="returned"):
+    """A call has its output. `attempt` 0: the tool never ran. `late`: known only after the call had been answered, kept for people."""
+
+    call: CallRef
+    output: Content
+    attempt: int = 0
+    status: Literal["ok", "error", "timeout", "cancelled", "superseded", "stopped"] = "ok"
+    full: str = ""
+    late: bool = False
+    took: int = 0
+
+
+class Lost(Fact, frozen=True, tag="lost"):
+    """The driver that ran this attempt is gone, and nobody knows how the attempt ended."""
+
+    call: CallRef
+    attempt: int
+
+
+class HandedOff(Fact, frozen=True, tag="handed_off"):
+    """Control passed from `source` to `target` by `call`."""
+
+    call: CallRef
+    source: str
+    target: str
+    reason: str = ""
+    input: str = ""
+
+
+class Judged(Fact, frozen=True, tag="judged"):
+    """User code judged a message, a reply, a call or the conversation. `stop`: it said no (or, for termination: enough)."""
+
+    kind: Literal["input", "output", "tool", "termination"]
+    position: int
+    index: int = -1
+    stop: bool = False
+    words: str = ""
+    by: str = ""
+
+
+class Prompted(Fact, frozen=True, tag="prompted"):
+    """An autonomous agent was told to go on. Synthetic: no user said this."""
+
+    agent: str
+    text: str
+
+
+class Compacted(Fact, frozen=True, tag="compacted"):
+    """For one agent, everything up to `upto` is from now on seen as this summary. The facts stay."""
+
+    agent: str
+    upto: int
+    summary: str
+    usage: Usage = Usage()
+
+
+class Cancelled(Fact, frozen=True, tag="cancelled"):
+    """Somebody asked the conversation to stop what it was doing."""
+
+    words: str = ""
+
+
+AnyFact: TypeAlias = (
+    Opened
+    | Said
+    | Answered
+    | Attempted
+    | Gated
+    | Decided
+    | Started
+    | Returned
+    | Lost
+    | HandedOff
+    | Judged
+    | Prompted
+    | Compacted
+    | Cancelled
+)

@@ -1,0 +1,204 @@
+"""The definition of a workflow as data. May know: names and policies. Decides: whether it can work.
+
+`Graph` is what `owed` reads besides the state: who there is, which tools each agent has and how they are treated, who may hand over
+to whom, when to stop. It holds no function: what needs user code is marked, asked for as an effect, and its verdict becomes a fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from legato.core.digest import digest_bytes
+from legato.core.history import HistorySpec
+from legato.errors import BuildError
+
+HANDOFF_PREFIX = "handoff_to_"
+_LEGAL = re.compile(r"[a-zA-Z0-9_-]+")
+_TOOL_NAME_LIMIT = 64  # OpenAI's limit, the smallest among the providers
+
+
+class ToolRules(Struct, frozen=True):
+    """How a tool is treated. `admission`: user code must look at each call before it may run (a gate or a guardrail)."""
+
+    name: str
+    admission: bool = False
+    idempotent: bool = False
+    alone: bool = False
+    deferred: bool = False
+    secrets: tuple[str, ...] = ()
+    gone: bool = False
+    """The ledger knows it, the definition no longer does: a person may still decline its calls, and it never runs."""
+
+
+class Edge(Struct, frozen=True):
+    """A handoff that is allowed, and the tool by which a model asks for it."""
+
+    source: str
+    target: str
+    tool: str
+    description: str = ""
+    needs_approval: bool = False
+    history: HistorySpec | None = None
+
+
+class AgentRules(Struct, frozen=True):
+    """One agent: its tools and edges by tool name, and which of its doings user code judges."""
+
+    name: str
+    tools: Mapping[str, ToolRules] = {}
+    edges: Mapping[str, Edge] = {}
+    judges_input: bool = False
+    judges_output: bool = False
+    output_retries: int = 2
+    autonomous: bool = False
+    prompt: str = ""
+    prompt_limit: int = 0
+    summarise_above: int = 0
+    """With a summarising policy: the number of tokens above which a summary is owed."""
+    keep_turns: int = 0
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Where a run pauses and asks. Every one is optional; None means no limit.
+
+    `turns`, `handoffs`, `same_edge` (how often one agent hands to the same other), `tool_calls` and `seconds` (of work, not of waiting
+    for people) count since the user last spoke. `tokens` and `cost` (dollars) count over the whole session.
+
+    >>> Limits(turns=20, same_edge=3).turns
+    20
+    """
+
+    turns: int | None = None
+    handoffs: int | None = None
+    same_edge: int | None = None
+    tool_calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0):
+                raise BuildError(f"the limit {name} must be a number from 0 on", found=repr(value), do="leave it out for no limit")
+
+    @property
+    def ends_loops(self) -> bool:
+        """Whether a loop of handoffs or prompts must come to a pause some time."""
+        bounds = (self.turns, self.handoffs, self.same_edge, self.tokens, self.cost, self.seconds)
+        return any(bound is not None for bound in bounds)
+
+
+class Graph(Struct, frozen=True):
+    """The whole definition, as far as it decides what is owed."""
+
+    name: str
+    agents: Mapping[str, AgentRules]
+    start: str
+    limits: Limits = Limits()
+    judges_termination: bool = False
+    supersede: bool = False
+    start_over: bool = False
+    parallel_tools: int = 16
+
+    def secrets(self, agent: str, tool: str) -> tuple[str, ...]:
+        """The arguments of a tool that only the ledger and requests may show."""
+        rules = self.agents.get(agent)
+        return rules.tools[tool].secrets if rules and tool in rules.tools else ()
+
+    @property
+    def edges(self) -> list[Edge]:
+        return [edge for agent in self.agents.values() for edge in agent.edges.values()]
+
+
+def handoff_tool_name(agent: str) -> str:
+    """The tool that hands over to this agent: legal on every wire, and different for different agents.
+
+    >>> handoff_tool_name("refunds")
+    'handoff_to_refunds'
+    >>> handoff_tool_name("Refund Desk")
+    'handoff_to_Refund_Desk'
+    """
+    plain = HANDOFF_PREFIX + agent.replace(" ", "_")
+    if _LEGAL.fullmatch(plain) and len(plain) <= _TOOL_NAME_LIMIT:
+        return plain
+    # What had to be cut or replaced would no longer tell two agents apart: the digest does.
+    legal = "".join(re.findall(r"[a-zA-Z0-9_-]", plain))[: _TOOL_NAME_LIMIT - 9]
+    return f"{legal}_{digest_bytes(agent.encode())[:8]}"
+
+
+def check(graph: Graph, dead_ends_meant: Iterable[str] = ()) -> list[str]:
+    """Everything that cannot work in this definition, each as a sentence that says what to write instead."""
+    problems = []
+    for edge in graph.edges:
+        if edge.target not in graph.agents:
+            problems.append(f"{edge.source!r} hands over to {edge.target!r}, who is no participant: add the agent to participants=[...]")
+    reachable = _reachable(graph, graph.start)
+    for name in graph.agents:
+        if name not in reachable:
+            problems.append(
+                f"nobody can hand over to {name!r}: write .add_handoff({graph.start!r}, [{name!r}]) or remove it from the participants"
+            )
+    if len(graph.agents) > 1 and not graph.start_over:
+        for name in sorted(reachable - set(dead_ends_meant)):
+            agent = graph.agents.get(name)
+            if agent is not None and not agent.edges:
+                problems.append(
+                    f"{name!r} is a dead end: it can never give control away. Write .add_handoff({name!r}, [{graph.start!r}]), or "
+                    f'.with_next_turn("start"), or, if it is meant to keep the conversation, .add_handoff({name!r}, [])'
+                )
+    loop = _loop(graph)
+    if loop and not graph.limits.ends_loops:
+        problems.append(
+            f"{' -> '.join(loop)} can go round for ever: write .with_limits(Limits(turns=50)), or limit handoffs or same_edge"
+        )
+    return problems
+
+
+def _reachable(graph: Graph, start: str) -> set[str]:
+    found, frontier = {start}, [start]
+    while frontier:
+        agent = graph.agents.get(frontier.pop())
+        for edge in agent.edges.values() if agent else ():
+            if edge.target not in found:
+                found.add(edge.target)
+                frontier.append(edge.target)
+    return found
+
+
+def _loop(graph: Graph) -> list[str]:
+    """One cycle of handoffs, as the names along it, or nothing."""
+    for start in graph.agents:
+        came_from: dict[str, str] = {}
+        frontier = [start]
+        while frontier:
+            name = frontier.pop(0)
+            for edge in graph.agents[name].edges.values() if name in graph.agents else ():
+                if edge.target == start:
+                    path = [name]
+                    while path[-1] != start:
+                        path.append(came_from[path[-1]])
+                    return [*reversed(path), start]
+                if edge.target not in came_from:
+                    came_from[edge.target] = name
+                    frontier.append(edge.target)
+    return []
+
+
+def mermaid(graph: Graph) -> str:
+    """The handoff graph as a Mermaid flowchart."""
+    ids = {name: f"a{index}" for index, name in enumerate(graph.agents)}
+    lines = ["flowchart LR", '  user(["user"])', f"  user --> {ids[graph.start]}"]
+    lines += [f'  {ids[name]}["{_quoted(name)}"]' for name in graph.agents]
+    for edge in graph.edges:
+        label = "approval" if edge.needs_approval else ""
+        arrow = f'-- "{label}" -->' if label else "-->"
+        lines.append(f"  {ids[edge.source]} {arrow} {ids[edge.target]}")
+    return "\n".join(lines)
+
+
+def _quoted(name: str) -> str:
+    return name.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,206 @@
+"""What a conversation is made of once it is folded. May know: facts. Decides: what belongs together.
+
+The *group* is the unit that views keep or drop: one message of the user, one synthetic prompt, or one reply with every call it
+made and every output those calls got. A group is never split, so a view can never hold half a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from legato.core.facts import Answered, Call, CallRef, Content, Item, Refusal, Words
+from legato.core.messages import Message, SeenCall, parts_of
+
+
+class Output(Struct, frozen=True):
+    """The one output a call has in every request."""
+
+    content: Content
+    status: str
+    position: int
+
+
+class Attempt:
+    """One start of a tool. `open`: nobody has said yet how it ended."""
+
+    __slots__ = ("epoch", "known", "lost", "number")
+
+    def __init__(self, number: int, epoch: int) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.lost = False
+        self.known = False  # how it really ended is recorded, in time or late
+
+    def __repr__(self) -> str:
+        return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.known else ''}>"
+
+
+class CallState:
+    """One call of one reply, and everything that has been recorded about it."""
+
+    __slots__ = ("approved", "arguments", "attempts", "call", "edited", "gate", "guarded", "output", "redo", "ref")
+
+    def __init__(self, ref: CallRef, call: Call) -> None:
+        self.ref = ref
+        self.call = call
+        self.arguments = call.arguments
+        self.edited = False
+        self.gate: bool | None = None  # None: not judged yet
+        self.guarded = False  # a guardrail let it pass
+        self.approved = False
+        self.redo = False  # a person asked to run a lost attempt again
+        self.attempts: list[Attempt] = []
+        self.output: Output | None = None
+
+    @property
+    def running(self) -> Attempt | None:
+        """The attempt that is open: started, and neither returned, lost nor answered in another way."""
+        if self.output is None and self.attempts and not self.attempts[-1].lost:
+            return self.attempts[-1]
+        return None
+
+    @property
+    def lost(self) -> Attempt | None:
+        """The attempt whose outcome nobody knows, if that is where the call stands."""
+        if self.output is None and self.attempts and self.attempts[-1].lost and not self.redo:
+            return self.attempts[-1]
+        return None
+
+    def __repr__(self) -> str:
+        return f"<call {self.ref} {self.call.tool} {self.output.status if self.output else 'unanswered'}>"
+
+
+class UserEntry(Struct, frozen=True):
+    """Words from the user's side; `synthetic` when no user said them."""
+
+    content: Content
+    author: str = ""
+    synthetic: bool = False
+    position: int = -1
+
+
+class AssistantEntry(Struct, frozen=True):
+    """What a model replied, verbatim."""
+
+    agent: str
+    items: tuple[Item, ...]
+    position: int
+
+
+class OutputEntry(Struct, frozen=True):
+    """The output of one call."""
+
+    ref: CallRef
+    call: Call
+    content: Content
+    status: str
+
+
+Entry: TypeAlias = UserEntry | AssistantEntry | OutputEntry
+
+
+class Group:
+    """See the module's docstring. Only the newest reply of a ledger can be incomplete."""
+
+    __slots__ = (
+        "_entries",
+        "_words",
+        "agent",
+        "author",
+        "blocked",
+        "calls",
+        "content",
+        "fact",
+        "handed_to",
+        "judged",
+        "kind",
+        "position",
+        "unanswered",
+    )
+
+    def __init__(self, kind: Literal["said", "prompt", "feedback", "reply"], position: int, agent: str = "") -> None:
+        self.kind = kind
+        self.position = position
+        self.agent = agent
+        self.author = ""
+        self.content: Content = ""
+        self.fact: Answered | None = None
+        self.calls: list[CallState] = []
+        self.unanswered = 0
+        self.handed_to = ""
+        self.judged = False  # an input guardrail has looked at it
+        self.blocked = False  # and withholds it
+        self._entries: tuple[Entry, ...] | None = None
+        self._words: Group | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self.unanswered == 0
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The group as every wire sees it: the reply verbatim, then one output per call in call order. Cached when complete."""
+        if self._entries is None:
+            entries = tuple(self._render())
+            if not self.complete:
+                return entries
+            self._entries = entries
+        return self._entries
+
+    def _render(self) -> Iterator[Entry]:
+        if self.fact is None:
+            yield UserEntry(self.content, self.author, self.kind != "said", self.position)
+            return
+        if self.fact.items:
+            yield AssistantEntry(self.agent, self.fact.items, self.position)
+        for call in self.calls:
+            if call.output is not None:
+                yield OutputEntry(call.ref, call.call, call.output.content, call.output.status)
+
+    def words(self) -> Group | None:
+        """The group without tool traffic and reasoning, or None if no words are left. For policies; cached when complete."""
+        if self.fact is None or not self.calls:
+            return self if self.fact is None or spoken(self.fact) else None
+        if self._words is None:
+            said = tuple(item for item in self.fact.items if isinstance(item, (Words, Refusal)))
+            if not said:
+                return None
+            words = Group(self.kind, self.position, self.agent)
+            words.fact = self.fact
+            words._entries = (AssistantEntry(self.agent, said, self.position),)
+            self._words = words
+        return self._words
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} at {self.position}{' of ' + self.agent if self.agent else ''}, {len(self.calls)} calls>"
+
+
+def spoken(fact: Answered) -> str:
+    """What a reply says to the user."""
+    return "\n".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
+
+
+def message_of(entry: Entry) -> Message:
+    """An entry as a message, for people and for scripted models."""
+    match entry:
+        case UserEntry():
+            return Message(
+                role="user",
+                parts=parts_of(entry.content),
+                author_name=entry.author,
+                position=entry.position,
+                synthetic=entry.synthetic,
+            )
+        case AssistantEntry():
+            words = "\n".join(item.text for item in entry.items if isinstance(item, (Words, Refusal)))
+            calls = tuple(
+                SeenCall(f"{entry.position}.{index}", item.tool, item.arguments, item.call_id)
+                for index, item in enumerate(entry.items)
+                if isinstance(item, Call)
+            )
+            return Message(role="assistant", parts=parts_of(words), author_name=entry.agent, position=entry.position, calls=calls)
+        case OutputEntry():
+            return Message(role="tool", parts=parts_of(entry.content), author_name=entry.call.tool, call=str(entry.ref))

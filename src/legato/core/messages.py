@@ -1,0 +1,162 @@
+"""Messages as people and user code see them. May know: facts' parts. Decides: how content reads as text.
+
+A `Message` is a rendering, made from the ledger when asked for; it is never stored and never the owner of anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from legato.core.digest import digest_bytes
+from legato.core.facts import Content, File, Image, Part, Text
+from legato.errors import BadInput
+
+
+def parts_of(content: Content) -> tuple[Part, ...]:
+    """Content as parts, whatever it was recorded as."""
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return content
+
+
+def text_of(content: Content) -> str:
+    """The words of some content; attachments are named in brackets."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(_part_text(part) for part in content)
+
+
+def _part_text(part: Part) -> str:
+    match part:
+        case Text(text):
+            return text
+        case Image():
+            return f"[image {part.url or part.digest}]"
+        case File():
+            return f"[file {part.name or part.url or part.digest}]"
+
+
+class SeenCall(Struct, frozen=True):
+    """A tool call as a message shows it. `id` is ours: position and index."""
+
+    id: str
+    tool: str
+    arguments: str
+    call_id: str = ""
+
+
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message: who said what.
+
+    `calls` and `call` appear in what agents see (`session.seen()`), not in `session.messages`: an assistant message may carry
+    calls, and a message of role "tool" answers the call named by `call`. `synthetic` marks words that no person said.
+
+    >>> Message(role="user", parts=(Text("Hello"),)).text
+    'Hello'
+    """
+
+    role: str = "user"
+    parts: tuple[Part, ...] = ()
+    author_name: str = ""
+    position: int = -1
+    calls: tuple[SeenCall, ...] = ()
+    call: str = ""
+    synthetic: bool = False
+
+    @property
+    def text(self) -> str:
+        """The words, with attachments named in brackets."""
+        return text_of(self.parts)
+
+    def __str__(self) -> str:
+        who = self.author_name or self.role
+        calls = "".join(f" [{call.tool}({call.arguments})]" for call in self.calls)
+        return f"{who}: {self.text}{calls}"
+
+
+class Attachment(Struct, frozen=True):
+    """A picture or a document with its bytes, which go into the store's contents. Made by `image` and `file`."""
+
+    part: Image | File
+    data: bytes = b""
+
+
+def image(source: bytes | str, media_type: str = "image/png") -> Attachment:
+    """A picture for a message: its bytes, or the address of one.
+
+    >>> image("https://example.com/cat.png").part.url
+    'https://example.com/cat.png'
+    """
+    if isinstance(source, str):
+        return Attachment(Image(media_type, url=source))
+    return Attachment(Image(media_type, digest=digest_bytes(source)), source)
+
+
+def file(source: bytes | str, name: str = "", media_type: str = "application/octet-stream") -> Attachment:
+    """A document for a message: its bytes, or the address of one."""
+    if isinstance(source, str):
+        return Attachment(File(name, media_type, url=source))
+    return Attachment(File(name, media_type, digest=digest_bytes(source)), source)
+
+
+Sendable: TypeAlias = str | Message | Part | Attachment
+"""What one piece of a message may be."""
+
+
+def content_from(message: Sendable | Iterable[Sendable]) -> tuple[Content, dict[str, bytes]]:
+    """What a caller handed to `run`, as content and the bytes that go with it; `BadInput` if it is not a message."""
+    if isinstance(message, str):
+        return checked_text(message, "message"), {}
+    if isinstance(message, Message):
+        if message.role != "user" or message.calls or message.call:
+            raise BadInput(
+                "only a user's message can be sent to a session",
+                found=f"a message of role {message.role!r}",
+                do='send text, parts, or Message(role="user", parts=...)',
+            )
+        message = message.parts
+    if isinstance(message, (Text, Image, File, Attachment)):
+        message = (message,)
+    if not isinstance(message, Iterable) or isinstance(message, (bytes, dict)):
+        raise _not_a_message(message)
+    parts: list[Part] = []
+    contents: dict[str, bytes] = {}
+    for piece in message:
+        if isinstance(piece, str):
+            parts.append(Text(checked_text(piece, "message")))
+        elif isinstance(piece, Attachment):
+            parts.append(piece.part)
+            if piece.part.digest:
+                contents[piece.part.digest] = piece.data
+        elif isinstance(piece, (Text, Image, File)):
+            checked_text(text_of((piece,)), "message")
+            parts.append(piece)
+        else:
+            raise _not_a_message(piece)
+    if not parts:
+        raise BadInput("the message is empty", do="say something, or call session.resume() to go on without a message")
+    plain = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else tuple(parts)
+    return plain, contents
+
+
+def _not_a_message(found: object) -> BadInput:
+    return BadInput(
+        "this is not a message",
+        expected="text, a Message, or a list of text, image(...) and file(...)",
+        found=type(found).__name__,
+        do="pass a string, or a list of parts",
+    )
+
+
+def checked_text(text: str, what: str, empty: bool = False) -> str:
+    """The text itself, if it can be written down; `BadInput` otherwise."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"the {what} is not valid Unicode: {error.reason} at {error.start}", do="remove lone surrogates") from None
+    if not text and not empty:
+        raise BadInput(f"the {what} is empty", do="say something, or call session.resume() to go on without a message")
+    return text

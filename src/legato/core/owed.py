@@ -1,0 +1,423 @@
+"""What the world still owes the conversation. May know: the state and the graph. Decides: what happens next, and who is asked.
+
+`plan(state, graph, epoch)` is a pure function: the effects to perform now, and the requests that wait for people. Performing an effect
+ends in a fact; then the plan is made again. An effect that is no longer planned is not wanted any more, and whoever performs it
+stops. Bookkeeping effects need nobody's help: `fact_of` turns them into facts at once.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from legato.core import wording
+from legato.core.digest import digest_arguments
+from legato.core.facts import AnyFact, CallRef, Decided, Lost, Prompted, Returned
+from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules
+from legato.core.groups import AssistantEntry, CallState, Group
+from legato.core.history import last_turns
+from legato.core.requests import Kind, Pending, about_call, about_limit
+from legato.core.state import State
+
+LETTERS_PER_TOKEN = 4
+"""The usual rule of thumb for English; used for estimates only, never for sums."""
+
+
+class CallModel(Struct, frozen=True):
+    """Ask the agent's model for a reply. `turn` numbers the replies of the ledger."""
+
+    agent: str
+    turn: int
+
+
+class RunTool(Struct, frozen=True):
+    """Run an attempt of a call, or go on running it."""
+
+    call: CallRef
+    attempt: int
+
+
+class Admit(Struct, frozen=True):
+    """Let user code look at a call: validate it, judge it, decide whether it needs approval."""
+
+    call: CallRef
+
+
+class HandOver(Struct, frozen=True):
+    """Pass control by this call."""
+
+    call: CallRef
+
+
+class JudgeInput(Struct, frozen=True):
+    """Let the agent's input guardrails look at a message."""
+
+    agent: str
+    position: int
+
+
+class JudgeOutput(Struct, frozen=True):
+    """Check a reply against its type and the agent's output guardrails."""
+
+    position: int
+
+
+class JudgeTermination(Struct, frozen=True):
+    """Ask the termination condition, after this reply."""
+
+    position: int
+
+
+class Summarise(Struct, frozen=True):
+    """Summarise, for one agent, everything up to this position."""
+
+    agent: str
+    upto: int
+
+
+class Answer(Struct, frozen=True):
+    """Bookkeeping: answer a call that will not run (any further)."""
+
+    call: CallRef
+    attempt: int
+    status: str
+    words: str
+
+
+class AdmitStanding(Struct, frozen=True):
+    """Bookkeeping: a standing approval covers this call."""
+
+    call: CallRef
+    digest: str
+
+
+class DeclareLost(Struct, frozen=True):
+    """Bookkeeping: the driver that ran this attempt is gone."""
+
+    call: CallRef
+    attempt: int
+
+
+class Prompt(Struct, frozen=True):
+    """Bookkeeping: tell an autonomous agent to go on."""
+
+    agent: str
+    text: str
+
+
+Work: TypeAlias = CallModel | RunTool | Admit | HandOver | JudgeInput | JudgeOutput | JudgeTermination | Summarise
+Bookkeeping: TypeAlias = Answer | AdmitStanding | DeclareLost | Prompt
+Effect: TypeAlias = Work | Bookkeeping
+
+
+class Plan(Struct, frozen=True):
+    """What to do now and what is asked of people. With neither, the conversation waits for its user, or is over."""
+
+    effects: list[Effect]
+    requests: list[Pending]
+
+
+def owed(state: State, graph: Graph, epoch: int | None = None) -> list[Effect]:
+    """The effects of the plan."""
+    return plan(state, graph, epoch).effects
+
+
+def plan(state: State, graph: Graph, epoch: int | None = None) -> Plan:
+    """What is owed in this state. `epoch` is the driver's; attempts of earlier ones are lost."""
+    if epoch is not None:
+        lost: list[Effect] = [
+            DeclareLost(call.ref, call.running.number) for call in state.batch if call.running and call.running.epoch < epoch
+        ]
+        if lost:
+            return Plan(lost, [])
+    if state.batch:
+        return _batch(state, graph)
+    if state.halt:
+        return Plan([], [])
+    return _after_batch(state, graph)
+
+
+def in_control(state: State, graph: Graph) -> str:
+    """The agent whose turn it is."""
+    return graph.start if not state.active or (state.fresh and graph.start_over) else state.active
+
+
+def status(state: State, graph: Graph) -> str:
+    """The session's status, as the public API names it."""
+    if state.runs == 0:
+        return "new"
+    now = plan(state, graph)
+    if now.effects:
+        broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel)
+        return "failed" if broken else "running"
+    if now.requests:
+        return "pending"
+    if state.halt == "cancelled":
+        return "cancelled"
+    return "terminated" if state.ended else "waiting"
+
+
+# -- while a batch is open ---------------------------------------------------------------------------------------------
+
+
+def _batch(state: State, graph: Graph) -> Plan:
+    assert state.reply is not None and state.reply.fact is not None
+    rules = graph.agents.get(state.reply.agent) or AgentRules(state.reply.agent)
+    effects: list[Effect] = []
+    requests: list[Pending] = []
+    ready: list[tuple[CallState, ToolRules]] = []
+    handoffs: list[tuple[CallState, Edge]] = []
+    cut = len(state.reply.fact.items) - 1 if state.reply.fact.finish == "length" else -1
+    for call in state.batch:
+        if call.output is not None:
+            continue
+        tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
+        if state.halt == "cancelled" or (state.halt and not call.running):
+            effects.append(_halted(state, call, tool))
+        elif call.ref.index == cut:
+            effects.append(Answer(call.ref, 0, "error", wording.cut_short(call.call.tool)))
+        elif edge is not None:
+            handoffs.append((call, edge))
+        elif tool is None and call.gate is None and not call.attempts:
+            effects.append(Answer(call.ref, 0, "error", wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges])))
+        else:
+            ready.append((call, tool or ToolRules(call.call.tool, gone=True)))
+    free = [(call, tool) for call, tool in ready if not _settle(state, graph, rules, call, tool, effects, requests)]
+    _run(state, graph, free, effects, requests)
+    if handoffs:
+        _hand_over(state, graph, rules, handoffs, len(handoffs) == state.reply.unanswered, effects, requests)
+    requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
+    return Plan(effects, requests)
+
+
+def _halted(state: State, call: CallState, tool: ToolRules | None) -> Answer:
+    if state.halt == "limit":
+        return Answer(call.ref, 0, "stopped", wording.stopped(call.call.tool))
+    attempt = call.running or call.lost
+    words = wording.cancelled(call.call.tool, attempt is not None, tool is not None and tool.idempotent)
+    return Answer(call.ref, attempt.number if attempt else 0, "cancelled", words)
+
+
+def _settle(
+    state: State, graph: Graph, rules: AgentRules, call: CallState, tool: ToolRules, effects: list[Effect], requests: list[Pending]
+) -> bool:
+    """Deal with a call that is not to be run now: True if it waits for user code or a person, False if it may run."""
+    if call.running:
+        return False
+    if call.lost and not tool.idempotent:
+        _ask(state, graph, "outcome", call, rules.name, tool.gone, effects, requests)
+        return True
+    if call.gate is None and tool.admission and not call.attempts:
+        effects.append(Admit(call.ref))
+        return True
+    if call.gate and not call.approved:
+        if any(standing.agent == rules.name and standing.tool == call.call.tool for standing in state.standing):
+            effects.append(AdmitStanding(call.ref, digest_arguments(call.arguments)))
+        else:
+            _ask(state, graph, "approval", call, rules.name, tool.gone, effects, requests)
+        return True
+    if tool.gone:
+        known = [*rules.tools, *rules.edges]
+        effects.append(Answer(call.ref, call.attempts[-1].number if call.lost else 0, "error", wording.unknown_tool(call.call.tool, known)))
+        return True
+    if tool.deferred and not call.attempts:
+        _ask(state, graph, "result", call, rules.name, tool.gone, effects, requests)
+        return True
+    return False
+
+
+def _ask(
+    state: State, graph: Graph, kind: Kind, call: CallState, agent: str, gone: bool, effects: list[Effect], requests: list[Pending]
+) -> None:
+    """Ask a person, or, where messages supersede pending calls and one has come, answer the call in their place."""
+    if graph.supersede and state.unseen:
+        lost = call.attempts[-1].number if kind == "outcome" else 0
+        effects.append(Answer(call.ref, lost, "superseded", wording.superseded(call.call.tool, kind == "outcome")))
+    else:
+        requests.append(about_call(state.ledger, kind, call, agent, graph.secrets(agent, call.call.tool), gone))
+
+
+def _run(
+    state: State, graph: Graph, ready: list[tuple[CallState, ToolRules]], effects: list[Effect], requests: list[Pending]
+) -> None:
+    """Start what may start: in call order, within the parallel limit, 'alone' tools by themselves, within the allowance."""
+    running = [(call, tool) for call, tool in ready if call.running]
+    effects.extend(RunTool(call.ref, len(call.attempts)) for call, _ in running)
+    started = state.tool_calls
+    places = graph.parallel_tools - len(running)
+    for call, tool in ready:
+        if call.running:
+            continue
+        others = len(running)
+        if places <= 0 or any(other.alone for _, other in running) or (tool.alone and others):
+            break
+        if over := _over(state, graph.limits, "tool_calls", started):
+            told = f"{state.active} has made {started} tool calls, the limit is {over:g}."
+            requests.append(_limit(state, "tool_calls", state.active, told))
+            break
+        effects.append(RunTool(call.ref, len(call.attempts) + 1))
+        running.append((call, tool))
+        started += 1
+        places -= 1
+
+
+def _hand_over(
+    state: State,
+    graph: Graph,
+    rules: AgentRules,
+    handoffs: list[tuple[CallState, Edge]],
+    alone: bool,
+    effects: list[Effect],
+    requests: list[Pending],
+) -> None:
+    """Take the first handoff that is not rejected, once all are decided and the rest of the batch is answered."""
+    undecided = False
+    for call, edge in handoffs:
+        gate = ToolRules(edge.tool, admission=edge.needs_approval)
+        undecided = _settle(state, graph, rules, call, gate, effects, requests) or undecided
+    if undecided or not alone:
+        return
+    call, edge = handoffs[0]
+    taken = state.edges.get((edge.source, edge.target), 0)
+    if over := _over(state, graph.limits, "handoffs", state.handoffs):
+        told = f"{state.handoffs} handoffs since the user last spoke, the limit is {over:g}; {edge.source} wants to hand to {edge.target}."
+        requests.append(_limit(state, "handoffs", edge.source, told))
+    elif over := _over(state, graph.limits, "same_edge", taken):
+        told = f"A loop: {_loop_seen(state)}; {edge.source} handed to {edge.target} {taken} times, the limit is {over:g}."
+        requests.append(_limit(state, "same_edge", edge.source, told))
+    else:
+        effects.append(HandOver(call.ref))
+
+
+# -- between replies ---------------------------------------------------------------------------------------------------
+
+
+def _after_batch(state: State, graph: Graph) -> Plan:
+    reply = state.reply
+    if reply is not None:
+        rules = graph.agents.get(reply.agent) or AgentRules(reply.agent)
+        judged = _judge(state, graph, rules, reply)
+        if judged is not None:
+            return judged
+    if not state.awaits_reply:
+        return _rest(state, graph)
+    if state.ended and not state.unseen:
+        return Plan([], [])
+    return _call_model(state, graph, in_control(state, graph))
+
+
+def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan | None:
+    """What user code has yet to say about the newest reply."""
+    newest = state.groups[-1] is reply
+    if newest and not reply.calls and rules.judges_output and not state.output_checked and not state.unseen:
+        return Plan([JudgeOutput(reply.position)], [])
+    if state.feedback and not state.unseen:
+        allowed = rules.output_retries * (1 + state.allowances.get("output", 0))
+        if state.output_retries > allowed:
+            told = f"{rules.name} gave {state.output_retries} replies that were not accepted: {state.feedback}."
+            return Plan([], [_limit(state, "output", rules.name, told)])
+        return None
+    if graph.judges_termination and not state.termination_judged:
+        return Plan([JudgeTermination(reply.position)], [])
+    return None
+
+
+def _rest(state: State, graph: Graph) -> Plan:
+    """Nothing waits for a reply: prompt an autonomous agent, or wait for the user."""
+    rules = graph.agents.get(state.active)
+    if state.reply is None or state.tail or state.ended:
+        return Plan([], [])
+    if rules is None or not rules.autonomous or state.prompts >= rules.prompt_limit:
+        return Plan([], [])
+    if over := _limits_before_model(state, graph, rules.name):
+        return Plan([], [over])
+    return Plan([Prompt(rules.name, rules.prompt)], [])
+
+
+def _call_model(state: State, graph: Graph, agent: str) -> Plan:
+    rules = graph.agents.get(agent) or AgentRules(agent)
+    if rules.judges_input:
+        unjudged: list[Effect] = [JudgeInput(agent, group.position) for group in state.tail if not group.judged]
+        if unjudged:
+            return Plan(unjudged[:1], [])
+    if over := _limits_before_model(state, graph, agent):
+        return Plan([], [over])
+    if rules.summarise_above and (upto := _summary_due(state, rules)) is not None:
+        return Plan([Summarise(agent, upto)], [])
+    return Plan([CallModel(agent, state.replies)], [])
+
+
+def _summary_due(state: State, rules: AgentRules) -> int | None:
+    """Up to where this agent's view is to be summarised, if it has grown too large."""
+    since = state.summaries[rules.name].upto if rules.name in state.summaries else -1
+    groups = [group for group in [*state.groups, *state.tail] if group.position > since and not group.blocked]
+    letters = sum(_letters(group) for group in groups)
+    if letters <= rules.summarise_above * LETTERS_PER_TOKEN:
+        return None
+    cut = last_turns(groups, rules.keep_turns)
+    # A queued message can precede, by position, the reply it follows: never cut so that either would be lost or seen twice.
+    upto = max((group.position for group in groups[:cut]), default=-1)
+    return upto if upto >= 0 and all(group.position > upto for group in groups[cut:]) else None
+
+
+def _letters(group: Group) -> int:
+    return sum(len(str(entry.items if isinstance(entry, AssistantEntry) else entry.content)) for entry in group.entries)
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def _over(state: State, limits: Limits, name: str, used: float) -> float:
+    """The limit, if `used` has reached it (and allowances are used up); 0 if there is still room."""
+    limit = getattr(limits, name)
+    if limit is None:
+        return 0
+    allowed = limit * (1 + state.allowances.get(name, 0))
+    return float(max(allowed, 1e-9)) if used >= allowed else 0
+
+
+def _limits_before_model(state: State, graph: Graph, agent: str) -> Pending | None:
+    limits = graph.limits
+    if over := _over(state, limits, "turns", state.turns):
+        return _limit(state, "turns", agent, f"{state.turns} turns since the user last spoke, the limit is {over:g}. {_loop_seen(state)}")
+    if over := _over(state, limits, "seconds", state.active_ms / 1000):
+        return _limit(state, "seconds", agent, f"{state.active_ms / 1000:.1f} s of work since the user last spoke, the limit is {over:g}.")
+    # A budget pauses before it is broken: the next call will cost at least what is already there to be sent.
+    next_call = max(state.letters // LETTERS_PER_TOKEN, state.last_usage.total)
+    if limits.tokens is not None and (over := _over(state, limits, "tokens", state.usage.total + next_call)):
+        told = f"{state.usage.total} tokens used, the next call takes about {next_call} more, the budget is {over:g}."
+        return _limit(state, "tokens", agent, told)
+    spent, next_cost = state.usage.cost / 1e9, state.last_usage.cost / 1e9
+    if limits.cost is not None and (over := _over(state, limits, "cost", spent + next_cost)):
+        told = f"${spent:.4f} spent, the next call costs about ${next_cost:.4f} more, the budget is ${over:.4f}."
+        return _limit(state, "cost", agent, told)
+    return None
+
+
+def _limit(state: State, name: str, agent: str, told: str) -> Pending:
+    return about_limit(state.ledger, name, state.runs, state.allowances.get(name, 0), agent, told.rstrip())
+
+
+def _loop_seen(state: State) -> str:
+    """The handoffs since the user last spoke, as a person would tell them."""
+    if not state.edges:
+        return ""
+    told = ", ".join(f"{source} -> {target} {times}x" for (source, target), times in state.edges.items())
+    return f"Handoffs: {told}"
+
+
+# -- bookkeeping -------------------------------------------------------------------------------------------------------
+
+
+def fact_of(effect: Bookkeeping, at: int) -> AnyFact:
+    """The fact that a bookkeeping effect is."""
+    match effect:
+        case Answer(call=call, attempt=attempt, status=status, words=words):
+            return Returned(at=at, call=call, attempt=attempt, status=status, output=words)  # type: ignore[arg-type]
+        case AdmitStanding(call=call, digest=digest):
+            return Decided(at=at, kind="approval", verdict="approve", call=call, digest=digest, by="standing")
+        case DeclareLost(call=call, attempt=attempt):
+            return Lost(at=at, call=call, attempt=attempt)
+        case Prompt(agent=agent, text=text):
+            return Prompted(at=at, agent=agent, text=text)

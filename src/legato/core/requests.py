@@ -1,0 +1,83 @@
+"""What people are asked. May know: the state. Decides: how a question is named and put.
+
+A request is a projection of the ledger, not a record in it: it costs nothing to keep, and a fork, which has another unique name,
+asks its own questions under other ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from legato.core.digest import digest_arguments
+from legato.core.facts import CallRef
+from legato.core.groups import CallState
+from legato.core.secrets import masked
+
+Kind = Literal["approval", "result", "outcome", "limit"]
+
+
+class Pending(Struct, frozen=True):
+    """One thing that blocks the conversation until somebody answers."""
+
+    id: str
+    kind: Kind
+    prompt: str
+    agent: str
+    tool: str = ""
+    raw_arguments: str = ""
+    digest: str = ""
+    call: CallRef | None = None
+    limit: str = ""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The exact arguments of the call, as recorded."""
+        try:
+            value = json.loads(self.raw_arguments)
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def __str__(self) -> str:
+        return f"[{self.id}] {self.prompt}"
+
+
+def about_call(name: str, kind: Kind, call: CallState, agent: str, secrets: Collection[str], gone: bool = False) -> Pending:
+    """The question that a call raises. The sentence hides secret arguments; `.arguments` is exact."""
+    tool, arguments = call.call.tool, masked(call.arguments, secrets)
+    prompt = {
+        "approval": f"{agent} wants to run {tool}({arguments}). Approve, edit or reject?",
+        "result": f"{agent} waits for the result of {tool}({arguments}). Answer with it, or reject.",
+        "outcome": (
+            f"{agent} ran {tool}({arguments}), and nobody knows how it ended. "
+            "Approve to run it again, answer with its outcome, or reject to fail it."
+        ),
+    }[kind]
+    if gone:
+        prompt += f" (The workflow no longer has {tool!r}: it cannot run until a tool of that name is back.)"
+    suffix = f"-{len(call.attempts)}" if kind == "outcome" else ""
+    return Pending(
+        id=f"{name[:8]}-{kind}-{call.ref}{suffix}",
+        kind=kind,
+        prompt=prompt,
+        agent=agent,
+        tool=tool,
+        raw_arguments=call.arguments,
+        digest=digest_arguments(call.arguments),
+        call=call.ref,
+    )
+
+
+def about_limit(name: str, limit: str, run: int, times: int, agent: str, told: str) -> Pending:
+    """The question that a limit raises."""
+    return Pending(
+        id=f"{name[:8]}-limit-{limit}-{run}-{times}",
+        kind="limit",
+        prompt=f"{told} Approve to allow as much again, or reject to give the turn back to the user.",
+        agent=agent,
+        limit=limit,
+    )

@@ -1,0 +1,30 @@
+"""Arguments as they may be shown. May know: JSON. Decides: what stands for a secret on pages, in logs and in events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from legato.core.digest import digest_bytes
+
+
+def masked(arguments: str, secrets: Collection[str]) -> str:
+    """The arguments with the values of secret ones replaced by their digest; text that is no JSON object is hidden whole.
+
+    >>> masked('{"user":"ada","password":"hunter2"}', ["password"])
+    '{"user": "ada", "password": "secret:0d8eee62d2ec63b1"}'
+    """
+    if not secrets:
+        return arguments
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        return _hidden(arguments)
+    shown = {name: _hidden(json.dumps(value, sort_keys=True)) if name in secrets else value for name, value in values.items()}
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def _hidden(text: str) -> str:
+    return f"secret:{digest_bytes(text.encode('utf-8', 'surrogatepass'))[:16]}"

@@ -1,0 +1,511 @@
+"""The state machine. May know: facts. Decides: which fact may follow which, and what a ledger means.
+
+State is `fold(facts)` and is never stored. Resume, recovery, time travel and the normal step are the same thing: fold, then ask
+`owed` (owed.py) what the world still owes the conversation. The rules:
+
+ 1. A ledger begins with `Opened`. A later `Opened` must have an origin: the ledger is a fork or a copy from there on. It voids
+    standing approvals, renames all requests, and begins epochs anew: an attempt that was open belongs to nobody here.
+ 2. `Said` is always legal. It lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so a message
+    that came while a model was thinking, or a call was pending, follows that reply's whole batch. It ends every pause: a limit
+    refused, a cancel, a termination.
+ 3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
+    and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
+    reply is, and leaves no words.
+ 4. A call goes: unanswered -> (Judged, Gated) -> (Decided) -> Started -> Returned. `Gated` once; `Decided` only while that very thing is
+    pending, with the digest of the recorded arguments; `Started` only when no attempt is open, numbered one above the last, and,
+    if gated, approved for exactly those arguments.
+ 5. A call is answered once: by `Returned`, by `Decided` (reject, answer), by `Judged` (a guardrail's no) or by `HandedOff`.
+    A `Returned` for an attempt of an answered call, or for an attempt that another one followed, is `late`: kept for people, once.
+ 6. `Lost` is legal for an open attempt. It makes the outcome unknown; a `Returned` that comes after all still answers the call,
+    unless a person decided first.
+ 7. `HandedOff` is legal when nothing of the batch but handoffs is unanswered. It answers them all: its own call as taken, the
+    others as not taken.
+ 8. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
+    for it. `Compacted` moves forward only.
+
+What is illegal raises `IllegalFact` naming the fact, the state and why; it changes nothing, and no store ever sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from legato.core import wording
+from legato.core.digest import digest_arguments
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    Attempted,
+    Call,
+    CallRef,
+    Cancelled,
+    Compacted,
+    Content,
+    Decided,
+    Gated,
+    HandedOff,
+    Judged,
+    Lost,
+    Opened,
+    Prompted,
+    Returned,
+    Said,
+    Standing,
+    Started,
+    Usage,
+)
+from legato.core.groups import Attempt, CallState, Group, Output, spoken
+from legato.core.messages import text_of
+from legato.errors import IllegalFact
+
+
+class State:
+    """What a ledger means. Made by `fold`; advanced one fact at a time by `apply`, at a cost that depends on the fact alone."""
+
+    def __init__(self) -> None:
+        self.facts: list[AnyFact] = []
+        self.session = ""
+        self.ledger = ""  # the unique name of this ledger, from the last Opened
+        self.names: list[tuple[int, str]] = []  # from which position on the ledger had which unique name
+        self.workflow = ""
+        # the conversation
+        self.groups: list[Group] = []
+        self.tail: list[Group] = []
+        self.withheld = 0  # messages that an input guardrail keeps from every view
+        self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
+        # control
+        self.active = ""
+        self.arrived: HandedOff | None = None  # how control came to the active agent
+        self.fresh = False  # a message began a new run and no reply has followed yet
+        self.reply: Group | None = None  # the newest reply
+        self.frame = ""  # in force since control or a message last arrived
+        self.failed: Attempted | None = None  # the last call of a model left no words
+        self.halt = ""  # "cancelled" or "limit": stopped until the user speaks
+        self.ended = False  # the termination condition said enough
+        # what user code judged about the newest reply
+        self.output_checked = False
+        self.feedback = ""
+        self.output_retries = 0
+        self.termination_judged = False
+        # counters since the user last spoke, and over all
+        self.runs = 0
+        self.turns = 0
+        self.handoffs = 0
+        self.edges: dict[tuple[str, str], int] = {}
+        self.tool_calls = 0
+        self.active_ms = 0
+        self.prompts = 0
+        self.allowances: dict[str, int] = {}
+        self.replies = 0
+        self.replies_of: dict[str, int] = {}
+        self.usage = Usage()
+        self.usage_of: dict[str, Usage] = {}
+        self.usage_by_handoff: list[tuple[str, str, Usage]] = []
+        self.last_usage = Usage()
+        self.letters = 0  # said so far, for estimates
+        self.epoch = 0
+        self.standing: set[Standing] = set()
+        self.summaries: dict[str, Compacted] = {}
+        self.late: list[Returned] = []
+        self.losses: list[str] = []
+        self._last_at = 0
+
+    @property
+    def length(self) -> int:
+        """How many facts there are; the position the next one will have."""
+        return len(self.facts)
+
+    @property
+    def batch(self) -> list[CallState]:
+        """The calls of the newest reply, while any is unanswered."""
+        return self.reply.calls if self.reply and not self.reply.complete else []
+
+    @property
+    def unseen(self) -> list[Group]:
+        """Messages that no reply has seen and no guardrail withholds."""
+        return [group for group in self.tail if not group.blocked] if self.withheld else self.tail
+
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether anything stands in the conversation that a model has not replied to."""
+        if self.unseen or self.reply is None:
+            return bool(self.unseen)
+        return bool(self.reply.calls) or self.groups[-1] is not self.reply
+
+    def name_at(self, position: int) -> str:
+        """The unique name the ledger had when this position was recorded; forks share it for what they share."""
+        for start, name in reversed(self.names):
+            if position >= start:
+                return name
+        return self.ledger
+
+    def call(self, ref: CallRef) -> CallState | None:
+        """What is recorded about a call, of any reply."""
+        for group in reversed(self.groups):
+            if group.position == ref.position:
+                return next((call for call in group.calls if call.ref == ref), None)
+            if group.position < ref.position and group.kind == "reply":
+                return None
+        return None
+
+    def apply(self, fact: AnyFact) -> None:
+        """Advance by one fact, or raise `IllegalFact` and change nothing."""
+        if not self.facts and type(fact) is not Opened:
+            self._refuse(fact, "a ledger begins with Opened")
+        _RULES[type(fact)](self, fact)
+        self.facts.append(fact)
+        self._last_at = fact.at
+
+    def _refuse(self, fact: AnyFact, why: str) -> NoReturn:
+        where = f"position {self.length}"
+        batch = ", ".join(f"{call.ref} {call.call.tool}" for call in self.batch if call.output is None)
+        raise IllegalFact(
+            f"{type(fact).__name__} cannot follow here: {why}",
+            found=f"{where}, control with {self.active or 'nobody yet'}, unanswered calls: {batch or 'none'}",
+            do="nothing was recorded; refresh the session and look at session.pending",
+        )
+
+    # -- how a conversation begins and what users say ------------------------------------------------------------------
+
+    def _opened(self, fact: Opened) -> None:
+        if self.facts and fact.origin is None:
+            self._refuse(fact, "the ledger is open already, and this names no origin")
+        self.ledger = fact.ledger
+        self.workflow = fact.workflow
+        self.names.append((self.length, fact.ledger))
+        self.standing.clear()
+        self.epoch = 0
+        for call in self.batch:
+            if call.running:
+                call.running.epoch = 0
+
+    def _said(self, fact: Said) -> None:
+        if fact.key and fact.key in self.keys:
+            self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
+        busy = bool(self.tail) or (self.reply is not None and bool(self.reply.calls) and not self.halt and not self.ended)
+        self.fresh = self.fresh or not busy
+        group = Group("said", self.length)
+        group.content, group.author = fact.content, fact.author
+        self.tail.append(group)
+        self._remember(fact.key)
+        self._count_words(fact.content)
+        self.halt, self.ended, self.feedback, self.frame, self.failed = "", False, "", "", None
+        self.runs += 1
+        self.turns = self.handoffs = self.tool_calls = self.active_ms = self.prompts = self.output_retries = 0
+        self.edges = {}
+        self.allowances = {name: times for name, times in self.allowances.items() if name in ("tokens", "cost")}
+
+    def _cancelled(self, fact: Cancelled) -> None:
+        self.halt = "cancelled"
+        self.failed = None
+
+    # -- what models reply ---------------------------------------------------------------------------------------------
+
+    def _may_call(self, fact: Answered | Attempted) -> None:
+        if self.batch:
+            self._refuse(fact, "the last reply has calls without outputs")
+        if not self.awaits_reply:
+            self._refuse(fact, "nothing waits for a reply")
+        if self.active and fact.agent != self.active and not self.fresh:
+            self._refuse(fact, f"{fact.agent!r} is not in control")
+
+    def _answered(self, fact: Answered) -> None:
+        self._may_call(fact)
+        if self.halt:
+            self._refuse(fact, f"the conversation is stopped ({self.halt})")
+        if not self._floor() <= fact.upto < self.length:
+            self._refuse(fact, f"its request saw up to {fact.upto}, which is not what there was to see")
+        while self.tail and self.tail[0].position <= fact.upto:
+            self.groups.append(self.tail.pop(0))
+        group = Group("reply", self.length, fact.agent)
+        group.fact = fact
+        group.calls = [
+            CallState(CallRef(self.length, index), item) for index, item in enumerate(fact.items) if isinstance(item, Call)
+        ]
+        group.unanswered = len(group.calls)
+        self.groups.append(group)
+        self.reply = group
+        if fact.agent != self.active:
+            self.arrived, self.prompts = None, 0
+        self.active, self.frame, self.fresh, self.failed = fact.agent, fact.frame, False, None
+        self.output_checked, self.feedback, self.termination_judged, self.ended = False, "", False, False
+        self.replies += 1
+        self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
+        self.turns += 1
+        self._spend(fact.agent, fact.usage)
+        self._work(fact.at, fact.took)
+        self._count_words(spoken(fact))
+        self.losses.extend(fact.losses)
+
+    def _attempted(self, fact: Attempted) -> None:
+        self._may_call(fact)
+        self.failed, self.frame = fact, fact.frame
+        self._spend(fact.agent, fact.usage)
+        self._work(fact.at, fact.took)
+
+    def _floor(self) -> int:
+        """The lowest `upto` a request may have had: it must have seen the whole last batch and what followed it."""
+        if self.reply is None:
+            return self.tail[0].position if self.tail else 0
+        outputs = [call.output.position for call in self.reply.calls if call.output]
+        return max([self.reply.position, self.groups[-1].position, *outputs])
+
+    # -- what becomes of calls -----------------------------------------------------------------------------------------
+
+    def _open_call(self, fact: AnyFact, ref: CallRef | None) -> CallState:
+        call = next((call for call in self.batch if call.ref == ref), None)
+        if call is None:
+            self._refuse(fact, f"there is no call {ref} in the open batch")
+        if call.output is not None:
+            self._refuse(fact, f"call {ref} has its output already ({call.output.status})")
+        return call
+
+    def _gated(self, fact: Gated) -> None:
+        call = self._open_call(fact, fact.call)
+        if call.gate is not None or call.attempts:
+            self._refuse(fact, f"whether call {fact.call} needs approval was decided before")
+        if fact.digest != digest_arguments(call.arguments):
+            self._refuse(fact, "the digest is not that of the recorded arguments")
+        call.gate = fact.needed
+
+    def _decided(self, fact: Decided) -> None:
+        if fact.key and fact.key in self.keys:
+            self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
+        if fact.kind == "limit":
+            self._decided_limit(fact)
+        elif fact.kind == "standing":
+            if fact.standing not in self.standing:
+                self._refuse(fact, "there is no such standing approval")
+            self.standing.discard(fact.standing)
+        else:
+            self._decided_call(fact, self._open_call(fact, fact.call))
+        self._remember(fact.key)
+
+    def _decided_limit(self, fact: Decided) -> None:
+        if not fact.limit or self.halt or self.ended:
+            self._refuse(fact, "no limit is waiting for an answer")
+        if fact.verdict == "approve":
+            self.allowances[fact.limit] = self.allowances.get(fact.limit, 0) + 1
+        elif fact.verdict == "reject":
+            self.halt = "limit"
+        else:
+            self._refuse(fact, "a limit is approved or rejected")
+
+    def _decided_call(self, fact: Decided, call: CallState) -> None:
+        if fact.digest != digest_arguments(call.arguments):
+            self._refuse(fact, f"it was given for other arguments of call {call.ref}")
+        asked, allowed = self._asked(call)
+        if fact.kind != asked or fact.verdict not in allowed:
+            self._refuse(fact, f"call {call.ref} waits for {asked or 'nobody'}, not for {fact.verdict} of its {fact.kind}")
+        if fact.verdict == "answer":
+            self._output(call, Output(fact.output, "ok", self.length))
+        elif fact.verdict == "reject":
+            words = {"approval": wording.rejected, "outcome": wording.failed_by_person, "result": wording.no_result}[fact.kind]
+            self._output(call, Output(words(fact.words), "rejected", self.length))
+        elif fact.kind == "outcome":
+            call.redo = True
+        else:
+            if fact.verdict == "edit":
+                if fact.standing:
+                    self._refuse(fact, "an edited call stands for itself alone")
+                call.arguments, call.edited = fact.arguments, True
+            if fact.standing:
+                self.standing.add(fact.standing)
+            call.approved = True
+
+    def _asked(self, call: CallState) -> tuple[str, tuple[str, ...]]:
+        """What a call waits for, as far as the ledger alone can tell, and which verdicts answer it."""
+        if call.lost:
+            return "outcome", ("approve", "answer", "reject")
+        if call.gate and not call.approved:
+            return "approval", ("approve", "edit", "reject")
+        if not call.attempts:
+            return "result", ("answer", "reject")
+        return "", ()
+
+    def _started(self, fact: Started) -> None:
+        call = self._open_call(fact, fact.call)
+        if self.halt:
+            self._refuse(fact, f"the conversation is stopped ({self.halt})")
+        if call.running:
+            self._refuse(fact, f"attempt {call.running.number} of call {fact.call} is running")
+        if fact.attempt != len(call.attempts) + 1:
+            self._refuse(fact, f"the next attempt of call {fact.call} is number {len(call.attempts) + 1}")
+        if fact.epoch < self.epoch:
+            self._refuse(fact, f"its driver's epoch {fact.epoch} is over; the ledger is in epoch {self.epoch}")
+        if call.gate and not (call.approved and fact.digest == digest_arguments(call.arguments)):
+            self._refuse(fact, f"call {fact.call} is not approved for these arguments")
+        call.attempts.append(Attempt(fact.attempt, fact.epoch))
+        call.redo = False
+        self.epoch = fact.epoch
+        self.tool_calls += 1
+
+    def _returned(self, fact: Returned) -> None:
+        call = self.call(fact.call)
+        if call is None:
+            self._refuse(fact, f"there is no call {fact.call}")
+        attempt = None
+        if fact.attempt:
+            if not 1 <= fact.attempt <= len(call.attempts):
+                self._refuse(fact, f"call {fact.call} has no attempt {fact.attempt}")
+            attempt = call.attempts[fact.attempt - 1]
+            if attempt.known:
+                self._refuse(fact, f"how attempt {fact.attempt} of call {fact.call} ended is recorded already")
+        elif call.running or fact.status == "ok":
+            self._refuse(fact, "an output without an attempt is for a call that does not run, and not of status ok")
+        overtaken = call.output is not None or (attempt is not None and (attempt is not call.attempts[-1] or call.redo))
+        if fact.late != overtaken:
+            self._refuse(fact, "it is late" if overtaken else "it is in time")
+        if overtaken and attempt is None:
+            self._refuse(fact, f"call {fact.call} has its output already")
+        self._work(fact.at, fact.took)
+        if attempt is not None:
+            # A time-out or a cancel answers the call without telling how the attempt really ended.
+            attempt.known = fact.late or fact.status in ("ok", "error")
+        if fact.late:
+            self.late.append(fact)
+            return
+        content: Content = fact.output
+        if call.edited and attempt is not None:
+            content = wording.edited(call.arguments, text_of(content)) if isinstance(content, str) else content
+        self._output(call, Output(content, fact.status, self.length))
+
+    def _lost(self, fact: Lost) -> None:
+        call = self._open_call(fact, fact.call)
+        if call.running is None or call.running.number != fact.attempt:
+            self._refuse(fact, f"attempt {fact.attempt} of call {fact.call} is not open")
+        call.attempts[-1].lost = True
+
+    def _output(self, call: CallState, output: Output) -> None:
+        assert self.reply is not None
+        call.output = output
+        self.reply.unanswered -= 1
+        self._count_words(output.content)
+
+    # -- control, judgement, prompts -----------------------------------------------------------------------------------
+
+    def _handed_off(self, fact: HandedOff) -> None:
+        taken = self._open_call(fact, fact.call)
+        if fact.source != self.active:
+            self._refuse(fact, f"{fact.source!r} is not in control")
+        if self.halt:
+            self._refuse(fact, f"the conversation is stopped ({self.halt})")
+        if taken.attempts or (taken.gate and not taken.approved):
+            self._refuse(fact, f"call {fact.call} is not a handoff that may be taken")
+        # What else of the batch is unanswered must be handoffs too, decided but overtaken; the plan sees to that, and a call that
+        # was started or waits for somebody is none.
+        for call in self.batch:
+            if call.output is None and call is not taken and (call.attempts or (call.gate and not call.approved)):
+                self._refuse(fact, f"call {call.ref} of the same reply has no output yet")
+        assert self.reply is not None
+        self.reply.handed_to = fact.target
+        for call in self.batch:
+            if call.output is None:
+                words = wording.handed_off(fact.target) if call is taken else wording.not_taken(fact.target)
+                self._output(call, Output(words, "ok" if call is taken else "not_taken", self.length))
+        self.active, self.arrived, self.frame, self.prompts = fact.target, fact, "", 0
+        self.handoffs += 1
+        edge = (fact.source, fact.target)
+        self.edges[edge] = self.edges.get(edge, 0) + 1
+        self.usage_by_handoff.append((fact.source, fact.target, Usage()))
+
+    def _judged(self, fact: Judged) -> None:
+        match fact.kind:
+            case "tool":
+                call = self._open_call(fact, CallRef(fact.position, fact.index))
+                if call.guarded or call.attempts:
+                    self._refuse(fact, "this call was judged before")
+                call.guarded = True
+                if fact.stop:
+                    self._output(call, Output(wording.guarded(fact.words), "blocked", self.length))
+            case "input":
+                group = next((group for group in self.tail if group.position == fact.position), None)
+                if group is None or group.judged:
+                    self._refuse(fact, "no message waits to be judged there")
+                group.judged, group.blocked = True, fact.stop
+                self.withheld += fact.stop
+            case "output" | "termination":
+                if self.reply is None or self.reply.position != fact.position or not self.reply.complete:
+                    self._refuse(fact, "that is not the newest reply, or it has calls without outputs")
+                if fact.kind == "output":
+                    if self.output_checked:
+                        self._refuse(fact, "this reply was judged before")
+                    self.output_checked = True
+                    if fact.stop:
+                        self.output_retries += 1
+                        self.feedback = fact.words
+                        group = Group("feedback", self.length)
+                        group.content = wording.feedback(fact.words)
+                        self.groups.append(group)
+                else:
+                    if self.termination_judged:
+                        self._refuse(fact, "termination was judged for this reply before")
+                    self.termination_judged = True
+                    self.ended = fact.stop
+
+    def _prompted(self, fact: Prompted) -> None:
+        if self.reply is None or self.reply.calls or self.tail or self.halt or self.ended or self.groups[-1] is not self.reply:
+            self._refuse(fact, "only an agent whose reply made no calls, and whom nobody has answered, is prompted")
+        if fact.agent != self.active:
+            self._refuse(fact, f"{fact.agent!r} is not in control")
+        group = Group("prompt", self.length)
+        group.content = fact.text
+        self.groups.append(group)
+        self.prompts += 1
+        self._count_words(fact.text)
+
+    def _compacted(self, fact: Compacted) -> None:
+        before = self.summaries.get(fact.agent)
+        if fact.upto >= self.length or (before and fact.upto <= before.upto):
+            self._refuse(fact, "a summary covers more than the one before it, and nothing that has not happened")
+        self.summaries[fact.agent] = fact
+        self._spend(fact.agent, fact.usage)
+
+    # -- sums ----------------------------------------------------------------------------------------------------------
+
+    def _remember(self, key: str) -> None:
+        if key:
+            self.keys[key] = self.length
+
+    def _spend(self, agent: str, usage: Usage) -> None:
+        self.usage += usage
+        self.usage_of[agent] = self.usage_of.get(agent, Usage()) + usage
+        self.last_usage = usage
+        if self.usage_by_handoff:
+            source, target, spent = self.usage_by_handoff[-1]
+            self.usage_by_handoff[-1] = (source, target, spent + usage)
+
+    def _work(self, at: int, took: int) -> None:
+        """Time that was worked: what an effect took, but no longer than since the last fact, so that parallel work counts once."""
+        self.active_ms += max(0, min(took, at - self._last_at))
+
+    def _count_words(self, content: Content) -> None:
+        self.letters += len(content) if isinstance(content, str) else len(text_of(content))
+
+
+_RULES: dict[type, Callable[[State, Any], None]] = {
+    Opened: State._opened,
+    Said: State._said,
+    Answered: State._answered,
+    Attempted: State._attempted,
+    Gated: State._gated,
+    Decided: State._decided,
+    Started: State._started,
+    Returned: State._returned,
+    Lost: State._lost,
+    HandedOff: State._handed_off,
+    Judged: State._judged,
+    Prompted: State._prompted,
+    Compacted: State._compacted,
+    Cancelled: State._cancelled,
+}
+
+
+def fold(facts: Iterable[AnyFact], session: str = "") -> State:
+    """The state that these facts lead to."""
+    state = State()
+    state.session = session
+    for fact in facts:
+        state.apply(fact)
+    return state

@@ -1,0 +1,153 @@
+"""Every error Legato raises. Each says who is at fault, what was expected, what came, and what to do next.
+
+All derive from `LegatoError` and carry a stable `.code` that programs may branch on; messages may be reworded
+between releases, codes may not.
+"""
+
+from __future__ import annotations
+
+
+class LegatoError(Exception):
+    """The root of the tree. `str(error)` is written for a person; `error.code` for a program."""
+
+    code = "legato"
+
+    def __init__(self, summary: str, *, expected: str = "", found: str = "", do: str = "") -> None:
+        self.summary = summary
+        self.expected = expected
+        self.found = found
+        self.do = do
+        lines = [summary]
+        lines += [f"  {label:<9} {text}" for label, text in (("expected", expected), ("found", found), ("do", do)) if text]
+        super().__init__("\n".join(lines))
+
+
+class BadInput(LegatoError):
+    """The caller gave something that cannot be used. Nothing was written."""
+
+    code = "bad_input"
+
+
+class CodecError(BadInput):
+    """Stored or imported bytes are not a fact that this version knows."""
+
+    code = "codec"
+
+
+class NewerFormat(CodecError):
+    """The bytes were written by a newer Legato; they are refused by name, never guessed at."""
+
+    code = "newer_format"
+
+
+class BuildError(BadInput):
+    """A workflow's definition cannot work; raised by `build()` with what to write instead."""
+
+    code = "build"
+
+
+class IllegalFact(LegatoError):
+    """A fact that the state does not allow. It was not appended."""
+
+    code = "illegal_fact"
+
+
+class NotPending(LegatoError):
+    """An answer to a request that is not pending: wrong, stale or repeated. Nothing was changed."""
+
+    code = "not_pending"
+
+
+class NotLoaded(LegatoError):
+    """A session handle was asked about a ledger that it has not read yet."""
+
+    code = "not_loaded"
+
+
+class DefinitionChanged(LegatoError):
+    """The ledger needs an agent or workflow that the present definition does not have. Nothing was lost."""
+
+    code = "definition_changed"
+
+
+class ModelFailed(LegatoError):
+    """A model gave no usable reply. `retryable` says whether the same call may go again."""
+
+    code = "model_failed"
+
+    def __init__(
+        self, summary: str, *, retryable: bool = False, retry_after: float | None = None, found: str = "", do: str = ""
+    ) -> None:
+        super().__init__(summary, found=found, do=do)
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class IllegalRequest(LegatoError):
+    """A request to a model that breaks a rule every wire has. A bug of Legato's; it was not sent."""
+
+    code = "illegal_request"
+
+
+class StoreError(LegatoError):
+    """A store could not do what was asked. What was acknowledged before is still there."""
+
+    code = "store"
+
+
+class LedgerConflict(StoreError):
+    """Somebody else appended first. Nothing was written."""
+
+    code = "ledger_conflict"
+
+    def __init__(self, ledger: str, expected_position: int, found_position: int) -> None:
+        super().__init__(
+            f"another writer advanced session {ledger!r} first",
+            expected=f"position {expected_position}",
+            found=f"position {found_position}",
+            do="nothing was written here; call session.refresh() and look at session.pending",
+        )
+        self.ledger = ledger
+        self.expected_position = expected_position
+        self.found_position = found_position
+
+
+class UnknownLedger(StoreError):
+    """No ledger of that name is in this store."""
+
+    code = "unknown_ledger"
+
+
+class LedgerExists(StoreError):
+    """A ledger of that name is already in this store, and it is another one."""
+
+    code = "ledger_exists"
+
+
+class DamagedStore(StoreError):
+    """Stored bytes changed since they were written. Facts before the damage are still readable."""
+
+    code = "damaged"
+
+    def __init__(self, summary: str, *, readable: int = 0, found: str = "", do: str = "") -> None:
+        super().__init__(summary, found=found, do=do)
+        self.readable = readable
+        """How many facts from the start of the ledger can still be read."""
+
+
+class StoreFull(StoreError):
+    """The disk is full. Nothing of the refused append was recorded."""
+
+    code = "disk_full"
+
+
+class StoreLocked(StoreError):
+    """Another program holds the file locked for longer than the store waits."""
+
+    code = "locked"
+
+
+class StoreReadOnly(StoreError):
+    """The file or its folder cannot be written."""
+
+    code = "read_only"
