@@ -1,0 +1,103 @@
+"""What every store promises. Numbered, so that the conformance checks (`legato.testing.check_store`) can quote it.
+
+ 1. `append(ledger, expected, facts)` records all the facts or none. `expected` is the number of facts the writer believes
+    are there; if it is not so, `LedgerConflict` says what was found, and nothing was written. `expected=0` creates the ledger.
+ 2. What `append` acknowledged is read by every later `read`, in this process and in others, after reopening, and after
+    `kill -9`. With `durable=True` it has also reached the disk (as far as the store's durability level says).
+ 3. `read(ledger, start)` returns the facts from `start` on, in order, decoded and whole. An unknown ledger reads as empty.
+ 4. One append costs O(new facts), whatever the ledger's length.
+ 5. `contents` given with an append are recorded with it, atomically, once per digest; `content` returns them.
+ 6. `fork(ledger, at, new, facts)` makes a ledger that begins with the first `at` facts of another, shared and not copied, and
+    goes on with `facts`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared too.
+ 7. `delete(ledger)` removes the ledger; what its forks share stays readable through them. The name may be used again.
+ 8. `list()` gives the ledgers, the most recently appended first.
+ 9. `lease(ledger)` gives the right to drive, to one holder at a time among all processes, or None while another holds it. Each
+    lease has a larger `epoch` than every earlier one of that ledger, a fork's begin above its parent's, and it ends with its
+    holder's process. `release` gives it up. A lease guards nothing by itself: the expected position does.
+10. `wait(ledger, position, timeout)` returns True once the ledger has more than `position` facts, appended here or in any other
+    process, or False when the time is over.
+11. Damage is told as `DamagedStore`, naming how many facts are still readable; a full disk as `StoreFull`, a lock held too long
+    as `StoreLocked`, a read-only file as `StoreReadOnly`. After any of them the store works on once the cause is gone.
+12. No operation blocks the event loop, and a store may be used from several event loops, one after another or at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from legato.core.facts import AnyFact
+
+
+class Lease(Struct, frozen=True):
+    """The right to drive one ledger. `epoch` grows with every holder."""
+
+    ledger: str
+    epoch: int
+
+
+class LedgerInfo(Struct, frozen=True):
+    """One line of `list()`. `updated` is the `at` of the last fact, in milliseconds since the epoch."""
+
+    ledger: str
+    length: int
+    updated: int
+    parent: str = ""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """See the module's numbered contract."""
+
+    async def append(
+        self,
+        ledger: str,
+        expected: int,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        durable: bool = False,
+    ) -> int:
+        """Record the facts at `expected` and return the new length (1, 2, 4, 5)."""
+        ...
+
+    async def read(self, ledger: str, start: int = 0) -> Sequence[AnyFact]:
+        """The facts from `start` on (3)."""
+        ...
+
+    async def content(self, ledger: str, digest: str) -> bytes:
+        """What was recorded under this digest (5); `UnknownLedger` or `StoreError` if there is none."""
+        ...
+
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact]) -> int:
+        """Begin `new` with the first `at` facts of `ledger`, then `facts` (6). Returns its length.
+
+        `LedgerExists` if `new` is taken; `UnknownLedger` if `ledger` is not there; `BadInput` if `at` is beyond its end.
+        """
+        ...
+
+    async def delete(self, ledger: str) -> bool:
+        """Remove the ledger (7). False if there was none."""
+        ...
+
+    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first (8)."""
+        ...
+
+    async def lease(self, ledger: str) -> Lease | None:
+        """Take the right to drive (9)."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give the right to drive back (9)."""
+        ...
+
+    async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
+        """Wait for the ledger to grow beyond `position` facts (10)."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files, threads and leases. Closing twice is harmless."""
+        ...

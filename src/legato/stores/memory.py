@@ -1,0 +1,188 @@
+"""Ledgers in memory. May know: facts as objects. Decides: nothing that a process leaves behind.
+
+Facts are immutable, so the store keeps the very objects it was given: appending encodes nothing and reading decodes nothing.
+A fork copies references, never facts. One plain lock makes it right from several threads and event loops; it is held for
+microseconds, so no event loop notices.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from itertools import count
+from operator import attrgetter
+from types import TracebackType
+
+from legato.core.facts import AnyFact
+from legato.errors import LedgerConflict
+from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.refusals import bad_start, beyond_end, closed_store, ledger_exists, no_content, unknown_ledger
+from legato.stores.waiters import Waiters
+
+
+class _Ledger:
+    """One ledger: its facts, and its contents with the position each was recorded at."""
+
+    __slots__ = ("contents", "epoch", "facts", "held", "name", "origin", "touched")
+
+    def __init__(self, name: str, epoch: int) -> None:
+        self.name = name
+        self.facts: list[AnyFact] = []
+        self.contents: dict[str, tuple[int, bytes]] = {}
+        self.epoch = epoch
+        self.held = False
+        self.touched = 0
+        self.origin: _Ledger | None = None
+
+
+class MemoryStore:
+    """A store for tests, scripts and sessions that need not outlive the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ledgers: dict[str, _Ledger] = {}
+        self._tick = count(1)
+        self._waiters = Waiters()
+        self._epoch_floor = 0  # epochs of a deleted ledger are not given again to another of the same name
+        self._closed = False
+
+    async def append(
+        self,
+        ledger: str,
+        expected: int,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        durable: bool = False,
+    ) -> int:
+        """Record the facts at `expected` and return the new length."""
+        with self._lock:
+            if self._closed:
+                raise closed_store()
+            kept = self._ledgers.get(ledger)
+            found = len(kept.facts) if kept else 0
+            if found != expected:
+                raise LedgerConflict(ledger, expected, found)
+            if kept is None:
+                kept = self._create(ledger)
+            kept.facts.extend(facts)
+            kept.touched = next(self._tick)
+            if contents:
+                for digest, body in contents.items():
+                    kept.contents.setdefault(digest, (expected, bytes(body)))
+            length = len(kept.facts)
+        if self._waiters:
+            self._waiters.wake(ledger, length)
+        return length
+
+    async def read(self, ledger: str, start: int = 0) -> Sequence[AnyFact]:
+        """The facts from `start` on."""
+        if start < 0:
+            raise bad_start(start)
+        with self._lock:
+            kept = self._find(ledger)
+            return kept.facts[start:] if kept else []
+
+    async def content(self, ledger: str, digest: str) -> bytes:
+        """What was recorded under this digest."""
+        with self._lock:
+            kept = self._find(ledger)
+            if kept is None:
+                raise unknown_ledger(ledger)
+            if digest not in kept.contents:
+                raise no_content(ledger, digest)
+            return kept.contents[digest][1]
+
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact]) -> int:
+        """Begin `new` with the first `at` facts of `ledger`, then `facts`."""
+        with self._lock:
+            parent = self._find(ledger)
+            if parent is None or not parent.facts:
+                raise unknown_ledger(ledger)
+            branch = self._find(new)
+            if branch is not None and branch.facts:
+                raise ledger_exists(new)
+            if not 0 <= at <= len(parent.facts):
+                raise beyond_end(ledger, at, len(parent.facts))
+            branch = branch or self._create(new)
+            branch.facts = [*parent.facts[:at], *facts]
+            branch.contents = {digest: kept for digest, kept in parent.contents.items() if kept[0] < at}
+            branch.epoch = max(branch.epoch, parent.epoch)
+            branch.origin = parent
+            branch.touched = next(self._tick)
+            length = len(branch.facts)
+        if self._waiters:
+            self._waiters.wake(new, length)
+        return length
+
+    async def delete(self, ledger: str) -> bool:
+        """Remove the ledger. What forks share lives on in them."""
+        with self._lock:
+            kept = self._find(ledger)
+            if kept is None or not kept.facts:
+                return False
+            del self._ledgers[ledger]
+            self._epoch_floor = max(self._epoch_floor, kept.epoch)
+            kept.name = ""  # forks that name it as their parent see that it is gone
+            return True
+
+    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first."""
+        with self._lock:
+            if self._closed:
+                raise closed_store()
+            recent = sorted(self._ledgers.values(), key=attrgetter("touched"), reverse=True)
+            full = [kept for kept in recent if kept.facts]
+            return [
+                LedgerInfo(kept.name, len(kept.facts), kept.facts[-1].at, kept.origin.name if kept.origin else "")
+                for kept in full[: max(limit, 0)]
+            ]
+
+    async def lease(self, ledger: str) -> Lease | None:
+        """Take the right to drive, or None while another holds it."""
+        with self._lock:
+            kept = self._find(ledger) or self._create(ledger)
+            if kept.held:
+                return None
+            kept.held = True
+            kept.epoch += 1
+            return Lease(ledger, kept.epoch)
+
+    async def release(self, lease: Lease) -> None:
+        """Give the right to drive back. Releasing a lease that is over is harmless."""
+        with self._lock:
+            kept = self._ledgers.get(lease.ledger)
+            if kept is not None and kept.epoch == lease.epoch:
+                kept.held = False
+
+    async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
+        """Wait for the ledger to grow beyond `position` facts."""
+
+        async def length() -> int:
+            with self._lock:
+                kept = self._find(ledger)
+                return len(kept.facts) if kept else 0
+
+        return await self._waiters.wait(ledger, position, timeout, length)
+
+    async def close(self) -> None:
+        """Forget everything. Closing twice is harmless."""
+        with self._lock:
+            self._closed = True
+            self._ledgers.clear()
+        self._waiters.fail(closed_store())
+
+    async def __aenter__(self) -> MemoryStore:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def _find(self, ledger: str) -> _Ledger | None:
+        if self._closed:
+            raise closed_store()
+        return self._ledgers.get(ledger)
+
+    def _create(self, ledger: str) -> _Ledger:
+        kept = self._ledgers[ledger] = _Ledger(ledger, self._epoch_floor)
+        return kept

@@ -1,0 +1,269 @@
+"""Ledgers in one SQLite file. May know: the two threads that use the file. Decides: what must be on the disk, and when.
+
+One thread writes and one reads, each with its own connection, so that a reader never waits for a writer's lock. Appends that wait
+for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlite_file.py` the file, `sqlite_leases.py` the locks.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Literal, TypeVar
+
+from legato.core.codec import encode
+from legato.core.facts import AnyFact
+from legato.errors import BadInput, LegatoError
+from legato.stores import sqlite_ledgers as ledgers
+from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.refusals import bad_start, closed_store
+from legato.stores.sqlite_errors import in_our_words
+from legato.stores.sqlite_file import absolute, open_file
+from legato.stores.sqlite_leases import LeaseFile, close_lease_file, open_lease_file
+from legato.stores.sqlite_thread import ConnectionThread, Job, Synchronous
+from legato.stores.waiters import Waiters
+
+T = TypeVar("T")
+Durability = Literal["full", "effects", "process"]
+POLL = 0.03  # seconds between looks at what other processes wrote, while somebody waits
+
+_SYNC: dict[Durability, tuple[Synchronous, Synchronous]] = {
+    # level: (an ordinary append, an append with durable=True)
+    "full": ("FULL", "FULL"),
+    "effects": ("NORMAL", "FULL"),
+    "process": ("OFF", "OFF"),
+}
+
+
+class SQLiteStore:
+    """Sessions in a file, for any number of processes on one machine.
+
+    `durability` says what an acknowledged append survives:
+
+    - `"full"`: everything, a power cut included. Every append waits for the disk (0.4 to 5 ms).
+    - `"effects"` (default): every append survives the end of the process, however it ends (`kill -9`, out of memory, a crash).
+      Appends made with `durable=True` (which the driver uses before it lets a tool start) wait for the disk, together with all
+      appends before them, and survive a power cut or a crash of the operating system too. Those after the last durable one may be
+      lost in such a cut; the file stays whole, and what is left is a prefix.
+    - `"process"`: every append survives the end of the process. A power cut or a crash of the operating system may damage the
+      file: nothing ever waits for the disk.
+
+    Beside `path` there are `path-wal` and `path-shm` while the store is open, and `path-leases`, an empty file whose bytes are
+    locked by those who drive. The file must be on a local disk.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], durability: Durability = "effects", *, busy_timeout: float = 10.0) -> None:
+        """Nothing is opened before the first operation. `busy_timeout`: how many seconds to wait for other processes' writes."""
+        if os.fspath(path) in (":memory:", ""):
+            raise BadInput("SQLiteStore keeps sessions in a file", found=f"path {path!r}", do="use MemoryStore() for memory")
+        if durability not in _SYNC:
+            raise BadInput(f"there is no durability {durability!r}", expected=" or ".join(map(repr, _SYNC)))
+        self.path = absolute(path)
+        self.durability = durability
+        self._sync, self._durable_sync = _SYNC[durability]
+        self._closed = False
+        self._waiters = Waiters()
+        self._leases = _Leases(self.path + "-leases")
+        opening = partial(open_file, self.path, busy_timeout)
+        told = partial(_told, self.path)
+        self._writer = ConnectionThread(opening, told)
+        self._reader = ConnectionThread(opening, told, _Poller(self._waiters))
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({self.path!r}, durability={self.durability!r})"
+
+    async def append(
+        self,
+        ledger: str,
+        expected: int,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        durable: bool = False,
+    ) -> int:
+        """Record the facts at `expected` and return the new length."""
+        bodies = [encode(fact) for fact in facts]
+        updated = facts[-1].at if facts else 0
+        kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        length = await self._write(
+            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept), durable=durable
+        )
+        if self._waiters:
+            self._waiters.wake(ledger, length)
+        return length
+
+    async def read(self, ledger: str, start: int = 0) -> Sequence[AnyFact]:
+        """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
+        if start < 0:
+            raise bad_start(start)
+        return await self._read(lambda connection: ledgers.read(connection, ledger, start))
+
+    async def salvage(self, ledger: str) -> Sequence[AnyFact]:
+        """The facts that come before the first damage: all of them, if there is none."""
+        return await self._read(lambda connection: ledgers.salvage(connection, ledger))
+
+    async def verify(self) -> Sequence[str]:
+        """Read the whole file and say what is wrong with it, one line each; nothing if it is sound.
+
+        A changed byte within a fact or content is always noticed when that is read. One in SQLite's index of names can make a
+        ledger seem absent: only this finds that.
+        """
+        return await self._read(ledgers.problems)
+
+    async def content(self, ledger: str, digest: str) -> bytes:
+        """What was recorded under this digest."""
+        return await self._read(lambda connection: ledgers.content(connection, ledger, digest))
+
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact]) -> int:
+        """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
+        bodies = [encode(fact) for fact in facts]
+        updated = facts[-1].at if facts else 0
+        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated))
+        if self._waiters:
+            self._waiters.wake(new, length)
+        return length
+
+    async def delete(self, ledger: str) -> bool:
+        """Remove the ledger, except for what its forks share; that goes with the last of them."""
+        return await self._write(lambda connection: ledgers.delete(connection, ledger))
+
+    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first."""
+        return await self._read(lambda connection: ledgers.recent(connection, limit))
+
+    async def lease(self, ledger: str) -> Lease | None:
+        """Take the right to drive, or None while another holds it. It ends with `release`, `close`, or this process."""
+        attempt = _Attempt(self._leases, ledger)
+        try:
+            return await self._write(attempt.run)
+        except BaseException:
+            # The commit failed, or the caller was cancelled and the job may yet run: give back whatever it took, after it.
+            if not self._closed:
+                self._writer.post(Job(attempt.undo, None, None))
+            raise
+
+    async def release(self, lease: Lease) -> None:
+        """Give the right to drive back. Releasing a lease that is over is harmless."""
+        self._leases.give_back(lease)
+
+    async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
+        """Wait for the ledger to grow beyond `position` facts, here or in any other process."""
+        # The job that looks at the length also makes the reader's thread see that somebody waits, and poll.
+        return await self._waiters.wait(
+            ledger, position, timeout, lambda: self._read(lambda connection: ledgers.length(connection, ledger))
+        )
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        self._waiters.fail(closed_store())
+        await self._reader.stop()
+        await self._writer.stop()  # the last connection to the file brings the log into it
+        self._leases.close()
+
+    async def __aenter__(self) -> SQLiteStore:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def _write(self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+        if self._closed:
+            raise closed_store()
+        return await self._writer.submit(job, self._durable_sync if durable else self._sync)
+
+    async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        if self._closed:
+            raise closed_store()
+        return await self._reader.submit(partial(_at_one_moment, job))
+
+
+def _told(path: str, error: Exception) -> LegatoError:
+    return in_our_words(error, path)
+
+
+def _at_one_moment(job: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    """Run a job that reads in one transaction, so that all its statements see the same moment."""
+    connection.execute("BEGIN")
+    try:
+        return job(connection)
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
+
+class _Poller:
+    """Notices what other processes, or other stores on the same file, wrote. Runs on the reader's thread, between jobs."""
+
+    def __init__(self, waiters: Waiters) -> None:
+        self._waiters = waiters
+        self._seen: object = None
+
+    def __call__(self, connection: sqlite3.Connection) -> float | None:
+        if not self._waiters:
+            self._seen = None
+            return None
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        if version != self._seen:
+            self._seen = version
+            for ledger in self._waiters.ledgers():
+                self._waiters.wake(ledger, ledgers.length(connection, ledger))
+        return POLL
+
+
+class _Leases:
+    """The leases that one store holds."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: LeaseFile | None = None
+        self._rows: dict[Lease, int] = {}
+
+    def take(self, row: int) -> bool:
+        if self._file is None or self._file.gone:
+            self._rows.clear()
+            self._file = open_lease_file(self._path)
+        return self._file.take(row)
+
+    def hold(self, lease: Lease, row: int) -> None:
+        self._rows[lease] = row
+
+    def give_back(self, lease: Lease) -> None:
+        row = self._rows.pop(lease, None)
+        if row is not None and self._file is not None:
+            self._file.give_back(row)
+
+    def close(self) -> None:
+        for lease in list(self._rows):
+            self.give_back(lease)
+        if self._file is not None:
+            close_lease_file(self._file)
+            self._file = None
+
+
+class _Attempt:
+    """One attempt to take a lease: a job for the writer's thread that can be undone."""
+
+    def __init__(self, leases: _Leases, ledger: str) -> None:
+        self._leases = leases
+        self._ledger = ledger
+        self._lease: Lease | None = None
+
+    def run(self, connection: sqlite3.Connection) -> Lease | None:
+        self.undo(connection)  # an earlier run whose transaction failed
+        row = ledgers.row_to_lease(connection, self._ledger)
+        if not self._leases.take(row.id):
+            return None
+        lease = self._lease = Lease(self._ledger, row.epoch + 1)
+        self._leases.hold(lease, row.id)
+        ledgers.next_epoch(connection, row)
+        return lease
+
+    def undo(self, connection: sqlite3.Connection) -> None:
+        if self._lease is not None:
+            self._leases.give_back(self._lease)
+            self._lease = None

@@ -1,0 +1,99 @@
+"""Opening a store's file. May know: SQLite's header and pragmas. Decides: which files are stores, and of which version.
+
+Nothing is written into a file that is not ours: another program's database, or a store made by a newer Legato, is refused first.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from legato.errors import NewerFormat, StoreError
+from legato.stores.sqlite_ledgers import SCHEMA
+
+APPLICATION_ID = 0x4C474154  # "LGAT", in the file's header, where `file` and SQLite's own tools show it
+VERSION = 1
+
+
+def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
+    """A connection to the store at `path`, which is made if there is none."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
+    try:
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA cell_size_check=ON")
+        if not _is_store(connection, path):
+            _use_wal(connection, busy_timeout)
+            _create(connection, path)
+        elif _pragma(connection, "journal_mode") != "wal":
+            _use_wal(connection, busy_timeout)
+        return connection
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _is_store(connection: sqlite3.Connection, path: str) -> bool:
+    """True: a store that we can use. False: an empty file. Anything else is refused."""
+    application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
+    if application == APPLICATION_ID:
+        if not isinstance(version, int) or version > VERSION:
+            raise NewerFormat(
+                f"{path} is a store of schema {version}, made by a newer Legato",
+                expected=f"schema {VERSION} or older",
+                found=f"schema {version}",
+                do="upgrade legato to use it; nothing was changed",
+            )
+        return True
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application or version or objects:
+        raise StoreError(
+            f"{path} is a SQLite file of another program",
+            expected="a store made by Legato, or no file",
+            found=f"application id {application}, {objects} tables and indexes",
+            do="give SQLiteStore a path of its own; nothing was changed",
+        )
+    return False
+
+
+def _create(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _is_store(connection, path):  # another process may have been quicker
+            for statement in SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _use_wal(connection: sqlite3.Connection, busy_timeout: float) -> None:
+    """Switch to the write-ahead log. Alone among statements this does not wait for a lock, so we do."""
+    until = time.monotonic() + busy_timeout
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",):
+                return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        if time.monotonic() > until:
+            raise StoreError(
+                "this file system cannot hold a write-ahead log",
+                do="keep the store on a local disk: network file systems lack what SQLite needs",
+            )
+        time.sleep(0.005)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> object:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    return os.path.abspath(os.fspath(path))

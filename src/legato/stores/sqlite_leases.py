@@ -1,0 +1,120 @@
+"""Locks that die with their holder. May know: files and the operating system's locks. Decides: who holds what in this process.
+
+Each lease is a lock on one byte of one file, at the offset of the ledger's row. The kernel drops it when its holder's process
+ends, however it ends, so another process can take over at once. The file stays empty; deleting it while somebody drives would
+let a second one in.
+
+Within a process the file is opened once, whatever the number of stores, and a table says which bytes are taken: POSIX locks do
+not exclude within a process, and closing *any* descriptor of a file drops all of them. Linux's open-file-description locks are
+preferred, because code that opens and closes the file behind our back does not drop them. They would pass to a forked child, so
+a child closes its copy of the descriptor first of all.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import threading
+
+from legato.errors import StoreError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_LOCKED_BY_OTHERS = (errno.EACCES, errno.EAGAIN)
+
+
+class LeaseFile:
+    """The lock file of one database, as this process has it open."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._held: set[int] = set()
+        self._lock = threading.Lock()
+        self.users = 0
+        self.gone = False
+
+    def take(self, row: int) -> bool:
+        """Lock the byte of this row, or return False because another store or process holds it."""
+        with self._lock:
+            if row in self._held:
+                return False
+            try:
+                _lock(self._descriptor, row, take=True)
+            except OSError as error:
+                if error.errno in _LOCKED_BY_OTHERS:
+                    return False
+                raise
+            self._held.add(row)
+            return True
+
+    def give_back(self, row: int) -> None:
+        with self._lock:
+            if row in self._held:
+                self._held.discard(row)
+                _lock(self._descriptor, row, take=False)
+
+    def close(self) -> None:
+        """After this it holds nothing; in a forked child it never did."""
+        self.gone = True
+        self._lock = threading.Lock()
+        self._held.clear()
+        os.close(self._descriptor)
+
+
+_open: dict[tuple[int, int], LeaseFile] = {}
+_opening = threading.Lock()
+
+
+def open_lease_file(path: str) -> LeaseFile:
+    """The lock file at this path: the one already open in this process, if there is one."""
+    if fcntl is None:
+        raise StoreError("leases on a SQLite file need POSIX file locks", do="use Linux or macOS, or a MemoryStore")
+    with _opening:
+        found = _open.get(_identity(path))
+        if found is None:
+            found = LeaseFile(path)
+            _open[_identity(path)] = found
+        found.users += 1
+        return found
+
+
+def close_lease_file(file: LeaseFile) -> None:
+    """Let go of it; the last user closes it."""
+    with _opening:
+        file.users -= 1
+        for identity in [identity for identity, other in _open.items() if other is file and file.users == 0]:
+            del _open[identity]
+            file.close()
+
+
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return (-1, -1)
+    return (status.st_dev, status.st_ino)
+
+
+def _lock(descriptor: int, row: int, *, take: bool) -> None:
+    if hasattr(fcntl, "F_OFD_SETLK"):
+        kind = fcntl.F_WRLCK if take else fcntl.F_UNLCK
+        # struct flock as Linux has it: type, whence, start, length, and a pid that must be 0
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, row, 1, 0))
+    else:
+        fcntl.lockf(descriptor, (fcntl.LOCK_EX | fcntl.LOCK_NB) if take else fcntl.LOCK_UN, 1, row, os.SEEK_SET)
+
+
+def _forget_in_child() -> None:
+    global _opening
+    _opening = threading.Lock()
+    for file in _open.values():
+        file.close()
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

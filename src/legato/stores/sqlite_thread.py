@@ -1,0 +1,314 @@
+"""One SQLite connection on one thread of its own. May know: threads, event loops, transactions. Decides: what shares a commit.
+
+Jobs are functions of a connection. They run in the order they came; results go back by `call_soon_threadsafe`, so no event loop
+ever waits for a disk or a lock. Jobs that write and were already waiting when a transaction began are committed together: each
+is still all or nothing, because a job refuses before it writes anything, and if the transaction fails each is tried alone.
+
+The connection is opened by the first job and again after a failure to open, so a cause that goes away is forgotten.
+
+SQLite forbids using, or even closing, a connection in a forked child, and a child's own connection would believe that it holds
+the locks its parent held. So before this process forks every connection is closed, and opened again when next needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+from legato.errors import DamagedStore, LegatoError, StoreError
+
+T = TypeVar("T")
+Synchronous = Literal["OFF", "NORMAL", "FULL"]
+GROUP = 256  # jobs in one transaction at most: enough to share an fsync, few enough to answer soon
+REOPEN = 0.5  # seconds until `idle` tries to open a file that could not be opened
+
+
+class Job(NamedTuple):
+    """Something to do with the connection, and where its result goes. `sync` set: it writes, and how surely."""
+
+    run: Callable[[sqlite3.Connection], Any]
+    sync: Synchronous | None
+    future: asyncio.Future[Any] | None
+
+    def abandoned(self) -> bool:
+        """Whether its caller was cancelled before it began."""
+        return self.future is not None and self.future.cancelled()
+
+
+class _Fork(NamedTuple):
+    """The process is about to fork: close the connection, say so, and sleep until that is over."""
+
+    closed: threading.Event
+    over: threading.Event
+
+
+class _Stop(NamedTuple):
+    stopped: Callable[[], None]
+
+
+Message: TypeAlias = Job | _Fork | _Stop
+Inbox: TypeAlias = "queue.SimpleQueue[Message]"
+Outcome: TypeAlias = tuple[Job, Any, Exception | None]
+
+
+class ConnectionThread:
+    """Runs jobs on a connection that no other thread ever touches."""
+
+    def __init__(
+        self,
+        open_connection: Callable[[], sqlite3.Connection],
+        in_our_words: Callable[[Exception], LegatoError],
+        idle: Callable[[sqlite3.Connection], float | None] | None = None,
+    ) -> None:
+        """`idle` runs between jobs and says after how many seconds it wants to run again (None: after the next job)."""
+        self._parts = (open_connection, in_our_words, idle)
+        self.forget()
+        _threads.add(self)
+
+    def forget(self) -> None:
+        """Start anew: a forked child has none of its parent's threads."""
+        self._pid = os.getpid()
+        self._inbox: Inbox = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def submit(self, run: Callable[[sqlite3.Connection], T], sync: Synchronous | None = None) -> asyncio.Future[T]:
+        """Have the job run; the future belongs to the running event loop."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.post(Job(run, sync, future))
+        return future
+
+    def post(self, job: Job) -> None:
+        """Have the job run, and let nobody wait for it."""
+        if self._pid != os.getpid():
+            raise StoreError("this store was opened before the process forked", do="open a store in each process")
+        if self._thread is None:
+            self._start()
+        self._inbox.put(job)
+
+    async def stop(self) -> None:
+        """Finish what was asked for, close the connection, end the thread."""
+        if self._thread is None or self._pid != os.getpid():
+            return
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._inbox.put(_Stop(lambda: _settle_in(loop, done, None, None)))
+        await done
+        self._thread.join()  # it has said its last word: this is a matter of microseconds
+        self._thread = None
+
+    def before_fork(self) -> _Fork | None:
+        if self._thread is None or not self._thread.is_alive():
+            return None
+        fork = _Fork(threading.Event(), threading.Event())
+        self._inbox.put(fork)
+        return fork
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                # The thread knows the inbox and not this object, so a store that is dropped without being closed is collected,
+                # and then its thread ends.
+                service = _Service(self._inbox, *self._parts)
+                thread = threading.Thread(target=service.run, name="legato-sqlite", daemon=True)
+                thread.start()
+                weakref.finalize(self, self._inbox.put, _Stop(lambda: None))
+                self._thread = thread
+
+
+_threads: weakref.WeakSet[ConnectionThread] = weakref.WeakSet()
+_forks: list[_Fork] = []
+
+
+def _before_fork() -> None:
+    _forks.extend(fork for thread in list(_threads) if (fork := thread.before_fork()) is not None)
+    for fork in _forks:
+        fork.closed.wait()
+
+
+def _after_fork_in_parent() -> None:
+    while _forks:
+        _forks.pop().over.set()
+
+
+def _after_fork_in_child() -> None:
+    _forks.clear()
+    for thread in list(_threads):
+        thread.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+class _Service:
+    """What the thread runs. The connection is known here only, so nobody else can use it."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        open_connection: Callable[[], sqlite3.Connection],
+        in_our_words: Callable[[Exception], LegatoError],
+        idle: Callable[[sqlite3.Connection], float | None] | None,
+    ) -> None:
+        self.inbox = inbox
+        self.open_connection = open_connection
+        self.in_our_words = in_our_words
+        self.idle = idle
+        self.connection: sqlite3.Connection | None = None
+        self.synchronous: Synchronous | None = None
+        self.due: float | None = None  # when `idle` wants to run
+        self.carried: Message | None = None  # taken out of the inbox already, to be looked at next
+
+    def run(self) -> None:
+        while True:
+            message = self.next_message()
+            if isinstance(message, _Stop):
+                self.close()
+                message.stopped()
+                return
+            if isinstance(message, _Fork):
+                self.close()
+                message.closed.set()
+                message.over.wait()
+            elif message is None or not message.abandoned():
+                self.perform([] if message is None else self.group(message))
+            del message  # a sleeping thread keeps nothing alive
+
+    def next_message(self) -> Message | None:
+        """What comes next, or None when it is time for `idle`."""
+        if self.carried is not None:
+            message, self.carried = self.carried, None
+            return message
+        try:
+            return self.inbox.get() if self.due is None else self.inbox.get(timeout=max(self.due - time.monotonic(), 0.0001))
+        except queue.Empty:
+            return None
+
+    def group(self, first: Job) -> list[Job]:
+        """The jobs to run in one go: the first, and the writing ones that wait right behind it if it writes."""
+        group = [first]
+        while first.sync is not None and len(group) < GROUP:
+            try:
+                message = self.inbox.get_nowait()
+            except queue.Empty:
+                break
+            if not isinstance(message, Job) or message.sync is None:
+                self.carried = message
+                break
+            if not message.abandoned():
+                group.append(message)
+        return group
+
+    def perform(self, group: list[Job]) -> None:
+        try:
+            connection = self.connection = self.connection or self.open_connection()
+            outcomes = self.outcomes(connection, group)
+        except Exception as error:
+            outcomes = [(job, None, error) for job in group]
+        for job, result, problem in outcomes:
+            if problem is not None:
+                _settle(job, None, self.in_our_words(problem))
+                if _spoils(problem):
+                    self.close()
+            else:
+                _settle(job, result, None)
+        if self.connection is None:
+            self.due = self.due and time.monotonic() + REOPEN
+        elif self.idle is not None and (self.due is None or self.due <= time.monotonic()):
+            try:
+                pause = self.idle(self.connection)
+            except sqlite3.Error:
+                pause = 0.1  # whatever it is, the next job will tell somebody
+            self.due = None if pause is None else time.monotonic() + pause
+
+    def outcomes(self, connection: sqlite3.Connection, group: list[Job]) -> list[Outcome]:
+        asked = {job.sync for job in group} - {None}
+        if not asked:
+            return [(job, *_outcome(job, connection)) for job in group]
+        sync = "FULL" if "FULL" in asked else group[0].sync
+        if sync != self.synchronous:
+            connection.execute(f"PRAGMA synchronous={sync}")
+            self.synchronous = sync
+        return _commit(connection, group)
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = self.synchronous = None
+
+
+def _outcome(job: Job, connection: sqlite3.Connection) -> tuple[Any, Exception | None]:
+    try:
+        return job.run(connection), None
+    except Exception as error:
+        return None, error
+
+
+def _commit(connection: sqlite3.Connection, group: list[Job]) -> list[Outcome]:
+    """Run the jobs in one transaction; if that fails, each in its own."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        outcomes: list[Outcome] = []
+        for job in group:
+            result, problem = _outcome(job, connection)
+            if problem is not None and not isinstance(problem, LegatoError):
+                raise problem
+            outcomes.append((job, result, problem))
+        connection.execute("COMMIT")
+        return outcomes
+    except Exception as error:
+        if connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # then the connection is spoilt, and closing it rolls back
+                connection.execute("ROLLBACK")
+        if len(group) == 1:
+            return [(group[0], None, error)]
+    return [outcome for job in group for outcome in _alone(connection, job)]
+
+
+def _spoils(problem: Exception) -> bool:
+    """Whether to open the file anew: what the connection believes about it may be untrue once the cause is gone."""
+    code = (getattr(problem, "sqlite_errorcode", None) or 0) & 0xFF
+    return isinstance(problem, DamagedStore) or code in _SPOILING
+
+
+_SPOILING = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+}
+
+
+def _alone(connection: sqlite3.Connection, job: Job) -> list[Outcome]:
+    try:
+        return _commit(connection, [job])
+    except Exception as error:
+        return [(job, None, error)]
+
+
+def _settle(job: Job, result: Any, error: Exception | None) -> None:
+    if job.future is not None:
+        _settle_in(job.future.get_loop(), job.future, result, error)
+
+
+def _settle_in(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    def settle() -> None:
+        if future.done():
+            return  # the caller was cancelled meanwhile
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits there any more
+        loop.call_soon_threadsafe(settle)

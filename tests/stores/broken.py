@@ -1,0 +1,337 @@
+"""Stores that break their contract, each in one way. `check_store` must see every one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from legato.core import codec
+from legato.errors import LedgerConflict
+from legato.stores import Lease, MemoryStore, SQLiteStore
+
+# Broken on purpose, and by overriding whatever it takes: types would only be in the way here.
+# mypy: disable-error-code="override,no-untyped-def"
+
+
+class ForgetsToCheckThePosition(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        return await super().append(ledger, len(await self.read(ledger)), facts, **options)
+
+
+class ChecksThePositionTooEarly(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        if len(await self.read(ledger)) != expected:
+            raise LedgerConflict(ledger, expected, len(await self.read(ledger)))
+        await asyncio.sleep(0)
+        return await super().append(ledger, len(await self.read(ledger)), facts, **options)
+
+
+class SaysTheWrongPosition(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        try:
+            return await super().append(ledger, expected, facts, **options)
+        except LedgerConflict as conflict:
+            raise LedgerConflict(ledger, conflict.expected_position, conflict.expected_position) from None
+
+
+class AppendsHalf(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        await super().append(ledger, expected, facts[: (len(facts) + 1) // 2], **options)
+        return expected + len(facts)
+
+
+class AppendsOneByOne(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        for number, fact in enumerate(facts):
+            await super().append(ledger, expected + number, [fact], **options)
+            await asyncio.sleep(0)
+        return expected + len(facts)
+
+
+class AcknowledgesTooEarly(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        later = asyncio.ensure_future(super().append(ledger, expected, list(facts), **options))
+        later.add_done_callback(lambda done: done.exception())
+        return expected + len(facts)
+
+
+class WritesEverythingAgain(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        for fact in await self.read(ledger):
+            codec.encode(fact)
+        return await super().append(ledger, expected, facts, **options)
+
+
+class SortsByTime(MemoryStore):
+    async def read(self, ledger, start=0):
+        return sorted(await super().read(ledger, start), key=lambda fact: fact.at)
+
+
+class IgnoresStart(MemoryStore):
+    async def read(self, ledger, start=0):
+        return await super().read(ledger, 0 if start >= 0 else start)
+
+
+class ReturnsItsOwnList(MemoryStore):
+    async def read(self, ledger, start=0):
+        return self._ledgers[ledger].facts if start == 0 and ledger in self._ledgers else await super().read(ledger, start)
+
+
+class FoldsNames(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        return await super().append(ledger.lower(), expected, facts, **options)
+
+    async def read(self, ledger, start=0):
+        return await super().read(ledger.lower(), start)
+
+
+class LosesContents(MemoryStore):
+    async def append(self, ledger, expected, facts, *, contents=None, durable=False):
+        return await super().append(ledger, expected, facts)
+
+
+class ReplacesContents(MemoryStore):
+    async def append(self, ledger, expected, facts, *, contents=None, durable=False):
+        length = await super().append(ledger, expected, facts, contents=contents)
+        self._ledgers[ledger].contents.update({digest: (expected, body) for digest, body in (contents or {}).items()})
+        return length
+
+
+class RecordsContentsFirst(MemoryStore):
+    async def append(self, ledger, expected, facts, *, contents=None, durable=False):
+        if ledger in self._ledgers:
+            self._ledgers[ledger].contents.update({digest: (expected, body) for digest, body in (contents or {}).items()})
+        return await super().append(ledger, expected, facts, contents=contents)
+
+
+class ForksLookAtTheirParent(MemoryStore):
+    async def fork(self, ledger, at, new, facts):
+        length = await super().fork(ledger, at, new, facts)
+        if not facts and at == len(self._ledgers[ledger].facts):
+            self._ledgers[new].facts = self._ledgers[ledger].facts
+        return length
+
+
+class ForksAtTheEnd(MemoryStore):
+    async def fork(self, ledger, at, new, facts):
+        return await super().fork(ledger, len(await self.read(ledger)) if at >= 0 else at, new, facts)
+
+
+class ForksSeeLaterContents(MemoryStore):
+    async def fork(self, ledger, at, new, facts):
+        length = await super().fork(ledger, at, new, facts)
+        self._ledgers[new].contents = dict(self._ledgers[ledger].contents)
+        return length
+
+
+class ForksLoseContents(MemoryStore):
+    async def fork(self, ledger, at, new, facts):
+        length = await super().fork(ledger, at, new, facts)
+        self._ledgers[new].contents = {}
+        return length
+
+
+class ForksOntoAnything(MemoryStore):
+    async def fork(self, ledger, at, new, facts):
+        if new != ledger:
+            await self.delete(new)
+        return await super().fork(ledger, at, new, facts)
+
+
+class ForksBeginAtEpochOne(MemoryStore):
+    async def fork(self, ledger, at, new, facts):
+        length = await super().fork(ledger, at, new, facts)
+        self._ledgers[new].epoch = 0
+        return length
+
+
+class DeletesWhatForksShare(MemoryStore):
+    async def fork(self, ledger, at, new, facts):
+        length = await super().fork(ledger, at, new, facts)
+        self._shares = {**getattr(self, "_shares", {}), new: (ledger, at)}
+        return length
+
+    async def delete(self, ledger):
+        for new, (parent, at) in getattr(self, "_shares", {}).items():
+            if parent == ledger and new in self._ledgers:
+                del self._ledgers[new].facts[:at]
+        return await super().delete(ledger)
+
+
+class KeepsWhatWasDeleted(MemoryStore):
+    async def delete(self, ledger):
+        return bool(await self.read(ledger))
+
+
+class ListsInOrderOfCreation(MemoryStore):
+    async def list(self, limit=100):
+        order = list(self._ledgers)
+        return sorted(await super().list(limit), key=lambda info: order.index(info.ledger), reverse=True)
+
+
+class ListsByTimeOfTheFacts(MemoryStore):
+    async def list(self, limit=100):
+        return sorted(await super().list(limit), key=lambda info: info.updated, reverse=True)
+
+
+class ListsEverything(MemoryStore):
+    async def list(self, limit=100):
+        return await super().list()
+
+
+class LeasesTwice(MemoryStore):
+    async def lease(self, ledger):
+        return await super().lease(ledger) or Lease(ledger, self._ledgers[ledger].epoch)
+
+
+class LeasesOnlyWhatIsThere(MemoryStore):
+    async def lease(self, ledger):
+        return await super().lease(ledger) if await self.read(ledger) else None
+
+
+class GivesTheSameEpochAgain(MemoryStore):
+    async def release(self, lease):
+        await super().release(lease)
+        self._ledgers[lease.ledger].epoch = lease.epoch - 1
+
+
+class ReleasesWhatOthersHold(MemoryStore):
+    async def release(self, lease):
+        self._ledgers[lease.ledger].held = False
+
+
+class NeverWakes(MemoryStore):
+    async def wait(self, ledger, position, timeout):
+        if len(await self.read(ledger)) > position:
+            return True
+        await asyncio.sleep(min(timeout, 1))
+        return False
+
+
+class WakesForEverything(MemoryStore):
+    async def wait(self, ledger, position, timeout):
+        before = sum(len(kept.facts) for kept in self._ledgers.values())
+        for _ in range(int(timeout * 100)):
+            if len(await self.read(ledger)) > position or sum(len(kept.facts) for kept in self._ledgers.values()) > before:
+                return True
+            await asyncio.sleep(0.01)
+        return len(await self.read(ledger)) > position
+
+
+class AlwaysSaysTrue(MemoryStore):
+    async def wait(self, ledger, position, timeout):
+        await super().wait(ledger, position, timeout)
+        return True
+
+
+class LivesInOneLoop(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        loop = asyncio.get_running_loop()
+        if self.__dict__.setdefault("loop", loop) is not loop:
+            raise RuntimeError("attached to a different loop")
+        return await super().append(ledger, expected, facts, **options)
+
+
+class WorksAfterClosing(MemoryStore):
+    async def close(self):
+        pass
+
+
+APPEND, READ = "every kind of fact is read back", "read gives the facts from `start` on"
+IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
+    (ForgetsToCheckThePosition, "an append at the wrong position writes nothing"),
+    (ChecksThePositionTooEarly, "of many appends that race for one position exactly one"),
+    (SaysTheWrongPosition, "an append at the wrong position writes nothing"),
+    (AppendsHalf, APPEND),
+    (AppendsOneByOne, "an append of several facts is never seen in part"),
+    (AcknowledgesTooEarly, "what one handle acknowledged"),
+    (WritesEverythingAgain, "an append to a long ledger costs"),
+    (SortsByTime, APPEND),
+    (IgnoresStart, READ),
+    (ReturnsItsOwnList, "what read returned stays as it was"),
+    (FoldsNames, "ledgers are kept apart"),
+    (LosesContents, "contents are recorded with their append"),
+    (ReplacesContents, "contents are recorded with their append"),
+    (RecordsContentsFirst, "contents are recorded with their append"),
+    (ForksLookAtTheirParent, "neither branch sees"),
+    (ForksAtTheEnd, "a fork begins with what lies before it"),
+    (ForksSeeLaterContents, "a fork shares the contents recorded before it"),
+    (ForksLoseContents, "a fork shares the contents recorded before it"),
+    (ForksOntoAnything, "a fork that cannot be made is refused"),
+    (ForksBeginAtEpochOne, "a fork's epochs begin above its parent's"),
+    (DeletesWhatForksShare, "what forks share stays readable"),
+    (KeepsWhatWasDeleted, "a deleted ledger is gone"),
+    (ListsInOrderOfCreation, "list gives the ledgers"),
+    (ListsByTimeOfTheFacts, "list gives the ledgers"),
+    (ListsEverything, "list gives the ledgers"),
+    (LeasesTwice, "a lease has one holder at a time"),
+    (LeasesOnlyWhatIsThere, "a ledger may be leased before its first fact"),
+    (GivesTheSameEpochAgain, "a lease has one holder at a time"),
+    (ReleasesWhatOthersHold, "a lease has one holder at a time"),
+    (NeverWakes, "wait ends when the ledger has grown"),
+    (WakesForEverything, "wait says False when the time is over"),
+    (AlwaysSaysTrue, "wait says False when the time is over"),
+    (LivesInOneLoop, "one store serves several event loops"),
+    (WorksAfterClosing, "a closed store says so"),
+]
+
+
+class LeasesOutliveTheirHolder(SQLiteStore):
+    """The lease is a file that somebody must remember to remove."""
+
+    async def lease(self, ledger: str) -> Lease | None:
+        mark = Path(f"{self.path}.{ledger}.held")
+        if mark.exists():
+            return None
+        lease = await super().lease(ledger)
+        if lease:
+            mark.touch()
+        return lease
+
+    async def release(self, lease: Lease) -> None:
+        Path(f"{self.path}.{lease.ledger}.held").unlink(missing_ok=True)
+        await super().release(lease)
+
+
+class ForgetsWhenKilled(SQLiteStore):
+    """Writes when it is closed, not when it acknowledges."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.later: dict[str, list[Any]] = {}
+
+    async def append(self, ledger, expected, facts, **options):
+        found = await super().read(ledger)
+        kept = self.later.setdefault(ledger, [])
+        if len(found) + len(kept) != expected:
+            raise LedgerConflict(ledger, expected, len(found) + len(kept))
+        kept += facts
+        return expected + len(facts)
+
+    async def read(self, ledger, start=0):
+        return [*await super().read(ledger), *self.later.get(ledger, [])][start:]
+
+    async def close(self):
+        for ledger, facts in self.later.items():
+            await super().append(ledger, len(await super().read(ledger)), facts)
+        self.later = {}
+        await super().close()
+
+
+class SkipsDamage(SQLiteStore):
+    async def read(self, ledger, start=0):
+        return (await self.salvage(ledger))[start:] if start >= 0 else await super().read(ledger, start)
+
+
+class WaitsInItsOwnProcessOnly(SQLiteStore):
+    async def wait(self, ledger, position, timeout):
+        return len(await self.read(ledger)) > position
+
+
+IN_A_FILE: list[tuple[type[SQLiteStore], str]] = [
+    (LeasesOutliveTheirHolder, "a lease ends with the process that held it"),
+    (ForgetsWhenKilled, "what a process acknowledged is there after it was killed"),
+    (SkipsDamage, "damage is told"),
+    (WaitsInItsOwnProcessOnly, "wait ends when another process appends"),
+]
