@@ -1,0 +1,11 @@
+"""What an agent may do: Python functions with a schema, rules and a name.
+
+Everything a user or the driver needs is exported here; the rest of this package is how it is made.
+"""
+
+from legato.tools.context import Secret, ToolCall, ToolContext
+from legato.tools.function import Tool, tool
+from legato.tools.output import tool_output
+from legato.tools.schema import BadArguments
+
+__all__ = ["BadArguments", "Secret", "Tool", "ToolCall", "ToolContext", "tool", "tool_output"]

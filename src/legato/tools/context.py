@@ -1,0 +1,69 @@
+"""What a running tool may know of its call. May know: nothing else of Legato. Decides: what a `repr` gives away.
+
+The caller's context may hold credentials and arguments may be `Secret`, so neither is ever part of a `repr`: that is what
+ends up in logs and tracebacks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Generic, TypeVar
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+
+class SecretMark:
+    """What `Secret[...]` leaves in an annotation."""
+
+    def __repr__(self) -> str:
+        return "secret"
+
+
+Secret = Annotated[T, SecretMark()]
+"""Marks an argument that only the ledger and the model's requests may show; everywhere else its digest stands for it.
+
+The function receives the plain value, and type checkers see the plain type.
+
+>>> from legato.tools import tool
+>>> @tool
+... def log_in(user: str, password: Secret[str]) -> str:
+...     return f"welcome {user}"
+>>> sorted(log_in.secrets)
+['password']
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToolCall:
+    """The recorded call that is being run: its id in the session, the tool's name, and the arguments as they run."""
+
+    id: str
+    tool: str
+    arguments: dict[str, object] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ToolContext(Generic[C]):
+    """What a parameter annotated `ToolContext` (or `ToolContext[MyContext]`) receives. The model never sees it.
+
+    `idempotency_key` names the recorded call: it is the same for every attempt and in every fork, so passing it on to
+    a service that knows such keys makes a repeated attempt harmless. `attempt` counts from 1.
+
+    >>> from legato.tools import ToolCall, ToolContext, tool
+    >>> @tool
+    ... def whoami(ctx: ToolContext[dict[str, str]]) -> str:
+    ...     return ctx.context["user"]
+    >>> ctx = ToolContext(context={"user": "ada", "api_key": "hidden"}, call=ToolCall("3.0", "whoami", {}))
+    >>> whoami(ctx)
+    'ada'
+    >>> ctx
+    ToolContext(session_id='', agent='', call=ToolCall(id='3.0', tool='whoami'), idempotency_key='', attempt=1)
+    """
+
+    context: C = field(repr=False)
+    session_id: str = ""
+    agent: str = ""
+    call: ToolCall
+    idempotency_key: str = ""
+    attempt: int = 1
