@@ -1,0 +1,223 @@
+"""Agents, as users define them. May know: models, tools, pydantic types. Decides: what an agent may be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from legato.core.graph import AgentRules, Edge, ToolRules
+from legato.core.history import Summarised
+from legato.drive.definition import AgentDefinition, ContextProvider, Guardrail, History, Middleware, OutputType
+from legato.errors import BadInput, BuildError
+from legato.models.base import Model, resolve
+from legato.tools import Tool, ToolContext, tool
+
+if TYPE_CHECKING:
+    from legato.run import Result, Run
+    from legato.workflow import Workflow
+
+
+class Agent:
+    """One participant: a name, instructions, a model, tools. Immutable, and holds no conversation.
+
+    `instructions` is text or a function of the caller's context. `output_type` is a pydantic model (or any type pydantic knows):
+    final replies are validated against it, and the model is told what is wrong, a bounded number of times.
+
+    >>> from legato.testing import ScriptedModel
+    >>> triage = Agent(name="triage", instructions="Route the customer.", model=ScriptedModel(["Hello!"]))
+    >>> triage
+    <Agent triage: 0 tools>
+    >>> triage.run_sync("Hi").text
+    'Hello!'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        instructions: str | Callable[[Any], Any] = "",
+        model: Model | str | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        description: str = "",
+        output_type: Any = str,
+        history: History | None = None,
+        context_providers: Sequence[ContextProvider] = (),
+        middleware: Sequence[Middleware] = (),
+        guardrails: Sequence[Guardrail] = (),
+        output_retries: int = 2,
+    ) -> None:
+        if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
+            raise BadInput("an agent needs a name", found=repr(name), do='write Agent(name="triage", ...)')
+        if not isinstance(instructions, str) and not callable(instructions):
+            raise BadInput(
+                f"the instructions of agent {name!r} are neither text nor a function of the context",
+                found=type(instructions).__name__,
+            )
+        self.name = name
+        self.instructions = instructions
+        self.model = model
+        self.tools = _tools(name, tools)
+        self.description = description
+        self.output_type = output_type
+        self.history = _history(name, history)
+        self.context_providers = tuple(context_providers)
+        self.middleware = tuple(middleware)
+        self.guardrails = tuple(guardrails)
+        self.output_retries = output_retries
+        self._alone: Workflow | None = None
+        for guardrail in self.guardrails:
+            if not isinstance(guardrail, Guardrail):
+                raise BadInput(
+                    f"agent {name!r}: a guardrail is made by @guardrail",
+                    found=type(guardrail).__name__,
+                    do='write @guardrail("input") above the function',
+                )
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name}: {len(self.tools)} tool{'s' if len(self.tools) != 1 else ''}>"
+
+    def run(self, message: Any, stream: bool = False, session_id: str | None = None) -> Run:
+        """Run this agent by itself, in a conversation of its own: await the result, or iterate over events."""
+        return self._workflow().run(message, session_id=session_id, stream=stream)
+
+    def run_sync(self, message: Any, session_id: str | None = None) -> Result:
+        """The same for scripts without an event loop."""
+        return self._workflow().run_sync(message, session_id=session_id)
+
+    def _workflow(self) -> Workflow:
+        from legato.workflow import HandoffBuilder
+
+        if self._alone is None:
+            self._alone = HandoffBuilder(name=self.name, participants=[self]).build()
+        return self._alone
+
+    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+        """This agent as a tool of another: it is given a task, works in a conversation of its own, and returns its reply.
+
+        That conversation lives in the session `<caller's session>/<call>` of the same store, so a restart goes on with it.
+        """
+        for each in self.tools:
+            if each.needs_approval or each.deferred:
+                raise BuildError(
+                    f"agent {self.name!r} cannot be a tool: its tool {each.name!r} waits for people, and a tool cannot",
+                    do=f"hand over to {self.name!r} instead: .add_handoff(..., [{self.name!r}])",
+                )
+        workflow = self._workflow()
+
+        async def ask(task: str, ctx: ToolContext[Any]) -> object:
+            from legato.session import current_store
+
+            session = workflow.session(f"{ctx.session_id}/{ctx.call.id}", store=current_store.get(), context=ctx.context)
+            result = await session.run(task, key=ctx.idempotency_key)
+            if result.status not in ("waiting", "terminated"):
+                raise RuntimeError(f"{self.name} did not finish: {result.status}")
+            return result.output
+
+        chosen = name or "ask_" + "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in self.name)
+        about = description or self.description or f"Give a task to {self.name} and get its answer."
+        # It may be started again after a crash: the task is delivered once by its key, and the conversation goes on.
+        return tool(name=chosen[:64], description=about, idempotent=True)(ask)
+
+    # -- what the driver and the plan need -----------------------------------------------------------------------------
+
+    def rules(self, edges: dict[str, Edge], autonomous: bool, prompt: str, prompt_limit: int) -> AgentRules:
+        """This agent as the plan knows it."""
+        guarded = {guardrail.on for guardrail in self.guardrails}
+        summary = self.history.spec if isinstance(self.history.spec, Summarised) else None
+        return AgentRules(
+            name=self.name,
+            tools={
+                each.name: ToolRules(
+                    each.name,
+                    admission=bool(each.needs_approval) or "tool" in guarded,
+                    idempotent=each.idempotent,
+                    alone=each.alone,
+                    deferred=each.deferred,
+                    secrets=tuple(sorted(each.secrets)),
+                )
+                for each in self.tools
+            },
+            edges=edges,
+            judges_input="input" in guarded,
+            judges_output=self.output_type is not str or "output" in guarded,
+            output_retries=self.output_retries,
+            autonomous=autonomous,
+            prompt=prompt,
+            prompt_limit=prompt_limit,
+            summarise_above=summary.tokens if summary else 0,
+            keep_turns=summary.keep if summary else 0,
+        )
+
+    def definition(self) -> AgentDefinition:
+        """This agent as the driver knows it."""
+        return AgentDefinition(
+            name=self.name,
+            instructions=self.instructions,
+            model=resolve(self.model, self.name),
+            tools={each.name: each for each in self.tools},
+            history=self.history,
+            output=typed(self.output_type) if self.output_type is not str else None,
+            providers=self.context_providers,
+            middleware=self.middleware,
+            guardrails=self.guardrails,
+        )
+
+
+def typed(kind: Any) -> OutputType:
+    """A type as schema and parser. `BadInput` if pydantic cannot make one of it."""
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        schema = msgspec.json.encode(adapter.json_schema(), order="deterministic").decode()
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise BadInput(f"{kind!r} cannot be an output type: {error}", do="give a pydantic model or a plain type") from error
+
+    def parse(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            told = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'reply'}: {each['msg']}" for each in error.errors()[:5])
+            raise ValueError(f"it does not fit the expected type. {told}") from None
+
+    return OutputType(schema, parse)
+
+
+def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    tools = tuple(each if isinstance(each, Tool) else tool(each) for each in given)
+    names = [each.name for each in tools]
+    for name in names:
+        if names.count(name) > 1:
+            raise BuildError(
+                f"agent {agent!r} has two tools named {name!r}", do=f'give one another name: @tool(name="{name[:62]}_2")'
+            )
+    return tools
+
+
+def _history(agent: str, history: Any) -> History:
+    if history is None:
+        return History()
+    if not isinstance(history, History):
+        raise BadInput(
+            f"agent {agent!r}: history= takes a policy", found=type(history).__name__, do="write history=legato.history.dialogue()"
+        )
+    return history
+
+
+def guardrail(on: str) -> Callable[[Callable[..., Any]], Guardrail]:
+    """Make a function (sync or async) a guardrail on "input", "output" or "tool".
+
+    It receives the caller's context and the message's text, the reply's output, or the call; it returns None or True to let it pass,
+    and words (or False) to object. The verdict is recorded and not asked for again.
+
+    >>> @guardrail("input")
+    ... def no_card_numbers(context, text):
+    ...     return "Please do not send card numbers." if "4111" in text else None
+    >>> no_card_numbers.on
+    'input'
+    """
+    if on not in ("input", "output", "tool"):
+        raise BadInput('a guardrail is on "input", "output" or "tool"', found=repr(on), do='write @guardrail("input")')
+    return lambda function: Guardrail(on, function)

@@ -1,0 +1,145 @@
+"""A workflow's definition with its functions. May know: user code. Decides: how user code is called.
+
+`Graph` (core) is the part of the definition that decides what is owed; this is the part that is called when something is owed.
+Immutable, shared by all sessions, and holds no conversation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from legato.core.facts import HandedOff
+from legato.core.graph import Graph
+from legato.core.groups import Group
+from legato.core.history import Everything, HistorySpec
+from legato.core.messages import Message
+from legato.core.view import Request
+from legato.models.base import Model, Reply
+from legato.tools import Tool, ToolCall
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What surrounds a frame being made: given to context providers."""
+
+    context: Any = field(repr=False)
+    session_id: str
+    agent: str
+    messages: Sequence[Message]
+    handoff: HandedOff | None = None
+
+
+@dataclass(frozen=True)
+class Provided:
+    """What a context provider contributes to a frame: instructions and messages, never history."""
+
+    instructions: str = ""
+    messages: tuple[str, ...] = ()
+
+
+class ContextProvider(Protocol):
+    """Contributes to the frame each time control or a user's message arrives. May be async, may be a plain function."""
+
+    def __call__(self, turn: Turn, /) -> str | Provided | Awaitable[str | Provided | None] | None: ...
+
+
+class Middleware:
+    """Wraps models and tools. Override what you need; call `proceed` once (or not at all, or again).
+
+    >>> class Timed(Middleware):
+    ...     async def around_tool(self, call, proceed):
+    ...         print("running", call.tool)
+    ...         return await proceed()
+    """
+
+    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
+        """Called in place of the model; `await proceed(request)` calls it."""
+        return await proceed(request)
+
+    async def around_tool(self, call: ToolCall, proceed: Callable[[], Awaitable[object]]) -> object:
+        """Called in place of the tool; `await proceed()` runs it."""
+        return await proceed()
+
+
+@dataclass(frozen=True)
+class Guardrail:
+    """User code that judges a message ("input"), a reply ("output") or a call ("tool"). Made by `legato.guardrail`."""
+
+    on: str
+    function: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    async def judge(self, context: Any, what: Any) -> str | None:
+        """The words of its objection, or None."""
+        verdict = await called(self.function, context, what)
+        if verdict is None or verdict is True:
+            return None
+        return verdict if isinstance(verdict, str) and verdict else f"refused by {self.name}"
+
+
+@dataclass(frozen=True)
+class History:
+    """A history policy: its data, and the user's function where it has one. Made by `legato.history`."""
+
+    spec: HistorySpec = field(default_factory=Everything)
+    choose: Callable[[list[Group]], Sequence[Group]] | None = field(default=None, repr=False)
+    summarise: Callable[[str], Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class OutputType:
+    """A typed output: its schema for the model and its check for the reply."""
+
+    schema: str
+    parse: Callable[[str], Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class AgentDefinition:
+    """One agent, as the driver needs it."""
+
+    name: str
+    instructions: str | Callable[[Any], Any] = field(repr=False)
+    model: Model
+    tools: Mapping[str, Tool]
+    history: History = field(default_factory=History)
+    output: OutputType | None = None
+    providers: tuple[ContextProvider, ...] = ()
+    middleware: tuple[Middleware, ...] = ()
+    guardrails: tuple[Guardrail, ...] = ()
+
+    def guards(self, on: str) -> list[Guardrail]:
+        return [guardrail for guardrail in self.guardrails if guardrail.on == on]
+
+
+@dataclass(frozen=True)
+class EdgeDefinition:
+    """A handoff's own parts: its schema as a tool, the type of its input, and the target's history policy."""
+
+    schema: str
+    parse_input: Callable[[str], Any] | None = field(default=None, repr=False)
+    history: History | None = None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Everything a driver needs to drive any session of a workflow."""
+
+    graph: Graph
+    agents: Mapping[str, AgentDefinition]
+    edges: Mapping[tuple[str, str], EdgeDefinition]
+    termination: Callable[[list[Message]], Any] | None = field(default=None, repr=False)
+    attempts: int = 4
+    """How often a model is called before the session pauses as failed."""
+
+
+async def called(function: Callable[..., Any], *given: Any) -> Any:
+    """Call user code, sync or async."""
+    value = function(*given)
+    return await value if inspect.isawaitable(value) else value

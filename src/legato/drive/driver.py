@@ -1,0 +1,254 @@
+"""The driver: fold, owed, perform, append. May know: asyncio. Decides: when to perform, never what.
+
+One pass of the loop records what is known (outcomes, and everything that follows from them without anybody's help) in one append,
+asks the plan what is wanted now, starts what is wanted and not running, stops what is running and no longer wanted, and waits for
+the next thing to happen: an effect ends, or somebody else appends. There is no other loop: streaming observes this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from legato.core.facts import Answered, AnyFact
+from legato.core.owed import (
+    Admit,
+    Bookkeeping,
+    CallModel,
+    HandOver,
+    JudgeInput,
+    JudgeOutput,
+    JudgeTermination,
+    Plan,
+    RunTool,
+    Summarise,
+    Work,
+    fact_of,
+    in_control,
+    plan,
+    status,
+)
+from legato.core.requests import Pending
+from legato.core.state import State
+from legato.drive.asking import ModelCaller
+from legato.drive.clock import now_ms
+from legato.drive.definition import Definition
+from legato.drive.events import Event, OutputData, Waiting, events_of, request_event
+from legato.drive.frames import Frames
+from legato.drive.judging import Judge
+from legato.drive.ledger import Ledger
+from legato.drive.outcome import Outcome
+from legato.drive.tools import ToolRunner
+from legato.errors import DefinitionChanged
+
+FOLLOW_SECONDS = 0.05
+"""How often somebody who waits for the right to drive asks for it again."""
+
+SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
+
+
+class Driver:
+    """Drives one session until nothing more can be done without its people."""
+
+    def __init__(
+        self, definition: Definition, ledger: Ledger, context: Any, show: Callable[[Event], None], stream: bool, since: int
+    ) -> None:
+        self._definition = definition
+        self._ledger = ledger
+        self._show = show
+        self._stream = stream
+        self._shown = since  # events have been shown for all facts before this position
+        self._epoch = 0
+        self._running: dict[Work, asyncio.Task[Outcome]] = {}
+        self._gave_up = False
+        self._leaving = False
+        self._streamed = 0  # pieces shown of the reply that is being made
+        self._attempt = 0
+        frames = Frames(definition, ledger, context)
+        self._models = ModelCaller(definition, ledger, frames, self._piece)
+        self._tools = ToolRunner(definition, ledger, context)
+        self._judge = Judge(definition, ledger, context)
+
+    def leave(self) -> None:
+        """Start nothing new; what runs is finished and recorded."""
+        self._leaving = True
+
+    async def drive(self) -> None:
+        """Take the lead and drive; or follow whoever leads until the session rests."""
+        store, session = self._ledger.store, self._ledger.session
+        while not self._leaving:
+            lease = await store.lease(session)
+            await self._ledger.refresh()
+            self._show_new()
+            if lease is not None:
+                try:
+                    self._epoch = lease.epoch
+                    await self._lead()
+                finally:
+                    await asyncio.shield(store.release(lease))
+                break
+            if status(self._ledger.state, self._definition.graph) in SETTLED:
+                break
+            await store.wait(session, self._ledger.state.length, FOLLOW_SECONDS)
+        self._show_rest()
+
+    async def _lead(self) -> None:
+        self._check_definition()
+        watch = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            outcomes: list[Outcome] = []
+            while True:
+                await self._record(outcomes)
+                if not self._reconcile():
+                    break
+                await asyncio.wait({watch, *self._running.values()}, return_when=asyncio.FIRST_COMPLETED)
+                outcomes = self._collect()
+                if watch.done():
+                    watch.result()
+                    await self._ledger.refresh()
+                    self._show_new()
+                    watch = asyncio.get_running_loop().create_task(self._watch())
+        finally:
+            tasks = [watch, *self._running.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._running.clear()
+
+    async def _watch(self) -> None:
+        """Ends when somebody else has appended."""
+        while True:
+            known = self._ledger.state.length
+            if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.state.length == known:
+                return
+
+    async def _record(self, outcomes: list[Outcome]) -> None:
+        contents = {digest: data for outcome in outcomes for digest, data in outcome.contents.items()}
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            for outcome in outcomes:
+                yield from outcome.propose(state)
+            if not self._leaving:
+                yield from self._follow_up(state)
+
+        await self._ledger.append(propose, contents)
+        self._show_new()
+        failed = self._ledger.state.failed
+        self._gave_up = self._gave_up or bool(outcomes and failed and failed.final)
+
+    def _follow_up(self, state: State) -> Iterator[AnyFact]:
+        """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""
+        while facts := list(self._due(state, plan(state, self._definition.graph, self._epoch))):
+            yield from facts
+
+    def _due(self, state: State, now: Plan) -> Iterator[AnyFact]:
+        for effect in now.effects:
+            match effect:
+                case RunTool():
+                    call = state.call(effect.call)
+                    if call is not None and not call.running:
+                        yield self._tools.start(state, effect, self._epoch)
+                case Admit():
+                    gated = self._tools.gate(state, effect)
+                    if gated is not None:
+                        yield gated
+                case HandOver():
+                    yield self._tools.hand_over(state, effect.call)
+                case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise():
+                    pass
+                case _:
+                    yield fact_of(effect, now_ms())
+
+    def _reconcile(self) -> bool:
+        """Start what is wanted, stop what is not. False if nothing is running then."""
+        now = plan(self._ledger.state, self._definition.graph, self._epoch)
+        wanted = [effect for effect in now.effects if not isinstance(effect, Bookkeeping)]
+        for effect, task in self._running.items():
+            if effect not in wanted:
+                task.cancel()
+        for effect in wanted:
+            if effect in self._running or self._leaving or (self._gave_up and isinstance(effect, CallModel)):
+                continue
+            self._running[effect] = asyncio.get_running_loop().create_task(self._perform(effect))  # type: ignore[arg-type]
+        return bool(self._running)
+
+    def _perform(self, effect: Work) -> Awaitable[Outcome]:
+        match effect:
+            case CallModel():
+                return self._models.perform(effect)
+            case RunTool():
+                return self._tools.run(effect)
+            case Admit():
+                return self._tools.admit(effect)
+            case JudgeInput():
+                return self._judge.input(effect)
+            case JudgeOutput():
+                return self._judge.output(effect)
+            case JudgeTermination():
+                return self._judge.termination(effect)
+            case Summarise():
+                return self._judge.summarise(effect)
+            case HandOver():
+                raise AssertionError("a handoff is recorded, not performed")
+
+    def _collect(self) -> list[Outcome]:
+        """The outcomes of what has ended. An exception of user code ends the drive; nothing is lost by it."""
+        done = [(effect, task) for effect, task in self._running.items() if task.done()]
+        outcomes = []
+        for effect, task in done:
+            del self._running[effect]
+            if task.cancelled():
+                continue
+            outcomes.append(task.result())
+        return outcomes
+
+    def _check_definition(self) -> None:
+        state, graph = self._ledger.state, self._definition.graph
+        agent = state.reply.agent if state.batch and state.reply else in_control(state, graph)
+        if agent not in graph.agents:
+            raise DefinitionChanged(
+                f"session {self._ledger.session!r} is with agent {agent!r}, whom workflow {graph.name!r} does not have",
+                expected=f"an agent named {agent!r}",
+                found=f"agents {', '.join(graph.agents)}",
+                do=f"build the workflow with an agent of that name, or fork the session before {agent!r} took over; nothing was changed",
+            )
+
+    # -- what observers see ---------------------------------------------------------------------------------------------
+
+    def _piece(self, agent: str, attempt: int, text: str) -> None:
+        if not self._stream or not text:
+            return
+        if self._streamed and attempt != self._attempt:
+            self._withdraw(agent)
+        self._streamed, self._attempt = self._streamed + 1, attempt
+        self._show(Event("output", OutputData(text, agent, True, attempt)))
+
+    def _withdraw(self, agent: str) -> None:
+        self._show(Event("output_reset", OutputData("", agent, True, self._attempt)))
+        self._streamed = 0
+
+    def _show_new(self) -> None:
+        state = self._ledger.state
+        while self._shown < state.length:
+            fact = state.facts[self._shown]
+            for event in events_of(fact, self._shown, state, self._definition.graph):
+                if event.type == "model_failed" and self._streamed:
+                    self._withdraw(event.data.partition(":")[0])
+                if event.type == "output" and self._streamed:
+                    continue  # its pieces have been shown
+                self._show(event)
+            if isinstance(fact, Answered):
+                self._streamed = 0
+            self._shown += 1
+
+    def _show_rest(self) -> None:
+        """Where the session came to rest, and what it asks."""
+        state, graph = self._ledger.state, self._definition.graph
+        resting = status(state, graph)
+        requests: list[Pending] = plan(state, graph).requests if resting == "pending" else []
+        for request in requests:
+            self._show(request_event(request, state.length - 1))
+        if resting == "waiting":
+            self._show(Event("request_info", Waiting(in_control(state, graph)), state.length - 1))
+        self._show(Event("status", resting, state.length - 1))

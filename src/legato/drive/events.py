@@ -1,0 +1,143 @@
+"""What happens, as it happens. May know: facts. Decides: what an observer is told.
+
+Every fact becomes at most a few events, the same whether this process recorded it or another; only pieces of words (`output` with
+`delta`) are seen by those who stream from the driver itself. Printing an event gives a line a person can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    Attempted,
+    CallRef,
+    Cancelled,
+    Compacted,
+    Decided,
+    HandedOff,
+    Judged,
+    Lost,
+    Prompted,
+    Returned,
+    Said,
+    Started,
+)
+from legato.core.graph import Graph
+from legato.core.groups import spoken
+from legato.core.messages import Message, parts_of, text_of
+from legato.core.requests import Pending
+from legato.core.secrets import masked
+from legato.core.state import State
+
+
+class Event(Struct, frozen=True):
+    """Something that happened: `.type`, `.data`, and the `.position` of the fact it comes from (-1: none yet)."""
+
+    type: str
+    data: Any = None
+    position: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.data}" if self.data is not None else self.type
+
+
+class OutputData(Struct, frozen=True):
+    """Words for the user: a piece (`delta`) or the whole. `attempt` numbers the calls of the model for this reply."""
+
+    text: str
+    author_name: str
+    delta: bool = False
+    attempt: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.author_name}: {self.text}"
+
+
+class HandoffData(Struct, frozen=True):
+    source: str
+    target: str
+    reason: str = ""
+    input: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.target}{f' ({self.reason})' if self.reason else ''}"
+
+
+class ToolData(Struct, frozen=True):
+    call: CallRef
+    tool: str
+    agent: str
+    arguments: str = ""
+    output: str = ""
+    status: str = ""
+    attempt: int = 0
+
+    def __str__(self) -> str:
+        told = f" = {self.output[:200]}" if self.output else ""
+        return f"{self.tool}({self.arguments}){told}{f' [{self.status}]' if self.status not in ('', 'ok') else ''}"
+
+
+class Waiting(Struct, frozen=True):
+    """The conversation waits for its user's next message."""
+
+    agent: str
+
+    def __str__(self) -> str:
+        return f"{self.agent} waits for the user"
+
+
+def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Iterator[Event]:
+    """The events that one fact is. `state` has the fact applied."""
+    match fact:
+        case Said():
+            yield Event("said", Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position), position)
+        case Answered():
+            if words := spoken(fact):
+                yield Event("output", OutputData(words, fact.agent), position)
+                said = Message(role="assistant", parts=parts_of(words), author_name=fact.agent, position=position)
+                yield Event("message", said, position)
+        case Attempted():
+            outlook = ", giving up" if fact.final else ""
+            yield Event("model_failed", f"{fact.agent}: {fact.error} (attempt {fact.number}{outlook})", position)
+        case Started():
+            yield Event("tool_started", _tool(state, fact.call, graph, attempt=fact.attempt), position)
+        case Returned():
+            output = text_of(fact.output)
+            data = _tool(state, fact.call, graph, output, fact.status, fact.attempt)
+            yield Event("tool_late" if fact.late else "tool_returned", data, position)
+        case Lost():
+            yield Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
+        case HandedOff():
+            yield Event("handoff_sent", HandoffData(fact.source, fact.target, fact.reason, fact.input), position)
+        case Decided():
+            about = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
+            yield Event("decided", f"{fact.verdict} {fact.kind} of {about}{f': {fact.words}' if fact.words else ''}", position)
+        case Judged() if fact.stop:
+            yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
+        case Prompted():
+            yield Event("prompted", f"{fact.agent}: {fact.text}", position)
+        case Compacted():
+            yield Event("compacted", f"{fact.agent}: up to {fact.upto}", position)
+        case Cancelled():
+            yield Event("cancelled", fact.words or None, position)
+        case _:
+            return
+
+
+def _tool(state: State, ref: CallRef, graph: Graph, output: str = "", status: str = "", attempt: int = 0) -> ToolData:
+    call = state.call(ref)
+    fact = state.facts[ref.position]
+    agent = fact.agent if isinstance(fact, Answered) else ""
+    if call is None:
+        return ToolData(ref, "?", agent)
+    arguments = masked(call.arguments, graph.secrets(agent, call.call.tool))
+    return ToolData(ref, call.call.tool, agent, arguments, output, status, attempt)
+
+
+def request_event(request: Pending, position: int) -> Event:
+    return Event("request_info", request, position)

@@ -1,0 +1,94 @@
+"""Making frames. May know: user code that contributes to a frame. Decides: what surrounds an agent's turn.
+
+A frame is evaluated when control or a user's message arrives; until then the one that the last reply named is in force.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.core.facts import HandedOff
+from legato.core.frame import Frame, ToolSpec, decode_frame, encode_frame
+from legato.core.history import Dialogue, Everything, OwnTools, SinceHandoff, Summarised
+from legato.core.state import State
+from legato.core.wording import handoff_note
+from legato.drive.conversation import messages_of
+from legato.drive.definition import Definition, History, Provided, Turn, called
+from legato.drive.ledger import Ledger
+from legato.errors import BadInput
+
+
+class Frames:
+    """The frames of one session, as far as this driver has met them."""
+
+    def __init__(self, definition: Definition, ledger: Ledger, context: Any) -> None:
+        self._definition = definition
+        self._ledger = ledger
+        self._context = context
+        self._known: dict[str, tuple[Frame, bytes]] = {}
+
+    async def in_force(self, agent: str) -> tuple[str, Frame, bytes]:
+        """The frame of the call that is owed now: its digest, itself, its bytes."""
+        state = self._ledger.state
+        if state.frame and state.active == agent:
+            frame, data = await self._fetch(state.frame)
+            if frame.agent == agent:
+                return state.frame, frame, data
+        frame = await self._evaluate(agent, state)
+        digest, data = encode_frame(frame)
+        self._known[digest] = (frame, data)
+        return digest, frame, data
+
+    async def _fetch(self, digest: str) -> tuple[Frame, bytes]:
+        if digest not in self._known:
+            data = await self._ledger.store.content(self._ledger.session, digest)
+            self._known[digest] = (decode_frame(data), data)
+        return self._known[digest]
+
+    async def _evaluate(self, name: str, state: State) -> Frame:
+        definition = self._definition
+        agent, rules = definition.agents[name], definition.graph.agents[name]
+        arrived = state.arrived if state.arrived and state.arrived.target == name and state.active == name else None
+        instructions = agent.instructions
+        if not isinstance(instructions, str):
+            instructions = await called(instructions, self._context)
+            if not isinstance(instructions, str):
+                raise BadInput(
+                    f"the instructions of agent {name!r} are not text",
+                    found=type(instructions).__name__,
+                    do="return a string from the function given as instructions=",
+                )
+        history = history_in_force(definition, name, arrived)
+        added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived) else []
+        if agent.providers:
+            turn = Turn(self._context, self._ledger.session, name, messages_of(state), arrived)
+            for provider in agent.providers:
+                given = await called(provider, turn)
+                given = Provided(instructions=given) if isinstance(given, str) else given or Provided()
+                instructions = "\n\n".join(filter(None, (instructions, given.instructions)))
+                added.extend(given.messages)
+        tools = [ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
+        tools += [
+            ToolSpec(edge.tool, edge.description, definition.edges[edge.source, edge.target].schema) for edge in rules.edges.values()
+        ]
+        return Frame(
+            agent=name,
+            instructions=instructions,
+            messages=tuple(added),
+            tools=tuple(tools),
+            history=history.spec,
+            output=agent.output.schema if agent.output else "",
+        )
+
+
+def history_in_force(definition: Definition, agent: str, arrived: HandedOff | None) -> History:
+    """The policy of the edge by which control came, else the agent's own."""
+    edge = definition.edges.get((arrived.source, agent)) if arrived else None
+    return edge.history if edge and edge.history else definition.agents[agent].history
+
+
+def _hides(history: History, arrived: HandedOff) -> bool:
+    """Whether the agent would not see, by this policy, the call that brought it control."""
+    if not (arrived.reason or arrived.input):
+        return False
+    return isinstance(history.spec, (Dialogue, OwnTools)) or not isinstance(history.spec, (Everything, SinceHandoff, Summarised))

@@ -1,0 +1,105 @@
+"""Asking user code for verdicts. May know: guardrails, typed outputs, the termination condition, summarisers. Decides: nothing.
+
+Every verdict is a fact, recorded once and never asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from legato.core.facts import AnyFact, Compacted, Judged, Usage
+from legato.core.groups import message_of, spoken
+from legato.core.history import Summarised
+from legato.core.messages import text_of
+from legato.core.owed import JudgeInput, JudgeOutput, JudgeTermination, Summarise
+from legato.core.state import State
+from legato.core.view import visible
+from legato.drive.clock import now_ms
+from legato.drive.conversation import messages_of
+from legato.drive.definition import Definition, called
+from legato.drive.frames import history_in_force
+from legato.drive.ledger import Ledger
+from legato.drive.outcome import Outcome
+from legato.errors import BadInput
+
+
+class Judge:
+    """Performs the effects that ask user code about the conversation."""
+
+    def __init__(self, definition: Definition, ledger: Ledger, context: Any) -> None:
+        self._definition = definition
+        self._ledger = ledger
+        self._context = context
+
+    async def input(self, effect: JudgeInput) -> Outcome:
+        """What the agent's input guardrails say of a message."""
+        group = next((group for group in self._ledger.state.tail if group.position == effect.position), None)
+        if group is None:
+            return Outcome()
+        words, by = await self._objection(effect.agent, "input", text_of(group.content))
+        fact = Judged(at=now_ms(), kind="input", position=effect.position, stop=bool(words), words=words, by=by)
+        return Outcome(partial(_input_if_open, fact))
+
+    async def output(self, effect: JudgeOutput) -> Outcome:
+        """Whether a reply fits its type and passes the agent's output guardrails."""
+        reply = self._ledger.state.reply
+        if reply is None or reply.fact is None or reply.position != effect.position:
+            return Outcome()
+        agent = self._definition.agents[reply.agent]
+        value: Any = spoken(reply.fact)
+        words, by = "", ""
+        if agent.output is not None:
+            try:
+                value = agent.output.parse(value)
+            except ValueError as error:
+                words, by = str(error), "output_type"
+        if not words:
+            words, by = await self._objection(reply.agent, "output", value)
+        fact = Judged(at=now_ms(), kind="output", position=effect.position, stop=bool(words), words=words, by=by)
+        return Outcome(partial(_if_newest, fact))
+
+    async def termination(self, effect: JudgeTermination) -> Outcome:
+        """Whether the conversation has come to its end."""
+        assert self._definition.termination is not None
+        ended = bool(await called(self._definition.termination, messages_of(self._ledger.state)))
+        fact = Judged(at=now_ms(), kind="termination", position=effect.position, stop=ended)
+        return Outcome(partial(_if_newest, fact))
+
+    async def summarise(self, effect: Summarise) -> Outcome:
+        """A summary of what an agent has seen up to a position."""
+        state = self._ledger.state
+        history = history_in_force(self._definition, effect.agent, state.arrived)
+        if history.summarise is None:
+            raise BadInput(f"agent {effect.agent!r} has no summariser", do="write history=summarised(tokens, by=function)")
+        groups = visible(state, history.spec, effect.agent)
+        before = state.summaries.get(effect.agent) if isinstance(history.spec, Summarised) else None
+        lines = [before.summary] if before else []
+        lines += [str(message_of(entry)) for group in groups if group.position <= effect.upto for entry in group.entries]
+        summary = str(await called(history.summarise, "\n".join(lines)))
+        fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary, usage=Usage())
+        return Outcome(partial(_if_further, fact))
+
+    async def _objection(self, agent: str, on: str, what: Any) -> tuple[str, str]:
+        for guardrail in self._definition.agents[agent].guards(on):
+            if words := await guardrail.judge(self._context, what):
+                return words, guardrail.name
+        return "", ""
+
+
+def _input_if_open(fact: Judged, state: State) -> Iterator[AnyFact]:
+    if any(group.position == fact.position and not group.judged for group in state.tail):
+        yield fact
+
+
+def _if_newest(fact: Judged, state: State) -> Iterator[AnyFact]:
+    judged = state.output_checked if fact.kind == "output" else state.termination_judged
+    if state.reply is not None and state.reply.position == fact.position and state.reply.complete and not judged:
+        yield fact
+
+
+def _if_further(fact: Compacted, state: State) -> Iterator[AnyFact]:
+    before = state.summaries.get(fact.agent)
+    if before is None or fact.upto > before.upto:
+        yield fact

@@ -1,0 +1,70 @@
+"""One session's ledger in a store. May know: stores and the state. Decides: how facts get in.
+
+There is one way in: `append(propose)`. `propose` looks at the state and yields facts; each is applied as it is yielded, so the next
+can follow from it, and all are recorded in one atomic append. If another writer was first, the state is folded again with
+what it wrote and `propose` is asked anew: an input or an outcome that is still legal is proposed again, a claim is decided again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from legato.core.facts import AnyFact, Started
+from legato.core.state import State, fold
+from legato.errors import LedgerConflict
+from legato.stores.contract import Store
+
+Propose: TypeAlias = Callable[[State], Iterator[AnyFact]]
+
+
+class Ledger:
+    """The state of one session, kept level with its store."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self.store = store
+        self.session = session
+        self.state = fold((), session)
+        self.loaded = False
+        self.lock = asyncio.Lock()
+        self._sound = 0  # how many facts of the state are known to be in the store
+
+    async def refresh(self) -> State:
+        """Read what others appended, and return the state."""
+        async with self.lock:
+            await self._catch_up()
+        return self.state
+
+    async def append(self, propose: Propose, contents: Mapping[str, bytes] | None = None) -> list[AnyFact]:
+        """Record what `propose` yields, and return it. Nothing is recorded if it yields nothing or raises."""
+        async with self.lock:
+            await self._restore()
+            while True:
+                facts: list[AnyFact] = []
+                for fact in propose(self.state):
+                    self.state.apply(fact)
+                    facts.append(fact)
+                if not facts:
+                    return facts
+                durable = any(type(fact) is Started for fact in facts)
+                try:
+                    await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable)
+                except LedgerConflict:
+                    await self._catch_up()
+                    continue
+                self._sound = self.state.length
+                return facts
+
+    async def _catch_up(self) -> None:
+        await self._restore()
+        for fact in await self.store.read(self.session, self._sound):
+            self.state.apply(fact)
+            self._sound += 1
+        self.loaded = True
+
+    async def _restore(self) -> None:
+        """Forget facts that were proposed and never confirmed: the store alone knows what became of them."""
+        if self.state.length != self._sound:
+            self.state = fold(self.state.facts[: self._sound], self.session)
+            await self._catch_up()

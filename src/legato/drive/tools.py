@@ -1,0 +1,241 @@
+"""Running tools. May know: tools and user code around them. Decides: what becomes of a call, as facts to propose.
+
+A tool is run only after its `Started` is durable. What it returns, raises, or fails to do in time is an output for the model; a
+sibling is never harmed by it. What ends after its call was answered is late: recorded for people, never sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from legato.core import wording
+from legato.core.digest import digest_arguments, digest_bytes
+from legato.core.facts import AnyFact, CallRef, Content, Gated, HandedOff, Judged, Returned, Started
+from legato.core.graph import Edge
+from legato.core.groups import CallState
+from legato.core.owed import Admit, RunTool
+from legato.core.state import State
+from legato.drive.clock import now_ms
+from legato.drive.definition import AgentDefinition, Definition, called
+from legato.drive.ledger import Ledger
+from legato.drive.outcome import Outcome
+from legato.tools import BadArguments, Tool, ToolCall, ToolContext, tool_output
+
+OUTPUT_LETTERS = 64_000
+"""What of an output a model is given. The whole of a longer one is kept in the store's contents, for people and tools."""
+
+_background: set[asyncio.Task[None]] = set()  # the event loop holds tasks weakly; these outlive the driver that began them
+
+
+class ToolRunner:
+    """Performs `RunTool` and `Admit`, and decides what needs no performing."""
+
+    def __init__(self, definition: Definition, ledger: Ledger, context: Any) -> None:
+        self._definition = definition
+        self._ledger = ledger
+        self._context = context
+
+    # -- decisions that need no waiting: facts at once ------------------------------------------------------------------
+
+    def start(self, state: State, effect: RunTool, epoch: int) -> AnyFact:
+        """The claim on an attempt; or, if the arguments are wrong, the answer that says so."""
+        call, agent = self._find(state, effect.call)
+        if wrong := self._wrong(agent, call):
+            return wrong
+        digest = digest_arguments(call.arguments) if call.gate else ""
+        return Started(at=now_ms(), call=effect.call, attempt=effect.attempt, epoch=epoch, digest=digest)
+
+    def gate(self, state: State, effect: Admit) -> AnyFact | None:
+        """The gate of a call that always needs approval; None if user code has to be asked."""
+        call, agent = self._find(state, effect.call)
+        if edge := self._edge(agent, call):
+            wrong = self._wrong_handoff(edge, call)
+            return wrong or Gated(at=now_ms(), call=call.ref, needed=True, digest=digest_arguments(call.arguments))
+        if wrong := self._wrong(agent, call):
+            return wrong
+        if agent.guards("tool") or agent.tools[call.call.tool].needs_approval is not True:
+            return None
+        return Gated(at=now_ms(), call=call.ref, needed=True, digest=digest_arguments(call.arguments))
+
+    def hand_over(self, state: State, ref: CallRef) -> AnyFact:
+        """The handoff; or, if its input is wrong, the answer that says so."""
+        call, agent = self._find(state, ref)
+        edge = self._edge(agent, call)
+        assert edge is not None
+        if wrong := self._wrong_handoff(edge, call):
+            return wrong
+        reason, input = _handoff_arguments(call.arguments)
+        return HandedOff(at=now_ms(), call=ref, source=edge.source, target=edge.target, reason=reason, input=input)
+
+    def _wrong(self, agent: AgentDefinition, call: CallState) -> Returned | None:
+        try:
+            agent.tools[call.call.tool].validate(call.arguments)
+        except BadArguments as error:
+            return Returned(at=now_ms(), call=call.ref, status="error", output=str(error))
+        return None
+
+    def _wrong_handoff(self, edge: Edge, call: CallState) -> Returned | None:
+        parse = self._definition.edges[edge.source, edge.target].parse_input
+        try:
+            _, input = _handoff_arguments(call.arguments)
+            if parse is not None:
+                parse(input)
+        except ValueError as error:
+            words = f"Not handed over: the arguments of {call.call.tool!r} are wrong. {error}"
+            return Returned(at=now_ms(), call=call.ref, status="error", output=words)
+        return None
+
+    # -- performing -----------------------------------------------------------------------------------------------------
+
+    async def admit(self, effect: Admit) -> Outcome:
+        """Ask guardrails and the approval function about a call. Their verdicts are facts and are not asked for again."""
+        call, agent = self._find(self._ledger.state, effect.call)
+        tool = agent.tools[call.call.tool]
+        values = tool.validate(call.arguments)
+        told = ToolCall(str(call.ref), tool.name, values)
+        facts: list[AnyFact] = []
+        for guardrail in agent.guards("tool") if not call.guarded else ():
+            if words := await guardrail.judge(self._context, told):
+                facts.append(self._judged(call.ref, words, guardrail.name))
+                return Outcome(partial(_unless_moved, call.ref, facts))
+        if agent.guards("tool") and not call.guarded:
+            facts.append(self._judged(call.ref, "", ""))
+        needed = tool.needs_approval
+        if not isinstance(needed, bool):
+            needed = bool(await called(needed, self._tool_context(agent.name, call, 1, values), values, told))
+        facts.append(Gated(at=now_ms(), call=call.ref, needed=needed, digest=digest_arguments(call.arguments)))
+        return Outcome(partial(_unless_moved, call.ref, facts))
+
+    def _judged(self, ref: CallRef, words: str, by: str) -> Judged:
+        return Judged(at=now_ms(), kind="tool", position=ref.position, index=ref.index, stop=bool(words), words=words, by=by)
+
+    async def run(self, effect: RunTool) -> Outcome:
+        """Run one attempt to its end, its time limit, or its cancellation."""
+        call, agent = self._find(self._ledger.state, effect.call)
+        tool = agent.tools[call.call.tool]
+        begun = time.monotonic()
+        body = asyncio.ensure_future(self._body(agent, tool, call, effect.attempt))
+        try:
+            await asyncio.wait({body}, timeout=tool.timeout)
+        except asyncio.CancelledError:
+            self._leave(effect, body, begun, stop=_can_stop(tool))
+            raise
+        if body.done():
+            return _ended(effect, body, begun)
+        assert tool.timeout is not None
+        # A payment cut off in the middle is worse than one that ends late: only what may be repeated is stopped.
+        self._leave(effect, body, begun, stop=tool.idempotent and _can_stop(tool))
+        words = wording.timed_out(tool.name, tool.timeout, tool.idempotent)
+        return Outcome(partial(_in_time, effect, "timeout", words, "", _took(begun)))
+
+    async def _body(self, agent: AgentDefinition, tool: Tool, call: CallState, attempt: int) -> object:
+        values = tool.validate(call.arguments)
+        context = self._tool_context(agent.name, call, attempt, values)
+
+        async def run() -> object:
+            return await tool.run(context, values)
+
+        proceed = run
+        for middleware in reversed(agent.middleware):
+            proceed = partial(middleware.around_tool, context.call, proceed)
+        return await proceed()
+
+    def _leave(self, effect: RunTool, body: asyncio.Future[object], begun: float, stop: bool) -> None:
+        """Stop waiting for a body. If it ends after all, what it did is kept for people."""
+
+        async def late() -> None:
+            await asyncio.wait({body})
+            if body.cancelled():
+                return
+            outcome = _ended(effect, body, begun)
+            await self._ledger.append(outcome.propose, outcome.contents)
+
+        if stop:
+            body.cancel()
+        task = asyncio.get_running_loop().create_task(late())
+        _background.add(task)
+        task.add_done_callback(_background.discard)
+
+    def _tool_context(self, agent: str, call: CallState, attempt: int, values: dict[str, object]) -> ToolContext[Any]:
+        ledger = self._ledger.state.name_at(call.ref.position)
+        return ToolContext(
+            context=self._context,
+            session_id=self._ledger.session,
+            agent=agent,
+            call=ToolCall(str(call.ref), call.call.tool, values),
+            idempotency_key=f"{ledger}:{call.ref}",
+            attempt=attempt,
+        )
+
+    def _find(self, state: State, ref: CallRef) -> tuple[CallState, AgentDefinition]:
+        call = state.call(ref)
+        assert call is not None and state.reply is not None
+        return call, self._definition.agents[state.reply.agent]
+
+    def _edge(self, agent: AgentDefinition, call: CallState) -> Edge | None:
+        return self._definition.graph.agents[agent.name].edges.get(call.call.tool)
+
+
+def _can_stop(tool: Tool) -> bool:
+    """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""
+    return inspect.iscoroutinefunction(tool.function)
+
+
+def _ended(effect: RunTool, body: asyncio.Future[object], begun: float) -> Outcome:
+    """The outcome of a body that has returned or raised."""
+    if body.cancelled() or (error := body.exception()) is None:
+        status, text = ("error", "The tool was cancelled from within.") if body.cancelled() else ("ok", tool_output(body.result()))
+    else:
+        status, text = "error", tool_output(f"{type(error).__name__}: {error}")
+    full, contents = "", {}
+    if len(text) > OUTPUT_LETTERS:
+        data = text.encode()
+        full = digest_bytes(data)
+        contents[full] = data
+        text = f"{text[:OUTPUT_LETTERS]}\n[cut here: {len(text)} characters in all]"
+    return Outcome(partial(_in_time, effect, status, text, full, _took(begun)), contents)
+
+
+def _in_time(effect: RunTool, status: Any, output: Content, full: str, took: int, state: State) -> Iterator[AnyFact]:
+    """An attempt's outcome: the call's output, or, if the call was answered meanwhile, a late one."""
+    call = state.call(effect.call)
+    if call is None or len(call.attempts) < effect.attempt:
+        return
+    attempt = call.attempts[effect.attempt - 1]
+    late = call.output is not None or effect.attempt != len(call.attempts) or call.redo
+    if attempt.known or (late and status not in ("ok", "error")):
+        return
+    yield Returned(
+        at=now_ms(), call=effect.call, attempt=effect.attempt, status=status, output=output, full=full, late=late, took=took
+    )
+
+
+def _unless_moved(ref: CallRef, facts: list[AnyFact], state: State) -> Iterator[AnyFact]:
+    call = state.call(ref)
+    if call is not None and call.output is None and call.gate is None and not state.halt:
+        yield from facts
+
+
+def _handoff_arguments(arguments: str) -> tuple[str, str]:
+    """The reason and the input (JSON text) that a handoff call carries. `ValueError` says what is wrong with them."""
+    try:
+        given = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"They are not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ValueError("They must be a JSON object.")
+    reason = given.get("reason")
+    if not (reason is None or isinstance(reason, str)):
+        raise ValueError("'reason' must be text.")
+    input = json.dumps(given["input"], ensure_ascii=False) if given.get("input") is not None else ""
+    return reason or "", input
+
+
+def _took(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)

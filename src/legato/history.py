@@ -1,0 +1,64 @@
+"""History policies: what an agent sees of the conversation. Give one to `Agent(history=...)` or to `add_handoff(..., history=...)`.
+
+The unit that a policy keeps or drops is a whole group: a message, or a reply with all its calls and their outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from legato.core.groups import Group
+from legato.core.history import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
+from legato.drive.definition import History
+from legato.errors import BadInput
+
+__all__ = ["Group", "History", "custom", "dialogue", "everything", "last", "own_tools", "since_handoff", "summarised"]
+
+
+def everything() -> History:
+    """The complete conversation, including what other agents' tools returned. The default."""
+    return History(Everything())
+
+
+def dialogue() -> History:
+    """What users and agents said, and no tool traffic."""
+    return History(Dialogue())
+
+
+def since_handoff() -> History:
+    """From the reply that handed over to the agent on. An agent that was never handed control sees everything."""
+    return History(SinceHandoff())
+
+
+def last(n: int) -> History:
+    """The last `n` messages of the user, and all that followed them."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise BadInput("last(n) keeps at least one turn", found=repr(n), do="write last(1) or more")
+    return History(Last(n))
+
+
+def own_tools() -> History:
+    """All words, and the agent's own tool traffic, but not that of other agents."""
+    return History(OwnTools())
+
+
+def summarised(tokens: int, *, by: Callable[[str], Any], keep: int = 2) -> History:
+    """A summary, made by `by(text)` (sync or async), of all but the last `keep` turns, as soon as the conversation exceeds `tokens`.
+
+    The summary is recorded; the facts it stands for stay in the ledger.
+    """
+    if tokens < 1 or keep < 1:
+        raise BadInput("summarised(tokens, keep) takes numbers from 1 on", found=f"tokens={tokens}, keep={keep}")
+    return History(Summarised(tokens, keep), summarise=by)
+
+
+def custom(choose: Callable[[list[Group]], Sequence[Group]]) -> History:
+    """What your function picks from the groups it is given. It must be pure; its choice is recorded with each reply.
+
+    >>> custom(lambda groups: [group for group in groups if group.agent != "chatterbox"]).spec.name
+    '<lambda>'
+    """
+    if not callable(choose):
+        raise BadInput("custom(f) takes a function of a list of groups", found=type(choose).__name__)
+    return History(Custom(getattr(choose, "__name__", type(choose).__name__)), choose=choose)

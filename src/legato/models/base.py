@@ -1,0 +1,63 @@
+"""What every model is to the driver. May know: requests and replies. Decides: nothing.
+
+A model turns one `Request` into one `Reply`, or raises `ModelFailed`. While it works it may pass pieces of its words to `emit`;
+whoever streams sees them, and they are part of nothing until the reply is recorded whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct
+
+from legato.core.facts import Item, Usage
+from legato.core.view import Request
+from legato.errors import BadInput
+
+Emit: TypeAlias = Callable[[str], None]
+"""Receives the next piece of the reply's words."""
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """A model's whole reply, as it will be recorded."""
+
+    items: tuple[Item, ...]
+    finish: Literal["stop", "length", "filter"] = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+    response_id: str = ""
+    stored: bool = False
+    base: str = ""
+    losses: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything with a name that replies."""
+
+    @property
+    def name(self) -> str:
+        """What is recorded with each reply, for people."""
+        ...
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        """Reply to the request, or raise `ModelFailed`."""
+        ...
+
+
+def resolve(model: object, agent: str) -> Model:
+    """The model that an agent was given; `BadInput` if that is none."""
+    if isinstance(model, str):
+        raise BadInput(
+            f"agent {agent!r}: no client for the model string {model!r} is installed",
+            do="pass a model object, for example legato.testing.ScriptedModel([...]) or your own class with a `reply` method",
+        )
+    if not isinstance(model, Model):
+        raise BadInput(
+            f"agent {agent!r} has no model",
+            expected="an object with `name` and `async def reply(request, emit)`",
+            found=type(model).__name__,
+            do="write Agent(name=..., model=ScriptedModel([...]))",
+        )
+    return model

@@ -1,0 +1,129 @@
+"""Sessions as text. May know: ledgers, contents, signatures. Decides: what may be loaded where.
+
+A loaded string is a *copy*: it gets a marker (`Opened` with its origin), so its requests have ids of their own and its open attempts
+belong to nobody. Loading into a store that has the ledger already: a prefix is the same ledger; a divergence is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from legato.core.codec import decode, encode, newer
+from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, File, Image, Opened, Origin, Returned, Said
+from legato.core.messages import parts_of
+from legato.core.state import State, fold
+from legato.drive.clock import fresh_name, now_ms
+from legato.errors import BadInput, CodecError, LedgerExists
+
+if TYPE_CHECKING:
+    from legato.session import Session
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    legato: int
+    session: str
+    facts: list[msgspec.Raw]
+    contents: dict[str, str] = {}
+    context: Any = None
+    has_context: bool = False
+
+
+class _Peek(msgspec.Struct):
+    legato: int = 0
+
+
+async def depart(
+    session: Session, serialize: Callable[[Any], Any] | None, strict: bool, sign_with: bytes | None
+) -> str:
+    """The session as text."""
+    if session.context is not None and serialize is None and strict:
+        raise BadInput(
+            f"session {session.id!r} has a context, and nothing says how to write it down",
+            do="pass serialize_context=..., or strict=False to leave it behind",
+        )
+    facts = session.facts
+    contents = {digest: b64encode(await session.store.content(session.id, digest)).decode() for digest in _named(facts)}
+    taken = serialize is not None and session.context is not None
+    envelope = _Envelope(
+        FORMAT,
+        session.id,
+        [msgspec.Raw(encode(fact)) for fact in facts],
+        contents,
+        serialize(session.context) if serialize and taken else None,
+        taken,
+    )
+    try:
+        text = msgspec.json.encode(envelope).decode()
+    except TypeError as error:
+        raise BadInput(f"serialize_context gave something that is not JSON: {error}", do="return plain values") from error
+    return f"{text}\n{_signature(text, sign_with)}" if sign_with else text
+
+
+def unpack(text: str, verify_with: bytes | None) -> dict[str, Any]:
+    """What a string holds, checked: `CodecError` if it is not a session, was changed, or is newer than this version."""
+    body, _, signature = text.partition("\n")
+    if verify_with is not None and not hmac.compare_digest(_signature(body, verify_with), signature.strip()):
+        raise CodecError("the signature does not fit: the string was changed, or signed with another key", do="get it anew")
+    try:
+        format = msgspec.json.decode(body, type=_Peek).legato
+        if format > FORMAT:
+            raise newer(format)
+        envelope = msgspec.json.decode(body, type=_Envelope)
+        contents = {digest: b64decode(data, validate=True) for digest, data in envelope.contents.items()}
+    except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as error:
+        if isinstance(error, CodecError):
+            raise
+        expected = "text made by session.to_string()"
+        raise CodecError(f"this is not a session: {error}", expected=expected, do="check where it comes from") from None
+    facts = [decode(bytes(raw)) for raw in envelope.facts]
+    fold(facts)  # a ledger that breaks the rules is refused here, before it touches a store
+    context = envelope.context if envelope.has_context else None
+    return {"session": envelope.session, "facts": facts, "contents": contents, "context": context, "has_context": envelope.has_context}
+
+
+async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
+    """Put a copy into the session's store, or find that it is there."""
+    facts: list[AnyFact] = arriving["facts"]
+    there = list(await session.store.read(session.id))
+    if there[: len(facts)] == facts:
+        return
+    if there:
+        raise LedgerExists(
+            f"the store has another session {session.id!r}: the two went different ways",
+            expected=f"a ledger that begins with the {len(facts)} loaded facts",
+            found=f"{len(there)} facts that differ",
+            do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
+        )
+
+    def propose(state: State) -> Iterator[AnyFact]:
+        if not state.facts:
+            yield from facts
+            origin = Origin(arriving["session"], len(facts), "copy")
+            yield Opened(at=now_ms(), ledger=fresh_name(), workflow=session.workflow.name, origin=origin)
+
+    if facts:
+        await session._ledger.append(propose, arriving["contents"])
+
+
+def _named(facts: list[AnyFact]) -> set[str]:
+    """The digests of all contents that these facts name."""
+    named: set[str] = set()
+    for fact in facts:
+        match fact:
+            case Answered() | Attempted():
+                named.add(fact.frame)
+            case Returned(full=full) if full:
+                named.add(full)
+            case Said(content=content):
+                named.update(part.digest for part in parts_of(content) if isinstance(part, (Image, File)) and part.digest)
+    return named
+
+
+def _signature(text: str, key: bytes) -> str:
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,100 @@
+"""One run of a session, and its result. May know: drivers. Decides: what awaiting and iterating mean.
+
+A run is lazy: nothing happens until it is awaited (for a result) or iterated (for events). Leaving the iteration stops the driving at the
+next fact: what runs is finished and recorded in the background, nothing is lost, and `session.resume()` goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
+
+from legato.core.facts import Usage
+from legato.core.messages import Message
+from legato.core.requests import Pending
+from legato.drive.driver import Driver
+from legato.drive.events import Event
+from legato.errors import BadInput
+
+if TYPE_CHECKING:
+    from legato.session import Session
+
+Begin: TypeAlias = Callable[[Callable[[Event], None]], Awaitable[Driver]]
+"""Record what starts the run, and make the driver that will drive it."""
+
+_left: set[asyncio.Task[None]] = set()  # drivers whose observers have left, until they have recorded what was running
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a run led to.
+
+    `text` is the last thing said to the user in this run, `output` the same, validated, where the agent has an output type; `messages` are
+    the new ones; `pending` is what blocks the conversation; `usage` is that of this run.
+    """
+
+    text: str
+    output: Any
+    messages: list[Message]
+    pending: list[Pending]
+    status: str
+    usage: Usage
+    session: Any
+
+    def __repr__(self) -> str:
+        pending = f", {len(self.pending)} pending" if self.pending else ""
+        return f"<Result {self.status}{pending}: {self.text!r}>"
+
+
+class Run:
+    """`await run` gives a `Result`; `async for event in run` gives events. Use it once."""
+
+    def __init__(self, session: Session, begin: Begin, finish: Callable[[], Awaitable[Result]]) -> None:
+        self.session = session
+        self._begin = begin
+        self._finish = finish
+        self._used = False
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return self._complete().__await__()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._events()
+
+    def __repr__(self) -> str:
+        return f"<Run of session {self.session.id!r}>"
+
+    def _use(self) -> None:
+        if self._used:
+            raise BadInput("this run was used before", do="call session.run(...) or session.resume() again for a new one")
+        self._used = True
+
+    async def _complete(self) -> Result:
+        self._use()
+        driver = await self._begin(lambda event: None)
+        await driver.drive()
+        return await self._finish()
+
+    async def _events(self) -> AsyncIterator[Event]:
+        self._use()
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        driver = await self._begin(queue.put_nowait)
+        task = asyncio.get_running_loop().create_task(driver.drive())
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            task.result()
+        finally:
+            if not task.done():
+                driver.leave()
+                _left.add(task)
+                task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Task[None]) -> None:
+    _left.discard(task)
+    if not task.cancelled():
+        task.exception()  # nobody is there to hear of it; the ledger has what happened

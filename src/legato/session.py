@@ -1,0 +1,378 @@
+"""Sessions: one conversation, one ledger. May know: workflows and stores. Decides: what a person or program may do to a conversation.
+
+A session object is a handle. It reads the ledger at its first awaited call and after each; two handles on one ledger, in one process or
+two, are the normal case, and neither owns anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
+from legato.core.frame import decode_frame
+from legato.core.groups import spoken
+from legato.core.messages import Message, checked_text, content_from
+from legato.core.owed import plan, status
+from legato.core.requests import Pending
+from legato.core.state import State, fold
+from legato.core.view import Request, request_seen
+from legato.drive.clock import fresh_name, now_ms
+from legato.drive.conversation import messages_of
+from legato.drive.driver import Driver
+from legato.drive.events import Event
+from legato.drive.ledger import Ledger
+from legato.errors import BadInput, DefinitionChanged, NotLoaded, NotPending
+from legato.run import Result, Run
+from legato.stores.contract import Store
+from legato.tools import BadArguments, tool_output
+
+if TYPE_CHECKING:
+    from legato.workflow import Workflow
+
+current_store: ContextVar[Store | None] = ContextVar("current_store", default=None)
+"""The store of the session that is being driven; an agent that works as a tool keeps its own conversation there."""
+
+
+class Session:
+    """A handle on one conversation. Made by `workflow.session(id)`."""
+
+    def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(id, str) or not id or len(id) > 400 or not id.isprintable():
+            raise BadInput("a session id is 1 to 400 printable characters", found=repr(id)[:80], do="choose another id, or none")
+        self.id = id
+        self.workflow = workflow
+        self.store = store
+        self.context = context
+        self._ledger = Ledger(store, id)
+        self._arriving = arriving  # a copy that is yet to be put into the store; see portable.py
+
+    def __repr__(self) -> str:
+        known = self.status if self._ledger.loaded else "not loaded"
+        return f"<Session {self.id!r} of {self.workflow.name!r}: {known}>"
+
+    # -- going on --------------------------------------------------------------------------------------------------------
+
+    def run(self, message: Any, stream: bool = False, key: str | None = None) -> Run:
+        """Say something and drive the conversation until it needs its people again. Await a `Result`, or iterate over events.
+
+        `message` is text, a `Message`, or parts. With `key`, however often the same message is delivered, it is recorded once.
+        """
+        content, contents = content_from(message)
+
+        async def say() -> None:
+            await self._append(lambda state: self._said(state, content, key or ""), contents)
+
+        return self._run(say, stream)
+
+    def resume(self, stream: bool = False) -> Run:
+        """Go on with whatever is owed: after answers, after a restart, after a failure."""
+
+        async def look() -> None:
+            await self.refresh()
+
+        return self._run(look, stream)
+
+    def _run(self, start: Callable[[], Any], stream: bool) -> Run:
+        since = 0
+        spent = Usage()
+
+        async def begin(show: Callable[[Event], None]) -> Driver:
+            nonlocal since, spent
+            await self.refresh()
+            since, spent = self._ledger.state.length, self._ledger.state.usage
+            await start()
+            current_store.set(self.store)
+            return Driver(self.workflow.definition, self._ledger, self.context, show, stream, since)
+
+        async def finish() -> Result:
+            return self._result(since, spent)
+
+        return Run(self, begin, finish)
+
+    async def cancel(self, words: str = "") -> None:
+        """Stop what the conversation is doing, from any process. Finished work is kept; the next message goes on."""
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            if status(state, self.workflow.definition.graph) in ("running", "pending", "failed"):
+                yield Cancelled(at=now_ms(), words=words)
+
+        await self._append(propose)
+
+    # -- answering ---------------------------------------------------------------------------------------------------------
+
+    async def approve(self, request: Pending | str, always: bool = False, key: str | None = None) -> None:
+        """Approve a call, rerun one whose outcome is unknown, or allow as much again where a limit was reached.
+
+        `always=True` also approves all later calls of the same tool by the same agent in this session (see `revoke`).
+        """
+        await self._decide(request, "approve", key, always=always)
+
+    async def reject(self, request: Pending | str, message: str = "", key: str | None = None) -> None:
+        """Decline, in words that the model is given."""
+        await self._decide(request, "reject", key, words=checked_text(message, "message", empty=True))
+
+    async def edit(self, request: Pending | str, arguments: Mapping[str, Any], key: str | None = None) -> None:
+        """Approve a call with other arguments. The model is told which ones ran."""
+        try:
+            text = json.dumps(arguments, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"these arguments are not JSON: {error}", do="give a dict of plain values") from None
+        await self._decide(request, "edit", key, arguments=text)
+
+    async def answer(self, request: Pending | str, value: Any, key: str | None = None) -> None:
+        """Supply the result of a deferred tool, or the outcome that nobody knew."""
+        await self._decide(request, "answer", key, output=tool_output(value))
+
+    async def revoke(self, agent: str, tool: str) -> None:
+        """Withdraw a standing approval."""
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            standing = Standing(agent, tool)
+            if standing not in state.standing:
+                raise NotPending(f"there is no standing approval of {tool!r} for {agent!r}", do="nothing was changed")
+            yield Decided(at=now_ms(), kind="standing", verdict="revoke", standing=standing)
+
+        await self._append(propose)
+
+    async def _decide(
+        self,
+        request: Pending | str,
+        verdict: Any,
+        key: str | None,
+        *,
+        words: str = "",
+        arguments: str = "",
+        output: Content = "",
+        always: bool = False,
+    ) -> None:
+        def propose(state: State) -> Iterator[AnyFact]:
+            if key and key in state.keys:
+                self._same_delivery(state, key, verdict)
+                return
+            asked = self._find(state, request)
+            standing = Standing(asked.agent, asked.tool) if always and asked.call else None
+            _check_verdict(asked, verdict)
+            if verdict == "edit":
+                self._check_edit(asked, arguments)
+            yield Decided(
+                at=now_ms(),
+                kind=asked.kind,
+                verdict=verdict,
+                call=asked.call,
+                limit=asked.limit,
+                digest=asked.digest,
+                words=words,
+                arguments=arguments,
+                output=output,
+                standing=standing,
+                key=key or "",
+            )
+
+        await self._append(propose)
+
+    def _find(self, state: State, request: Pending | str) -> Pending:
+        id = request.id if isinstance(request, Pending) else request
+        asked = plan(state, self.workflow.definition.graph).requests
+        found = next((each for each in asked if each.id == id), None)
+        if found is None:
+            raise NotPending(
+                f"{id!r} is not pending in session {self.id!r}: answered already, overtaken, or never asked here",
+                found=f"pending: {', '.join(each.id for each in asked) or 'nothing'}",
+                do="nothing was changed; look at session.pending",
+            )
+        if isinstance(request, Pending) and request.digest != found.digest:
+            raise NotPending(
+                f"the answer to {id!r} was given for other arguments",
+                expected=f"digest {found.digest}",
+                found=f"digest {request.digest}",
+                do="nothing was changed; look at session.pending again",
+            )
+        return found
+
+    def _check_edit(self, asked: Pending, arguments: str) -> None:
+        tool = self.workflow.definition.agents[asked.agent].tools.get(asked.tool)
+        try:
+            if tool is not None:
+                tool.validate(arguments)
+        except BadArguments as error:
+            raise BadInput(f"{asked.tool!r} cannot run with these arguments: {error}", do="nothing was changed") from None
+
+    def _same_delivery(self, state: State, key: str, what: Any) -> None:
+        recorded = state.facts[state.keys[key]]
+        same = recorded.content == what if isinstance(recorded, Said) else isinstance(recorded, Decided) and recorded.verdict == what
+        if not same:
+            raise BadInput(
+                f"the key {key!r} was used before for something else",
+                found=f"{type(recorded).__name__} at position {state.keys[key]}",
+                do="use a new key for each new message or answer; nothing was changed",
+            )
+
+    def _said(self, state: State, content: Content, key: str) -> Iterator[AnyFact]:
+        if key and key in state.keys:
+            self._same_delivery(state, key, content)
+            return
+        if not state.facts:
+            yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
+        yield Said(at=now_ms(), content=content, key=key)
+
+    async def _append(self, propose: Callable[[State], Iterator[AnyFact]], contents: Mapping[str, bytes] | None = None) -> None:
+        await self.refresh()
+        await self._ledger.append(propose, contents)
+
+    # -- looking ------------------------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> Session:
+        """Read what others have appended."""
+        if self._arriving is not None:
+            from legato.portable import arrive
+
+            arriving, self._arriving = self._arriving, None
+            await arrive(self, arriving)
+        state = await self._ledger.refresh()
+        if state.workflow and state.workflow != self.workflow.name:
+            raise DefinitionChanged(
+                f"session {self.id!r} belongs to workflow {state.workflow!r}, not to {self.workflow.name!r}",
+                do="open it with a workflow of that name, or use another session id; nothing was changed",
+            )
+        return self
+
+    @property
+    def state(self) -> State:
+        """The fold of the ledger, as far as this handle has read it."""
+        if not self._ledger.loaded:
+            raise NotLoaded(f"session {self.id!r} has not read its ledger yet", do="await session.refresh()")
+        return self._ledger.state
+
+    @property
+    def pending(self) -> list[Pending]:
+        """What blocks the conversation, in order."""
+        return plan(self.state, self.workflow.definition.graph).requests
+
+    @property
+    def status(self) -> str:
+        """One of new, running, waiting, pending, terminated, cancelled, failed."""
+        return status(self.state, self.workflow.definition.graph)
+
+    @property
+    def error(self) -> str:
+        """Why the session failed, if its status is "failed"."""
+        failed = self.state.failed
+        return failed.error if failed and self.status == "failed" else ""
+
+    @property
+    def messages(self) -> list[Message]:
+        """What users and agents said, in conversational order."""
+        return messages_of(self.state)
+
+    @property
+    def facts(self) -> list[AnyFact]:
+        """The ledger."""
+        return list(self.state.facts)
+
+    @property
+    def usage(self) -> Usage:
+        """Of the whole conversation; see `usage_by_agent` and `usage_by_handoff`."""
+        return self.state.usage
+
+    @property
+    def usage_by_agent(self) -> dict[str, Usage]:
+        return dict(self.state.usage_of)
+
+    @property
+    def usage_by_handoff(self) -> list[tuple[str, str, Usage]]:
+        """For each handoff taken: source, target, and what was used until the next one."""
+        return list(self.state.usage_by_handoff)
+
+    @property
+    def losses(self) -> list[str]:
+        """What could not be carried over to a provider."""
+        return list(self.state.losses)
+
+    @property
+    def late_outcomes(self) -> list[Returned]:
+        """What tools did after their calls had been answered as timed out, cancelled or lost."""
+        return list(self.state.late)
+
+    async def seen(self, call: int = -1) -> Request:
+        """The exact request behind a reply, from the ledger alone. `call` counts replies from 0, or from the end."""
+        await self.refresh()
+        answered = [fact for fact in self.state.facts if isinstance(fact, Answered)]
+        try:
+            fact = answered[call]
+        except IndexError:
+            raise BadInput(f"session {self.id!r} has {len(answered)} replies", found=f"call {call}", do="choose one of them") from None
+        frame = decode_frame(await self.store.content(self.id, fact.frame))
+        return request_seen(fold(self.state.facts[: fact.upto + 1], self.id), frame, fact)
+
+    def _result(self, since: int, spent: Usage) -> Result:
+        state = self.state
+        messages = messages_of(state, since)
+        said = [message for message in messages if message.role == "assistant"]
+        text = said[-1].text if said else ""
+        return Result(
+            text=text,
+            output=self._output(state, text),
+            messages=messages,
+            pending=self.pending,
+            status=self.status,
+            usage=Usage(
+                *(getattr(state.usage, name) - getattr(spent, name) for name in Usage.__struct_fields__),
+            ),
+            session=self,
+        )
+
+    def _output(self, state: State, text: str) -> Any:
+        reply = state.reply
+        if reply is None or reply.fact is None or spoken(reply.fact) != text:
+            return text
+        kind = self.workflow.definition.agents.get(reply.agent)
+        if kind is None or kind.output is None or not state.output_checked or state.feedback:
+            return text
+        return kind.output.parse(text)
+
+    # -- branching and leaving ---------------------------------------------------------------------------------------------
+
+    async def fork(self, at: int | None = None, id: str | None = None) -> Session:
+        """A new session that shares the first `at` facts (all, by default) and goes its own way from there."""
+        await self.refresh()
+        length = self.state.length
+        at = length if at is None else at
+        if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= length:
+            raise BadInput(f"session {self.id!r} has {length} facts", found=f"at={at!r}", do=f"fork at 0 to {length}")
+        branch = self.workflow.session(id, store=self.store, context=self.context)
+        if at:
+            origin = Origin(self.id, at)
+            opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name, origin=origin)
+            await self.store.fork(self.id, at, branch.id, [opened])
+        return await branch.refresh()
+
+    async def to_string(
+        self, serialize_context: Callable[[Any], Any] | None = None, strict: bool = True, sign_with: bytes | None = None
+    ) -> str:
+        """The whole session as text that `workflow.load` reads, in this process or another.
+
+        The caller's context is not part of the ledger: give `serialize_context` to take it along. Without one, a session that has a
+        context is refused in strict mode, rather than silently losing it.
+        """
+        from legato.portable import depart
+
+        await self.refresh()
+        return await depart(self, serialize_context, strict, sign_with)
+
+
+def _check_verdict(asked: Pending, verdict: str) -> None:
+    allowed = {
+        "approval": ("approve", "reject", "edit"),
+        "result": ("answer", "reject"),
+        "outcome": ("approve", "answer", "reject"),
+        "limit": ("approve", "reject"),
+    }[asked.kind]
+    if verdict not in allowed:
+        raise NotPending(
+            f"{asked.id!r} asks for {asked.kind}: it cannot be answered with {verdict!r}",
+            expected=" or ".join(allowed),
+            do="nothing was changed",
+        )

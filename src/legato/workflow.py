@@ -1,0 +1,375 @@
+"""Workflows: an immutable definition, and the builder that makes it. May know: agents. Decides: what is a workflow that can work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from legato.agent import Agent, typed
+from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
+from legato.core.history import Summarised
+from legato.drive.clock import fresh_name
+from legato.drive.definition import Definition, EdgeDefinition, History
+from legato.errors import BadInput, BuildError
+from legato.portable import unpack
+from legato.run import Result, Run
+from legato.session import Session
+from legato.stores import MemoryStore
+from legato.stores.contract import Store
+
+DEFAULT_LIMITS = Limits(turns=1000)
+"""A run that nobody limited still pauses some day. High enough for any conversation that is meant."""
+
+DEFAULT_PROMPT = "Go on with your task. When your part is done, hand over or say so."
+DEFAULT_PROMPT_LIMIT = 50
+
+
+class Workflow:
+    """A definition: who there is, who may hand over to whom, when to stop. Holds no conversation; serves thousands of sessions."""
+
+    def __init__(self, definition: Definition, store: Store | None, description: str, dead_ends_meant: tuple[str, ...]) -> None:
+        self.definition = definition
+        self.description = description
+        self._given_store = store
+        self._store: Store = store if store is not None else MemoryStore()
+        self._dead_ends_meant = dead_ends_meant
+
+    @property
+    def name(self) -> str:
+        return self.definition.graph.name
+
+    @property
+    def agents(self) -> list[str]:
+        return list(self.definition.graph.agents)
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.name}: {', '.join(self.agents)}>"
+
+    def session(self, id: str | None = None, store: Store | None = None, context: Any = None) -> Session:
+        """A handle on one conversation; it need not exist yet. Without an id it gets a new one.
+
+        Without any store it lives in memory: as long as this workflow object if you named it, else as long as its handle.
+        """
+        if id is None:
+            # Nobody can name it again: without a store it lives as long as its handle.
+            return Session(self, fresh_name(), store or self._given_store or MemoryStore(), context)
+        return Session(self, id, store or self._store, context)
+
+    def run(self, message: Any, session_id: str | None = None, stream: bool = False) -> Run:
+        """Say something in a session, new by default: await the result, or iterate over events."""
+        return self.session(session_id).run(message, stream=stream)
+
+    def run_sync(self, message: Any, session_id: str | None = None) -> Result:
+        """The same for scripts without an event loop."""
+
+        async def run() -> Result:
+            return await self.run(message, session_id)
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(run())
+        raise BadInput("run_sync cannot be used where an event loop runs", do="write `await workflow.run(...)`")
+
+    def load(
+        self,
+        text: str,
+        context: Any = None,
+        *,
+        id: str | None = None,
+        store: Store | None = None,
+        deserialize_context: Callable[[Any], Any] | None = None,
+        verify_with: bytes | None = None,
+    ) -> Session:
+        """The session that `session.to_string()` wrote, as a copy in this workflow's store (or the one given)."""
+        arriving = unpack(text, verify_with)
+        if context is None and arriving["has_context"]:
+            if deserialize_context is None:
+                raise BadInput("the string carries a context", do="pass deserialize_context=..., or context=... in its place")
+            context = deserialize_context(arriving["context"])
+        return Session(self, id or arriving["session"], store or self._store, context, arriving)
+
+    def graph(self) -> str:
+        """The handoff graph as Mermaid."""
+        return mermaid(self.definition.graph)
+
+    def check(self) -> list[str]:
+        """What cannot work in this definition; empty for every workflow that was built."""
+        return check(self.definition.graph, self._dead_ends_meant)
+
+
+class HandoffBuilder:
+    """Collects a definition; `build()` checks it and makes the workflow.
+
+    Agents are given as objects or names. Without any `add_handoff`, everybody may hand over to everybody.
+
+    >>> from legato.testing import ScriptedModel
+    >>> model = ScriptedModel(by_agent={})
+    >>> desk = (
+    ...     HandoffBuilder(name="desk", participants=[Agent("triage", model=model), Agent("refunds", model=model)])
+    ...     .add_handoff("triage", ["refunds"])
+    ...     .add_handoff("refunds", ["triage"])
+    ...     .build()
+    ... )
+    >>> desk
+    <Workflow desk: triage, refunds>
+    """
+
+    def __init__(
+        self,
+        name: str = "workflow",
+        participants: Iterable[Agent] = (),
+        termination_condition: Callable[..., Any] | None = None,
+        description: str = "",
+    ) -> None:
+        self._name = name
+        self._description = description
+        self._participants: list[Agent] = []
+        self._start: str | None = None
+        self._edges: list[tuple[str, str, str, bool, History | None, Any]] = []
+        self._dead_ends_meant: list[str] = []
+        self._any_edge = False
+        self._autonomous: set[str] | None = None
+        self._autonomous_all = False
+        self._prompts: dict[str, str] = {}
+        self._turn_limits: dict[str, int] = {}
+        self._termination = termination_condition
+        self._store: Store | None = None
+        self._limits = DEFAULT_LIMITS
+        self._messages = "queue"
+        self._next_turn = "sticky"
+        self._parallel = 16
+        self._attempts = 4
+        self.participants(participants)
+
+    def participants(self, agents: Iterable[Agent]) -> HandoffBuilder:
+        """Who takes part. The first is the start agent unless `with_start_agent` says otherwise."""
+        for agent in agents:
+            if not isinstance(agent, Agent):
+                raise BuildError("a participant is an Agent", found=repr(agent)[:80], do='write Agent(name="...", model=...)')
+            self._participants.append(agent)
+        return self
+
+    def with_start_agent(self, agent: Agent | str) -> HandoffBuilder:
+        """Who speaks first."""
+        self._start = _name(agent)
+        return self
+
+    def add_handoff(
+        self,
+        source: Agent | str,
+        targets: Sequence[Agent | str] | Agent | str,
+        description: str | None = None,
+        needs_approval: bool = False,
+        history: History | None = None,
+        input_type: Any = None,
+    ) -> HandoffBuilder:
+        """Let `source` hand over to `targets`. No targets says that `source` is meant to keep the conversation.
+
+        `description` tells the model when to hand over; `history` is what the target sees when control comes this way; `input_type` is the
+        type of an input that the handoff must carry, recorded and given to the target with the reason.
+        """
+        given = [targets] if isinstance(targets, (Agent, str)) else list(targets)
+        self._any_edge = True
+        if isinstance(history, History) and isinstance(history.spec, Summarised):
+            raise BuildError("a summarising policy belongs to an agent, not to a handoff", do="write Agent(..., history=summarised(...))")
+        if history is not None and not isinstance(history, History):
+            raise BuildError("history= takes a policy", found=type(history).__name__, do="write history=legato.history.dialogue()")
+        if not given:
+            self._dead_ends_meant.append(_name(source))
+        for target in given:
+            self._edges.append((_name(source), _name(target), description or "", needs_approval, history, input_type))
+        return self
+
+    def with_autonomous_mode(
+        self,
+        agents: Sequence[Agent | str] | None = None,
+        prompts: Mapping[Any, str] | None = None,
+        turn_limits: Mapping[Any, int] | None = None,
+    ) -> HandoffBuilder:
+        """Agents (all, by default) that are told to go on when they answer without handing over, `turn_limits` times at most (50).
+
+        A limit counts since control or the user's message came to the agent; 0 means never. At the limit the user is asked.
+        """
+        if agents is None:
+            self._autonomous_all = True
+        else:
+            self._autonomous = (self._autonomous or set()) | {_name(agent) for agent in agents}
+        self._prompts.update({_name(agent): text for agent, text in (prompts or {}).items()})
+        for agent, limit in (turn_limits or {}).items():
+            if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+                raise BuildError(f"the turn limit of {_name(agent)!r} is a number from 0 on", found=repr(limit))
+            self._turn_limits[_name(agent)] = limit
+        return self
+
+    def with_termination_condition(self, condition: Callable[..., Any]) -> HandoffBuilder:
+        """A function (sync or async) of the conversation's messages that says when it is over."""
+        self._termination = condition
+        return self
+
+    def with_checkpointing(self, store: Store) -> HandoffBuilder:
+        """Where sessions live, unless `session(store=...)` says otherwise."""
+        if not isinstance(store, Store):
+            raise BuildError(
+                "with_checkpointing takes a store", found=type(store).__name__, do='write .with_checkpointing(SQLiteStore("desk.db"))'
+            )
+        self._store = store
+        return self
+
+    def with_limits(self, limits: Limits) -> HandoffBuilder:
+        """Where a run pauses and asks. Replaces the default of 1000 turns."""
+        if not isinstance(limits, Limits):
+            raise BuildError("with_limits takes Limits", found=type(limits).__name__, do="write .with_limits(Limits(turns=50))")
+        self._limits = limits
+        return self
+
+    def with_messages(self, mode: str) -> HandoffBuilder:
+        """What a message does that arrives while calls are pending: "queue" (wait for them) or "supersede" (answer them as such)."""
+        self._messages = _one_of("with_messages", mode, ("queue", "supersede"))
+        return self
+
+    def with_next_turn(self, mode: str) -> HandoffBuilder:
+        """Who gets the user's next message: the agent that last had control ("sticky"), or the start agent ("start")."""
+        self._next_turn = _one_of("with_next_turn", mode, ("sticky", "start"))
+        return self
+
+    def with_parallel_tools(self, most: int) -> HandoffBuilder:
+        """How many tools of one reply run at the same time."""
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise BuildError("with_parallel_tools takes a number from 1 on", found=repr(most))
+        self._parallel = most
+        return self
+
+    def with_model_attempts(self, most: int) -> HandoffBuilder:
+        """How often a model is called, where its failure may pass, before the session pauses as failed."""
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise BuildError("with_model_attempts takes a number from 1 on", found=repr(most))
+        self._attempts = most
+        return self
+
+    def build(self) -> Workflow:
+        """The workflow; or a `BuildError` that lists everything that cannot work, with what to write instead."""
+        agents = {agent.name: agent for agent in self._participants}
+        problems = self._problems(agents)
+        if problems:
+            raise _refused(self._name, problems)
+        start = self._start or self._participants[0].name
+        edges = self._all_edges(agents)
+        graph = Graph(
+            name=self._name,
+            agents={
+                name: agent.rules(
+                    {edge.tool: edge for edge, _ in edges if edge.source == name},
+                    self._autonomous_all or name in (self._autonomous or ()),
+                    self._prompts.get(name, DEFAULT_PROMPT),
+                    self._turn_limits.get(name, DEFAULT_PROMPT_LIMIT),
+                )
+                for name, agent in agents.items()
+            },
+            start=start,
+            limits=self._limits,
+            judges_termination=self._termination is not None,
+            supersede=self._messages == "supersede",
+            start_over=self._next_turn == "start",
+            parallel_tools=self._parallel,
+        )
+        problems = check(graph, self._dead_ends_meant) + _clashes(agents, edges)
+        if problems:
+            raise _refused(self._name, problems)
+        definition = Definition(
+            graph=graph,
+            agents={name: agent.definition() for name, agent in agents.items()},
+            edges={(edge.source, edge.target): parts for edge, parts in edges},
+            termination=self._termination,
+            attempts=self._attempts,
+        )
+        return Workflow(definition, self._store, self._description, tuple(self._dead_ends_meant))
+
+    def _problems(self, agents: Mapping[str, Agent]) -> list[str]:
+        if not self._participants:
+            return ["there are no participants: write HandoffBuilder(participants=[...])"]
+        problems = []
+        names = [agent.name for agent in self._participants]
+        for name in dict.fromkeys(names):
+            if names.count(name) > 1:
+                problems.append(f"{names.count(name)} participants are named {name!r}: give each a name of its own")
+        named = {
+            "with_start_agent": [self._start] if self._start else [],
+            "add_handoff": [name for edge in self._edges for name in edge[:2]] + self._dead_ends_meant,
+            "with_autonomous_mode": [*(self._autonomous or ()), *self._prompts, *self._turn_limits],
+        }
+        for verb, given in named.items():
+            for name in dict.fromkeys(given):
+                if name not in agents:
+                    problems.append(f"{verb} names {name!r}, who is no participant: the participants are {', '.join(map(repr, agents))}")
+        for source, target, *_ in self._edges:
+            if source == target:
+                problems.append(f"{source!r} cannot hand over to itself: remove it from its own targets")
+        for source, target in dict.fromkeys(edge[:2] for edge in self._edges):
+            if sum(edge[:2] == (source, target) for edge in self._edges) > 1:
+                problems.append(f"the handoff from {source!r} to {target!r} is given twice: keep one")
+        return problems
+
+    def _all_edges(self, agents: Mapping[str, Agent]) -> list[tuple[Edge, EdgeDefinition]]:
+        given = self._edges
+        if not self._any_edge:
+            given = [(a, b, "", False, None, None) for a in agents for b in agents if a != b]
+        return [_edge(agents[target], *edge) for edge in given if (target := edge[1])]
+
+
+def _edge(
+    target: Agent, source: str, name: str, description: str, needs_approval: bool, history: History | None, input_type: Any
+) -> tuple[Edge, EdgeDefinition]:
+    about = description or f"Hand the conversation over to {name}. {target.description}".strip()
+    edge = Edge(source, name, handoff_tool_name(name), about, needs_approval, history.spec if history else None)
+    properties: dict[str, Any] = {"reason": {"type": "string", "description": "Why control passes, for the one who takes over."}}
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    parse = None
+    if input_type is not None:
+        kind = typed(input_type)
+        inner = msgspec.json.decode(kind.schema)
+        definitions = inner.pop("$defs", None)
+        properties["input"] = inner
+        schema["required"] = ["input"]
+        if definitions:
+            schema["$defs"] = definitions
+        parse = kind.parse
+    return edge, EdgeDefinition(msgspec.json.encode(schema, order="deterministic").decode(), parse, history)
+
+
+def _clashes(agents: Mapping[str, Agent], edges: Sequence[tuple[Edge, EdgeDefinition]]) -> list[str]:
+    """Handoffs whose tools would have the same name as another tool of the same agent."""
+    problems = []
+    for name, agent in agents.items():
+        taken = {tool.name: f"its tool {tool.name!r}" for tool in agent.tools}
+        for edge, _ in edges:
+            if edge.source != name:
+                continue
+            if edge.tool in taken:
+                problems.append(
+                    f"{name!r}: the handoff to {edge.target!r} would be called {edge.tool!r}, like {taken[edge.tool]}: rename one of them"
+                )
+            taken[edge.tool] = f"the handoff to {edge.target!r}"
+    return problems
+
+
+def _refused(name: str, problems: list[str]) -> BuildError:
+    listed = "\n".join(f"  - {problem}" for problem in problems)
+    return BuildError(f"workflow {name!r} cannot be built:\n{listed}")
+
+
+def _name(agent: Agent | str) -> str:
+    if isinstance(agent, Agent):
+        return agent.name
+    if isinstance(agent, str):
+        return agent
+    raise BuildError("agents are given as objects or names", found=repr(agent)[:80])
+
+
+def _one_of(verb: str, given: str, allowed: tuple[str, ...]) -> str:
+    if given not in allowed:
+        raise BuildError(f"{verb} takes {' or '.join(map(repr, allowed))}", found=repr(given))
+    return given
