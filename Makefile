@@ -1,0 +1,58 @@
+# Every verb sets itself up: `make test` in a fresh clone is enough. Nothing is installed outside .venv.
+#   PYTHON=python3.12 make test     use another interpreter (after `make clean`)
+#   make sim ARGS='--help'          pass arguments on to a harness
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip install -qq --disable-pip-version-check
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint types layers pytest sim crash fuzz clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.base ## a conversation with handoffs, an approval and a restart; no keys, no network
+	@$(PY) -m legato.demo $(ARGS)
+
+test: lint types layers pytest ## everything that a change must pass
+
+lint: $(VENV)/.dev ## formatting habits and likely mistakes (ruff)
+	@$(PY) -m ruff check .
+
+types: $(VENV)/.dev ## mypy --strict on the package
+	@$(PY) -m mypy
+
+layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)
+	@$(VENV)/bin/lint-imports --no-cache
+
+pytest: $(VENV)/.dev ## the tests alone
+	@$(PY) -m pytest -q -n 2 $(ARGS)
+
+sim: $(VENV)/.dev ## random conversations under random faults, every promise checked
+	@$(PY) -m tests.sim $(ARGS)
+
+crash: $(VENV)/.dev ## die at every point of every story, restart, check every promise
+	@$(PY) -m tests.crash $(ARGS)
+
+fuzz: $(VENV)/.dev ## hostile bytes against every decoder
+	@$(PY) -m tests.fuzz $(ARGS)
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are what "set up" means. The demo needs only the first, so it starts quickly.
+$(VENV)/.base: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Legato needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	@test -x $(PY) || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "installing the development tools ..."
+	@$(PIP) -e '.[dev]'
+	@touch $@

@@ -1,0 +1,21 @@
+"""Every example in a docstring runs and prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import legato
+
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(legato.__path__, "legato.") if not module.name.endswith("__main__")
+)
+
+
+@pytest.mark.parametrize("name", ["legato", *MODULES])
+def test_the_examples_of_a_module_hold(name: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(name), verbose=False)
+    assert outcome.failed == 0

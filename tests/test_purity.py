@@ -1,0 +1,205 @@
+"""The centre is pure: legato.core reads no clock, rolls no dice, touches no disk, and says nothing.
+
+Two proofs that do not rest on one another. The first reads the sources; it is itself shown to see a seeded offence of every
+kind. The second runs the centre in a fresh interpreter whose clock, dice and disk are poisoned.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent.parent / "src" / "legato" / "core"
+MODULES = sorted(SOURCES.rglob("*.py"))
+
+# What the centre may import. A list of what is allowed cannot be outrun by the standard library.
+ALLOWED = {
+    "__future__", "abc", "base64", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "hashlib", "heapq",
+    "itertools", "json", "legato.core", "legato.errors", "math", "msgspec", "operator", "re", "string", "textwrap", "types",
+    "typing", "unicodedata",
+}  # fmt: skip
+
+# Builtins that read, write, ask, run text as code, or give an answer that differs from run to run.
+FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint", "id", "hash"}
+
+
+def offences(source: str) -> Iterator[str]:
+    """What a module of the centre may not do, as 'line: what'."""
+    tree = ast.parse(source)
+    own = {id(name) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for name in _own_names(node)}
+    for node in ast.walk(tree):
+        if id(node) in own:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = ["." * node.level + (node.module or "")]
+            if names == ["legato"]:
+                names = [f"legato.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Name) and node.id in FORBIDDEN_CALLS and isinstance(node.ctx, ast.Load):
+            yield f"{node.lineno}: {node.id}"
+            continue
+        elif isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+            yield f"{node.lineno}: {type(node).__name__}"
+            continue
+        elif isinstance(node, ast.Global):
+            yield f"{node.lineno}: global {', '.join(node.names)}"
+            continue
+        else:
+            continue
+        yield from (f"{node.lineno}: import {name}" for name in names if not _allowed(name))
+
+
+def _own_names(function: ast.FunctionDef) -> Iterator[ast.Name]:
+    """Where a function's body means its own parameter, which may well be called `input`."""
+    arguments = function.args
+    parameters = {each.arg for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+    for statement in function.body:
+        yield from (node for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in parameters)
+
+
+def _allowed(name: str) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:length]) in ALLOWED for length in range(1, len(parts) + 1))
+
+
+def test_there_is_a_centre_to_check() -> None:
+    assert {"facts.py", "codec.py", "digest.py"} <= {path.name for path in MODULES}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCES)))
+def test_a_module_of_the_centre_imports_and_calls_nothing_impure(path: Path) -> None:
+    assert list(offences(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "seeded",
+    [
+        *(
+            f"import {module}"
+            for module in (
+                "asyncio", "logging", "uuid", "random", "time", "datetime", "os", "os.path", "io", "pathlib", "sqlite3",
+                "threading", "socket", "secrets", "tempfile", "subprocess", "sys", "pydantic", "legato.stores", "legato",
+            )
+        ),
+        "from time import monotonic",
+        "from os import urandom as dice",
+        "from legato import drive",
+        "from . import facts",
+        "import json, random",
+        "def f():\n    import time\n    return time.time()",
+        "if False:\n    from datetime import datetime",
+        "def f(path):\n    return open(path)",
+        "print('here')",
+        "say = print",
+        "def f(input):\n    return input\nanswer = input()",
+        "key = hash('a')",
+        "__import__('time')",
+        "async def f(): ...",
+        "count = 0\ndef f():\n    global count\n    count += 1",
+    ],
+)  # fmt: skip
+def test_the_check_sees_a_seeded_offence(seeded: str) -> None:
+    assert list(offences(seeded))
+
+
+@pytest.mark.parametrize(
+    "innocent",
+    [
+        "import msgspec.json\nfrom collections.abc import Mapping",
+        "from legato.core.facts import Said\nfrom legato.errors import BadInput",
+        "def f(input):\n    return input",
+        "def f(items):\n    return [print_ for print_ in items]",
+        "class A:\n    id: str\n    def open(self): return self.id",
+    ],
+)
+def test_the_check_lets_pure_code_pass(innocent: str) -> None:
+    assert list(offences(innocent)) == []
+
+
+RUN = """
+import asyncio, builtins, importlib, io, logging, os, pkgutil, random, socket, sqlite3, sys, threading, time, uuid
+
+import msgspec
+import legato.core
+
+names = [module.name for module in pkgutil.walk_packages(legato.core.__path__, "legato.core.")]
+for name in names:
+    importlib.import_module(name)  # so that everything from elsewhere is loaded
+    del sys.modules[name]  # and the centre itself is loaded again below, poisoned
+
+
+def poisoned(name):
+    def raising(*args, **kwargs):
+        raise AssertionError(f"the centre called {name}")
+
+    return raising
+
+
+# The import system has its own way to the disk, so modules can still be loaded.
+for owner, attributes in {
+    builtins: "open print input",
+    io: "open",
+    os: "urandom open getenv getpid listdir stat replace remove",
+    time: "time time_ns monotonic monotonic_ns perf_counter sleep",
+    random: "random randint choice shuffle getrandbits",
+    uuid: "uuid1 uuid4",
+    socket: "socket create_connection",
+    threading: "Thread Lock",
+    sqlite3: "connect",
+    asyncio: "run get_running_loop create_task",
+    logging: "getLogger info warning",
+}.items():
+    for attribute in attributes.split():
+        setattr(owner, attribute, poisoned(f"{owner.__name__}.{attribute}"))
+
+for name in names:
+    importlib.import_module(name)
+
+from legato.core import codec, digest, facts, frame, graph, owed, state, view
+
+exec(sys.argv[1])
+
+call = facts.Call(tool="refund", arguments='{"cents": 250}', call_id="c")
+told = frame.Frame(agent="desk", instructions="Be brief.")
+frame_digest, _ = frame.encode_frame(told)
+ledger = [
+    facts.Opened(at=0, ledger="l", workflow="w"),
+    facts.Said(at=1, content="refund me"),
+    facts.Answered(at=2, agent="desk", frame=frame_digest, upto=1, items=(call,)),
+    facts.Returned(at=3, call=facts.CallRef(2, 0), output="there is no such tool", status="error"),
+]
+definition = graph.Graph("w", {"desk": graph.AgentRules("desk")}, "desk")
+for fact in ledger:
+    assert codec.decode(codec.encode(fact)) == fact
+digest.digest_arguments(call.arguments)
+for length in range(1, len(ledger) + 1):
+    now = state.fold(ledger[:length])
+    owed.owed(now, definition)
+view.request_seen(now, told, ledger[2])
+sys.stdout.write("pure")
+"""
+
+
+def run_poisoned(seeded: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", RUN, seeded]
+    here = {**os.environ, "PYTHONPATH": str(SOURCES.parent.parent)}
+    return subprocess.run(command, env=here, capture_output=True, text=True, timeout=60)
+
+
+def test_the_centre_runs_without_clock_dice_and_disk() -> None:
+    run = run_poisoned()
+    assert (run.stdout, run.stderr) == ("pure", "")
+
+
+@pytest.mark.parametrize("call", ["time.time()", "os.urandom(8)", "uuid.uuid4()", "open('x')", "print('x')", "random.random()"])
+def test_the_poisoned_run_sees_a_seeded_call(call: str) -> None:
+    run = run_poisoned(f"digest.blake2b = lambda *args, **kwargs: {call}")
+    assert "AssertionError: the centre called" in run.stderr
+    assert run.stdout == ""
