@@ -121,6 +121,10 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
         )
 
 
+NO_USAGE = Usage()
+"""One object for 'none': a default that is the very same object is not written."""
+
+
 class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where a forked or copied ledger comes from: the session, and how many of its facts lie before the fork."""
 
@@ -176,7 +180,7 @@ class Answered(Fact, frozen=True, tag="answered"):
     upto: int
     items: tuple[Item, ...]
     finish: Literal["stop", "length", "filter"] = "stop"
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     model: str = ""
     response_id: str = ""
     stored: bool = False
@@ -195,7 +199,7 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     code: str = ""
     number: int = 1
     final: bool = False
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     took: int = 0
 
 
@@ -257,13 +261,11 @@ class Lost(Fact, frozen=True, tag="lost"):
 
 
 class HandedOff(Fact, frozen=True, tag="handed_off"):
-    """Control passed from `source` to `target` by `call`."""
+    """Control passed from `source` to `target` by `call`, whose arguments carry the reason and the input."""
 
     call: CallRef
     source: str
     target: str
-    reason: str = ""
-    input: str = ""
 
 
 class Judged(Fact, frozen=True, tag="judged"):
@@ -290,7 +292,7 @@ class Compacted(Fact, frozen=True, tag="compacted"):
     agent: str
     upto: int
     summary: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 class Cancelled(Fact, frozen=True, tag="cancelled"):

@@ -45,6 +45,9 @@ class Pending(Struct, frozen=True):
     def __str__(self) -> str:
         return f"[{self.id}] {self.prompt}"
 
+    def __repr__(self) -> str:
+        return f"<Pending {self}>"  # what logs and tracebacks show: the sentence, which hides secrets
+
 
 def about_call(name: str, kind: Kind, call: CallState, agent: str, secrets: Collection[str], gone: bool = False) -> Pending:
     """The question that a call raises. The sentence hides secret arguments; `.arguments` is exact."""

@@ -34,6 +34,7 @@ from typing import Any, NoReturn
 from legato.core import wording
 from legato.core.digest import digest_arguments
 from legato.core.facts import (
+    NO_USAGE,
     Answered,
     AnyFact,
     Attempted,
@@ -56,6 +57,7 @@ from legato.core.facts import (
     Usage,
 )
 from legato.core.groups import Attempt, CallState, Group, Output, spoken
+from legato.core.handoff import Arrival
 from legato.core.messages import text_of
 from legato.errors import IllegalFact
 
@@ -76,7 +78,7 @@ class State:
         self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
         # control
         self.active = ""
-        self.arrived: HandedOff | None = None  # how control came to the active agent
+        self.arrived: Arrival | None = None  # how control came to the active agent
         self.fresh = False  # a message began a new run and no reply has followed yet
         self.reply: Group | None = None  # the newest reply
         self.frame = ""  # in force since control or a message last arrived
@@ -183,7 +185,7 @@ class State:
     def _said(self, fact: Said) -> None:
         if fact.key and fact.key in self.keys:
             self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
-        busy = bool(self.tail) or (self.reply is not None and bool(self.reply.calls) and not self.halt and not self.ended)
+        busy = self.awaits_reply and not self.halt and not self.ended
         self.fresh = self.fresh or not busy
         group = Group("said", self.length)
         group.content, group.author = fact.content, fact.author
@@ -404,7 +406,8 @@ class State:
             if call.output is None:
                 words = wording.handed_off(fact.target) if call is taken else wording.not_taken(fact.target)
                 self._output(call, Output(words, "ok" if call is taken else "not_taken", self.length))
-        self.active, self.arrived, self.frame, self.prompts = fact.target, fact, "", 0
+        self.arrived = Arrival(fact.source, fact.target, taken.arguments)
+        self.active, self.frame, self.prompts = fact.target, "", 0
         self.handoffs += 1
         edge = (fact.source, fact.target)
         self.edges[edge] = self.edges.get(edge, 0) + 1
@@ -469,6 +472,8 @@ class State:
             self.keys[key] = self.length
 
     def _spend(self, agent: str, usage: Usage) -> None:
+        if usage is NO_USAGE:
+            return
         self.usage += usage
         self.usage_of[agent] = self.usage_of.get(agent, Usage()) + usage
         self.last_usage = usage

@@ -7,18 +7,17 @@ the plan like any other, so that a restart between two attempts goes on with the
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from legato.core.facts import Answered, AnyFact, Attempted, Usage, Words
+from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, Usage, Words
 from legato.core.groups import Group
 from legato.core.history import Custom, ranges
 from legato.core.owed import CallModel
 from legato.core.state import State
 from legato.core.view import Request, request_for, visible
-from legato.drive.clock import now_ms
+from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, History
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
@@ -59,7 +58,7 @@ class ModelCaller:
             history = history_in_force(self._definition, effect.agent, state.arrived if state.active == effect.agent else None)
             groups, kept = _choose(state, history, effect.agent)
             request = request_for(state, frame, digest, groups, effect.agent)
-        begun = time.monotonic()
+        begun = seconds()
         try:
             reply = await self._ask(agent, request, lambda text: self._emit(effect.agent, number, text))
             _check(reply)
@@ -67,7 +66,7 @@ class ModelCaller:
             self._retry_after = error.retry_after
             final = not error.retryable or number >= self._definition.attempts
             propose = partial(
-                self._failed, effect, digest, error.summary, error.code, number, final, Usage(), _took(begun)
+                self._failed, effect, digest, error.summary, error.code, number, final, NO_USAGE, _took(begun)
             )
             return Outcome(propose, {digest: data})
         propose_reply = partial(self._answered, effect, digest, request.upto, reply, kept, agent, _took(begun), number)
@@ -153,7 +152,7 @@ def _check(reply: Any) -> None:
 
 
 def _took(begun: float) -> int:
-    return round((time.monotonic() - begun) * 1000)
+    return round((seconds() - begun) * 1000)
 
 
 def spoken_reply(text: str) -> Reply:

@@ -1,16 +1,44 @@
-"""The clock and the source of names. May know: time and randomness. Decides: nothing; the core is told."""
+"""The clock and the source of names. May know: time and randomness. Decides: nothing; the core is told.
+
+What runs in a context in which `clock` was set (a simulation) is told the time and given names by that clock.
+"""
 
 from __future__ import annotations
 
 import time
 import uuid
+from contextvars import ContextVar
+
+
+class Clock:
+    """The real one."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def seconds(self) -> float:
+        """Seconds since some moment, for measuring how long something took."""
+        return time.monotonic()
+
+    def fresh_name(self) -> str:
+        """A name that no other ledger has."""
+        return uuid.uuid4().hex
+
+
+clock: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039 - a clock holds nothing that could change
 
 
 def now_ms() -> int:
     """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
+    return clock.get().now_ms()
+
+
+def seconds() -> float:
+    """Seconds since some moment, for measuring how long something took."""
+    return clock.get().seconds()
 
 
 def fresh_name() -> str:
     """A name that no other ledger has."""
-    return uuid.uuid4().hex
+    return clock.get().fresh_name()

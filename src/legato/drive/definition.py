@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from legato.core.facts import HandedOff
 from legato.core.graph import Graph
 from legato.core.groups import Group
+from legato.core.handoff import Arrival
 from legato.core.history import Everything, HistorySpec
 from legato.core.messages import Message
 from legato.core.view import Request
@@ -29,7 +29,7 @@ class Turn:
     session_id: str
     agent: str
     messages: Sequence[Message]
-    handoff: HandedOff | None = None
+    handoff: Arrival | None = None
 
 
 @dataclass(frozen=True)

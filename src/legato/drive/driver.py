@@ -79,15 +79,16 @@ class Driver:
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
             lease = await store.lease(session)
-            await self._ledger.refresh()
-            self._show_new()
-            if lease is not None:
-                try:
+            try:
+                await self._ledger.refresh()
+                self._show_new()
+                if lease is not None:
                     self._epoch = lease.epoch
                     await self._lead()
-                finally:
+                    break
+            finally:
+                if lease is not None:
                     await asyncio.shield(store.release(lease))
-                break
             if status(self._ledger.state, self._definition.graph) in SETTLED:
                 break
             await store.wait(session, self._ledger.state.length, FOLLOW_SECONDS)
@@ -95,22 +96,28 @@ class Driver:
 
     async def _lead(self) -> None:
         self._check_definition()
+        moved = asyncio.Event()
         watch = asyncio.get_running_loop().create_task(self._watch())
+        nudge = asyncio.get_running_loop().create_task(moved.wait())
+        self._ledger.listeners.append(moved.set)
         try:
             outcomes: list[Outcome] = []
             while True:
                 await self._record(outcomes)
+                moved.clear()
                 if not self._reconcile():
                     break
-                await asyncio.wait({watch, *self._running.values()}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({watch, nudge, *self._running.values()}, return_when=asyncio.FIRST_COMPLETED)
                 outcomes = self._collect()
                 if watch.done():
                     watch.result()
                     await self._ledger.refresh()
-                    self._show_new()
                     watch = asyncio.get_running_loop().create_task(self._watch())
+                if nudge.done():
+                    nudge = asyncio.get_running_loop().create_task(moved.wait())
         finally:
-            tasks = [watch, *self._running.values()]
+            self._ledger.listeners.remove(moved.set)
+            tasks = [watch, nudge, *self._running.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

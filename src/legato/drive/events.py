@@ -29,6 +29,7 @@ from legato.core.facts import (
 )
 from legato.core.graph import Graph
 from legato.core.groups import spoken
+from legato.core.handoff import Arrival
 from legato.core.messages import Message, parts_of, text_of
 from legato.core.requests import Pending
 from legato.core.secrets import masked
@@ -113,7 +114,9 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Lost():
             yield Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
         case HandedOff():
-            yield Event("handoff_sent", HandoffData(fact.source, fact.target, fact.reason, fact.input), position)
+            taken = state.call(fact.call)
+            arrival = Arrival(fact.source, fact.target, taken.arguments if taken else "")
+            yield Event("handoff_sent", HandoffData(fact.source, fact.target, arrival.reason, arrival.input), position)
         case Decided():
             about = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
             yield Event("decided", f"{fact.verdict} {fact.kind} of {about}{f': {fact.words}' if fact.words else ''}", position)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.core.facts import HandedOff
 from legato.core.frame import Frame, ToolSpec, decode_frame, encode_frame
+from legato.core.handoff import Arrival
 from legato.core.history import Dialogue, Everything, OwnTools, SinceHandoff, Summarised
 from legato.core.state import State
 from legato.core.wording import handoff_note
@@ -81,13 +81,13 @@ class Frames:
         )
 
 
-def history_in_force(definition: Definition, agent: str, arrived: HandedOff | None) -> History:
+def history_in_force(definition: Definition, agent: str, arrived: Arrival | None) -> History:
     """The policy of the edge by which control came, else the agent's own."""
     edge = definition.edges.get((arrived.source, agent)) if arrived else None
     return edge.history if edge and edge.history else definition.agents[agent].history
 
 
-def _hides(history: History, arrived: HandedOff) -> bool:
+def _hides(history: History, arrived: Arrival) -> bool:
     """Whether the agent would not see, by this policy, the call that brought it control."""
     if not (arrived.reason or arrived.input):
         return False

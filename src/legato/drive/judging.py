@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from legato.core.facts import AnyFact, Compacted, Judged, Usage
+from legato.core.facts import AnyFact, Compacted, Judged
 from legato.core.groups import message_of, spoken
 from legato.core.history import Summarised
 from legato.core.messages import text_of
@@ -78,7 +78,7 @@ class Judge:
         lines = [before.summary] if before else []
         lines += [str(message_of(entry)) for group in groups if group.position <= effect.upto for entry in group.entries]
         summary = str(await called(history.summarise, "\n".join(lines)))
-        fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary, usage=Usage())
+        fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary)
         return Outcome(partial(_if_further, fact))
 
     async def _objection(self, agent: str, on: str, what: Any) -> tuple[str, str]:

@@ -28,6 +28,7 @@ class Ledger:
         self.state = fold((), session)
         self.loaded = False
         self.lock = asyncio.Lock()
+        self.listeners: list[Callable[[], None]] = []  # called when the state has moved
         self._sound = 0  # how many facts of the state are known to be in the store
 
     async def refresh(self) -> State:
@@ -54,14 +55,22 @@ class Ledger:
                     await self._catch_up()
                     continue
                 self._sound = self.state.length
+                self._tell()
                 return facts
 
     async def _catch_up(self) -> None:
         await self._restore()
-        for fact in await self.store.read(self.session, self._sound):
+        read = await self.store.read(self.session, self._sound)
+        for fact in read:
             self.state.apply(fact)
             self._sound += 1
         self.loaded = True
+        if read:
+            self._tell()
+
+    def _tell(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     async def _restore(self) -> None:
         """Forget facts that were proposed and never confirmed: the store alone knows what became of them."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -19,9 +17,10 @@ from legato.core.digest import digest_arguments, digest_bytes
 from legato.core.facts import AnyFact, CallRef, Content, Gated, HandedOff, Judged, Returned, Started
 from legato.core.graph import Edge
 from legato.core.groups import CallState
+from legato.core.handoff import handoff_arguments
 from legato.core.owed import Admit, RunTool
 from legato.core.state import State
-from legato.drive.clock import now_ms
+from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
@@ -70,8 +69,7 @@ class ToolRunner:
         assert edge is not None
         if wrong := self._wrong_handoff(edge, call):
             return wrong
-        reason, input = _handoff_arguments(call.arguments)
-        return HandedOff(at=now_ms(), call=ref, source=edge.source, target=edge.target, reason=reason, input=input)
+        return HandedOff(at=now_ms(), call=ref, source=edge.source, target=edge.target)
 
     def _wrong(self, agent: AgentDefinition, call: CallState) -> Returned | None:
         try:
@@ -83,7 +81,7 @@ class ToolRunner:
     def _wrong_handoff(self, edge: Edge, call: CallState) -> Returned | None:
         parse = self._definition.edges[edge.source, edge.target].parse_input
         try:
-            _, input = _handoff_arguments(call.arguments)
+            _, input = handoff_arguments(call.arguments)
             if parse is not None:
                 parse(input)
         except ValueError as error:
@@ -119,7 +117,7 @@ class ToolRunner:
         """Run one attempt to its end, its time limit, or its cancellation."""
         call, agent = self._find(self._ledger.state, effect.call)
         tool = agent.tools[call.call.tool]
-        begun = time.monotonic()
+        begun = seconds()
         body = asyncio.ensure_future(self._body(agent, tool, call, effect.attempt))
         try:
             await asyncio.wait({body}, timeout=tool.timeout)
@@ -222,20 +220,5 @@ def _unless_moved(ref: CallRef, facts: list[AnyFact], state: State) -> Iterator[
         yield from facts
 
 
-def _handoff_arguments(arguments: str) -> tuple[str, str]:
-    """The reason and the input (JSON text) that a handoff call carries. `ValueError` says what is wrong with them."""
-    try:
-        given = json.loads(arguments) if arguments.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"They are not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise ValueError("They must be a JSON object.")
-    reason = given.get("reason")
-    if not (reason is None or isinstance(reason, str)):
-        raise ValueError("'reason' must be text.")
-    input = json.dumps(given["input"], ensure_ascii=False) if given.get("input") is not None else ""
-    return reason or "", input
-
-
 def _took(begun: float) -> int:
-    return round((time.monotonic() - begun) * 1000)
+    return round((seconds() - begun) * 1000)

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
-from legato.core.facts import Item, Usage
+from legato.core.facts import NO_USAGE, Item, Usage
 from legato.core.view import Request
 from legato.errors import BadInput
 
@@ -24,7 +24,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     items: tuple[Item, ...]
     finish: Literal["stop", "length", "filter"] = "stop"
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     model: str = ""
     response_id: str = ""
     stored: bool = False

@@ -1,0 +1,78 @@
+"""The corpus of golden ledgers: one folder per released format, one fact per line. A file, once released, never changes.
+
+`python -m tests.core.golden` writes the ledgers of the present format anew; do that only before a format is released.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from legato.core.codec import encode
+from legato.core.digest import digest_arguments
+from legato.core.facts import (
+    FORMAT,
+    Attempted,
+    Cancelled,
+    Compacted,
+    File,
+    Image,
+    Judged,
+    Lost,
+    Origin,
+    Prompted,
+    Reasoning,
+    Refusal,
+    Standing,
+    Text,
+    Usage,
+)
+from tests.core.ledgers import ARGS, answered, call, decided, gated, handed_off, handoff, opened, returned, said, started
+
+GOLDEN = Path(__file__).with_name("golden_ledgers")
+OK = digest_arguments(ARGS)
+
+
+def folder(format: int) -> Path:
+    return GOLDEN / str(format)
+
+
+def lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines()
+
+
+def ledgers() -> dict[str, tuple]:
+    attached = said("x").__class__(at=5, content=(Text("see"), Image(digest="d" * 32), File("a.pdf", "application/pdf", url="https://x")))
+    return {
+        "a_handoff_with_a_gated_tool": (
+            opened(), said("hello", key="k1"),
+            answered("a", 1, "one moment", handoff("b"), usage=Usage(10, 5, 2, 1, 7), model="m", response_id="r", stored=True, base="q"),
+            handed_off(2, 1, "a", "b"),
+            answered("b", 3, Reasoning("hm", "enc", "rs"), call(), call(), call()),
+            gated(4, 1), gated(4, 2), gated(4, 3, needed=False),
+            started(4, 3), returned(4, 3),
+            decided(4, 1, standing=Standing("b", "t"), by="ada", key="k2"), decided(4, 2, verdict="reject", words="no"),
+            started(4, 1, digest=OK), returned(4, 1, full="f" * 32, took=3),
+            answered("b", 13, "done"), Judged(at=9, kind="termination", position=14, stop=True),
+        ),
+        "a_lost_attempt_and_a_cancel": (
+            opened(), attached, Judged(at=6, kind="input", position=1, by="g"),
+            Attempted(at=7, agent="a", frame="f", error="503", code="model_failed", number=1, usage=Usage(1)),
+            answered("a", 3, call(), finish="length", kept=((0, 0),), losses=("reasoning",), took=4),
+            Judged(at=8, kind="tool", position=4, index=0), started(4), Lost(at=9, call=started(4).call, attempt=1),
+            decided(4, kind="outcome"), started(4, attempt=2, epoch=2), Cancelled(at=10, words="stop"),
+            returned(4, attempt=2, status="cancelled"), returned(4, attempt=2, late=True),
+            said("go on"), answered("a", 13, Refusal("no")),
+        ),
+        "autonomous_with_a_summary_then_forked": (
+            opened(), said("research"), answered("a", 1, "part one"), Prompted(at=5, agent="a", text="go on"),
+            Compacted(at=6, agent="a", upto=2, summary="one", usage=Usage(3)), answered("a", 4, "part two"),
+            Judged(at=7, kind="output", position=5, stop=True, words="shorter", by="g"), answered("a", 6, "two"),
+            decided(0, kind="limit", limit="turns", digest=""), opened(origin=Origin("parent", 9)), said("and?"),
+        ),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    folder(FORMAT).mkdir(parents=True, exist_ok=True)
+    for name, facts in ledgers().items():
+        (folder(FORMAT) / f"{name}.jsonl").write_bytes(b"".join(encode(fact) + b"\n" for fact in facts))

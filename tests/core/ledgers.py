@@ -1,0 +1,83 @@
+"""Small ledgers for the core's tests: facts are made by hand, with a clock that counts."""
+
+from itertools import count
+
+from legato.core.digest import digest_arguments
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    Call,
+    CallRef,
+    Decided,
+    Gated,
+    HandedOff,
+    Item,
+    Opened,
+    Returned,
+    Said,
+    Started,
+    Words,
+)
+from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules, handoff_tool_name
+from legato.core.state import State, fold
+
+_clock = count(1_000)
+
+ARGS = '{"x": 1}'
+
+
+def opened(**more: object) -> Opened:
+    return Opened(at=next(_clock), ledger="aaaabbbbccccdddd", workflow="w", **more)
+
+
+def said(text: str = "hi", key: str = "") -> Said:
+    return Said(at=next(_clock), content=text, key=key)
+
+
+def answered(agent: str, upto: int, *items: Item | str, **more: object) -> Answered:
+    spoken = tuple(Words(item) if isinstance(item, str) else item for item in items)
+    return Answered(at=next(_clock), agent=agent, frame="f", upto=upto, items=spoken, **more)
+
+
+def call(tool: str = "t", arguments: str = ARGS) -> Call:
+    return Call(tool, arguments)
+
+
+def handoff(target: str) -> Call:
+    return Call(handoff_tool_name(target), "{}")
+
+
+def gated(position: int, index: int = 0, needed: bool = True, arguments: str = ARGS) -> Gated:
+    return Gated(at=next(_clock), call=CallRef(position, index), needed=needed, digest=digest_arguments(arguments))
+
+
+def decided(position: int, index: int = 0, verdict: str = "approve", kind: str = "approval", **more: object) -> Decided:
+    more.setdefault("digest", digest_arguments(ARGS))
+    return Decided(at=next(_clock), kind=kind, verdict=verdict, call=CallRef(position, index), **more)
+
+
+def started(position: int, index: int = 0, attempt: int = 1, epoch: int = 1, digest: str = "") -> Started:
+    return Started(at=next(_clock), call=CallRef(position, index), attempt=attempt, epoch=epoch, digest=digest)
+
+
+def returned(position: int, index: int = 0, attempt: int = 1, output: str = "out", **more: object) -> Returned:
+    return Returned(at=next(_clock), call=CallRef(position, index), attempt=attempt, output=output, **more)
+
+
+def handed_off(position: int, index: int, source: str, target: str) -> HandedOff:
+    return HandedOff(at=next(_clock), call=CallRef(position, index), source=source, target=target)
+
+
+def folded(*facts: AnyFact) -> State:
+    return fold(facts, "s")
+
+
+def graph(*tools: ToolRules, **more: object) -> Graph:
+    """Two agents, a and b, who may hand over to each other; a has the tools."""
+    edges = {name: Edge("a" if name == "b" else "b", name, handoff_tool_name(name)) for name in ("a", "b")}
+    agents = {
+        "a": AgentRules("a", {tool.name: tool for tool in tools}, {edges["b"].tool: edges["b"]}),
+        "b": AgentRules("b", {}, {edges["a"].tool: edges["a"]}),
+    }
+    more.setdefault("limits", Limits())
+    return Graph("w", agents, "a", **more)

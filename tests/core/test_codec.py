@@ -1,0 +1,99 @@
+"""The strict codec: what it writes it reads, what it does not know it refuses, and old ledgers stay readable."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from legato.core.codec import FORMATS, decode, encode
+from legato.core.facts import FORMAT, AnyFact, Opened, Said
+from legato.core.state import fold
+from legato.errors import CodecError, NewerFormat
+from tests.core.golden import GOLDEN, folder, lines
+
+TYPES = AnyFact.__args__
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_every_kind_of_fact_is_in_the_golden_ledgers(kind):
+    assert any(type(decode(line)) is kind for path in folder(FORMAT).glob("*.jsonl") for line in lines(path))
+
+
+@given(st.data())
+def test_what_is_written_is_read_back_the_same(data):
+    kind = data.draw(st.sampled_from(TYPES))
+    fact = data.draw(st.builds(kind, **_strategies(kind)))
+    assert decode(encode(fact)) == fact
+
+
+def _strategies(kind):
+    text = st.text(st.characters(exclude_categories=["Cs"]))
+    number = st.integers(-(2**60), 2**60)
+    found = {}
+    for field in msgspec.structs.fields(kind):
+        if field.type in ("str", str):
+            found[field.name] = text
+        elif field.type in ("int", int):
+            found[field.name] = number if field.name != "format" else st.just(FORMAT)
+        elif field.required:
+            found[field.name] = st.from_type(field.type) if not isinstance(field.type, str) else text
+    return found
+
+
+GOLDENS = [pytest.param(path, id=f"format {path.parent.name}: {path.stem}") for path in sorted(GOLDEN.rglob("*.jsonl"))]
+
+
+@pytest.mark.parametrize("path", GOLDENS)
+def test_a_ledger_of_a_released_format_opens_and_folds(path):
+    facts = [decode(line, int(path.parent.name)) for line in lines(path)]
+    state = fold(facts)
+    assert state.length == len(facts) > 1
+
+
+@pytest.mark.parametrize("path", [case for case in GOLDENS if case.values[0].parent.name == str(FORMAT)])
+def test_a_ledger_of_the_present_format_is_written_byte_for_byte_as_it_was(path):
+    assert [encode(decode(line)) for line in lines(path)] == lines(path)
+
+
+def test_every_released_format_has_a_decoder_and_golden_ledgers():
+    assert list(FORMATS) == list(range(1, FORMAT + 1))
+    assert all(list(folder(format).glob("*.jsonl")) for format in FORMATS)
+
+
+def test_a_ledger_of_a_newer_format_is_refused_by_name():
+    newer = json.dumps({"fact": "opened", "at": 1, "ledger": "x", "workflow": "w", "format": FORMAT + 1, "shape": "unknown"})
+    with pytest.raises(NewerFormat, match=f"format {FORMAT + 1}, written by a newer Legato"):
+        decode(newer.encode())
+    with pytest.raises(NewerFormat):
+        decode(encode(Opened(at=1, ledger="x", workflow="w", format=FORMAT + 1)))
+    with pytest.raises(NewerFormat):
+        decode(b"{}", FORMAT + 1)
+
+
+REFUSED = {
+    "no JSON": b"nonsense",
+    "nothing": b"",
+    "a list": b"[]",
+    "an unknown fact": b'{"fact":"forgot","at":1}',
+    "a fact without its time": b'{"fact":"said","content":"x"}',
+    "an unknown field": b'{"fact":"said","at":1,"content":"x","colour":"red"}',
+    "a wrong type": b'{"fact":"said","at":"soon","content":"x"}',
+    "bytes that are not UTF-8": b'{"fact":"said","at":1,"content":"\xff"}',
+    "a torn write": b'{"fact":"said","at":1,"cont',
+    "something behind the fact": b'{"fact":"said","at":1,"content":"x"} {}',
+    "a depth that would exhaust the stack": b'{"fact":"said","at":1,"content":' + b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
+def test_is_refused_with_one_error_that_says_what_to_do(data):
+    with pytest.raises(CodecError) as refusal:
+        decode(data)
+    assert "do " in str(refusal.value)
+
+
+def test_text_that_cannot_be_written_is_refused_before_anything_is():
+    with pytest.raises(CodecError, match="cannot be written"):
+        encode(Said(at=1, content="\ud800"))

@@ -1,0 +1,147 @@
+"""What is owed, decided by the state and the graph alone."""
+
+import pytest
+
+from legato.core.digest import digest_arguments
+from legato.core.facts import Cancelled, Judged, Lost, Standing
+from legato.core.graph import AgentRules, Limits, ToolRules
+from legato.core.owed import (
+    Admit,
+    AdmitStanding,
+    Answer,
+    CallModel,
+    DeclareLost,
+    HandOver,
+    JudgeInput,
+    JudgeOutput,
+    JudgeTermination,
+    Prompt,
+    RunTool,
+    Summarise,
+    plan,
+    status,
+)
+from tests.core.ledgers import ARGS, answered, call, decided, folded, gated, graph, handed_off, handoff, opened, returned, said, started
+
+OK = digest_arguments(ARGS)
+START = (opened(), said())
+
+
+def kinds(facts, *tools, epoch=None, **more):
+    now = plan(folded(*facts), graph(*tools, **more), epoch)
+    return [type(effect) for effect in now.effects], [request.kind for request in now.requests]
+
+
+def replied(*items, **more):
+    return (*START, answered("a", 1, *items, **more))
+
+
+OPEN, GATE, ALONE = ToolRules("t"), ToolRules("t", admission=True), ToolRules("alone", alone=True)
+SAFE, LATER = ToolRules("t", idempotent=True), ToolRules("t", deferred=True)
+
+OWED = {
+    "nothing, when nobody has spoken": ((opened(),), (), {}, [], []),
+    "a reply to a message": (START, (), {}, [CallModel], []),
+    "nothing after a reply without calls": (replied("x"), (), {}, [], []),
+    "an open tool runs at once": (replied(call()), (OPEN,), {}, [RunTool], []),
+    "two open tools run beside each other": (replied(call(), call()), (OPEN,), {}, [RunTool, RunTool], []),
+    "an 'alone' tool waits for its siblings": (replied(call(), call("alone")), (OPEN, ALONE), {}, [RunTool], []),
+    "siblings wait for an 'alone' tool": (replied(call("alone"), call()), (OPEN, ALONE), {}, [RunTool], []),
+    "no more than the parallel limit": (replied(call(), call(), call()), (OPEN,), {"parallel_tools": 2}, [RunTool, RunTool], []),
+    "a gate is judged before a call runs": (replied(call()), (GATE,), {}, [Admit], []),
+    "a gated call asks, while its open sibling runs": ((*replied(call("g"), call()), gated(2)), (ToolRules("g", admission=True), OPEN), {}, [RunTool], ["approval"]),
+    "a call that was judged open runs": ((*replied(call()), gated(2, needed=False)), (GATE,), {}, [RunTool], []),
+    "an approved call runs": ((*replied(call()), gated(2), decided(2)), (GATE,), {}, [RunTool], []),
+    "an unknown tool is answered": (replied(call("nope")), (OPEN,), {}, [Answer], []),
+    "a call that was cut short is answered": (replied(call(), finish="length"), (OPEN,), {}, [Answer], []),
+    "a deferred tool asks for its result": (replied(call()), (LATER,), {}, [], ["result"]),
+    "a handoff is taken": (replied(handoff("b")), (), {}, [HandOver], []),
+    "a handoff waits for its siblings": (replied(call(), handoff("b")), (OPEN,), {}, [RunTool], []),
+    "after a handoff the other agent is asked": ((*replied(handoff("b")), handed_off(2, 0, "a", "b")), (), {}, [CallModel], []),
+    "an attempt of this epoch goes on": ((*replied(call()), started(2, epoch=3)), (OPEN,), {"epoch": 3}, [RunTool], []),
+    "an attempt of an earlier epoch is declared lost": ((*replied(call()), started(2, epoch=2)), (OPEN,), {"epoch": 3}, [DeclareLost], []),
+    "a lost attempt asks for its outcome": ((*replied(call()), started(2), Lost(at=1, call=started(2).call, attempt=1)), (OPEN,), {}, [], ["outcome"]),
+    "a lost attempt of an idempotent tool starts again": ((*replied(call()), started(2), Lost(at=1, call=started(2).call, attempt=1)), (SAFE,), {}, [RunTool], []),
+    "a cancelled batch is answered": ((*replied(call(), call()), started(2, 0), Cancelled(at=1)), (OPEN,), {}, [Answer, Answer], []),
+    "a message leaves pending calls pending": ((*replied(call()), gated(2), said()), (GATE,), {}, [], ["approval"]),
+    "a message supersedes pending calls where the workflow says so": ((*replied(call()), gated(2), said()), (GATE,), {"supersede": True}, [Answer], []),
+    "termination is judged after a reply": (replied("x"), (), {"judges_termination": True}, [JudgeTermination], []),
+    "termination is judged once": ((*replied("x"), Judged(at=1, kind="termination", position=2)), (), {"judges_termination": True}, [], []),
+    "termination is judged before the next call of a model": ((*replied(call()), started(2), returned(2)), (OPEN,), {"judges_termination": True}, [JudgeTermination], []),
+    "after the end nothing is owed": ((*replied(handoff("b")), handed_off(2, 0, "a", "b"), Judged(at=1, kind="termination", position=2, stop=True)), (), {"judges_termination": True}, [], []),
+    "a message after the end begins a new run": ((*replied("x"), Judged(at=1, kind="termination", position=2, stop=True), said()), (), {"judges_termination": True}, [CallModel], []),
+    "a turn limit asks": (START, (), {"limits": Limits(turns=0)}, [], ["limit"]),
+    "a handoff limit asks before the handoff": (replied(handoff("b")), (), {"limits": Limits(handoffs=0)}, [], ["limit"]),
+    "a tool limit asks before the tool": (replied(call()), (OPEN,), {"limits": Limits(tool_calls=0)}, [], ["limit"]),
+    "a limit that was raised lets go on": ((*START, decided(0, kind="limit", limit="turns", digest="")), (), {"limits": Limits(turns=1)}, [CallModel], []),
+    "a limit that was refused answers what is open": ((*replied(call()), decided(0, kind="limit", limit="tool_calls", verdict="reject", digest="")), (OPEN,), {"limits": Limits(tool_calls=0)}, [Answer], []),
+}
+
+
+@pytest.mark.parametrize(("facts", "tools", "more", "effects", "requests"), OWED.values(), ids=OWED)
+def test_owed(facts, tools, more, effects, requests):
+    assert kinds(facts, *tools, **more) == (effects, requests)
+
+
+def test_a_standing_approval_admits_the_next_call_by_a_decision_of_its_own():
+    facts = (
+        *replied(call()), gated(2), decided(2, standing=Standing("a", "t")), started(2, digest=OK), returned(2),
+        answered("a", 6, call()), gated(7),
+    )  # fmt: skip
+    assert kinds(facts, GATE) == ([AdmitStanding], [])
+
+
+def with_rules(**more):
+    base = graph(OPEN)
+    rules = AgentRules("a", base.agents["a"].tools, base.agents["a"].edges, **more)
+    return type(base)("w", {**base.agents, "a": rules}, "a", Limits())
+
+
+def effects(facts, definition):
+    return [type(effect) for effect in plan(folded(*facts), definition).effects]
+
+
+def test_an_autonomous_agent_is_prompted_until_its_limit_then_the_user_is_asked():
+    assert effects(replied("x"), with_rules(autonomous=True, prompt="go on", prompt_limit=1)) == [Prompt]
+    assert effects(replied("x"), with_rules(autonomous=True, prompt="go on", prompt_limit=0)) == []
+
+
+def test_input_is_judged_before_and_output_after_a_reply():
+    assert effects(START, with_rules(judges_input=True)) == [JudgeInput]
+    assert effects(replied("x"), with_rules(judges_output=True)) == [JudgeOutput]
+
+
+def test_a_reply_that_was_not_accepted_is_asked_for_again_a_bounded_number_of_times():
+    facts = (*replied("x"), Judged(at=1, kind="output", position=2, stop=True, words="no"))
+    assert effects(facts, with_rules(judges_output=True, output_retries=1)) == [CallModel]
+    assert plan(folded(*facts), with_rules(judges_output=True, output_retries=0)).requests[0].limit == "output"
+
+
+def test_a_conversation_that_has_grown_too_large_is_summarised_but_for_the_last_turns():
+    facts = (opened(), said("long " * 100), answered("a", 1, "reply"), said("now"))
+    due = plan(folded(*facts), with_rules(summarise_above=50, keep_turns=1)).effects
+    assert due == [Summarise("a", 2)]
+
+
+STATUSES = {
+    "new": (),
+    "running": START,
+    "waiting": replied("x"),
+    "pending": (*replied(call()), gated(2)),
+    "cancelled": (*START, Cancelled(at=1)),
+}
+
+
+@pytest.mark.parametrize(("name", "facts"), STATUSES.items(), ids=STATUSES)
+def test_status(name, facts):
+    assert status(folded(*facts), graph(GATE)) == name
+
+
+def test_a_limit_says_which_loop_it_saw():
+    facts = (
+        *replied(handoff("b")), handed_off(2, 0, "a", "b"),
+        answered("b", 3, handoff("a")), handed_off(4, 0, "b", "a"),
+        answered("a", 5, handoff("b")),
+    )  # fmt: skip
+    [request] = plan(folded(*facts), graph(limits=Limits(same_edge=1))).requests
+    assert "a -> b 1x, b -> a 1x" in request.prompt
