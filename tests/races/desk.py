@@ -1,0 +1,54 @@
+"""A desk with one gated, non-idempotent tool that writes a line to a book: what two processes race about."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
+from legato.core.view import Request
+from legato.errors import NotPending
+from legato.stores import SQLiteStore
+from legato.testing import ScriptedModel, call
+
+
+def build(book: Path, store: SQLiteStore) -> Workflow:
+    @tool(needs_approval=True)
+    async def pay(order: str, ctx: ToolContext[None]) -> str:
+        """Pay an order."""
+        written = os.open(book, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(written, f"{order}\n".encode())
+        os.close(written)
+        return f"paid {order}"
+
+    def reply(seen: Request) -> object:
+        return "done" if seen.messages[-1].role == "tool" else call("pay", order=seen.messages[-1].text)
+
+    return HandoffBuilder("desk", [Agent("payer", model=ScriptedModel(reply), tools=[pay])]).with_checkpointing(store).build()
+
+
+def deliver(database: Path, book: Path, times: int, together: Barrier, results: Path) -> None:
+    """Approve the one request of every session, at the same moment as the other process, and drive on."""
+    won, lost = asyncio.run(_deliver(database, book, times, together))
+    results.write_text(f"{won} {lost}")
+
+
+async def _deliver(database: Path, book: Path, times: int, together: Barrier) -> tuple[int, int]:
+    won = lost = 0
+    async with SQLiteStore(database) as store:
+        desk = build(book, store)
+        for number in range(times):
+            session = await desk.session(f"s{number}").refresh()
+            request = session.pending[0]
+            together.wait()
+            try:
+                await session.approve(request)
+                won += 1
+            except NotPending:
+                lost += 1
+            result = await session.resume()
+            assert result.status == "waiting", result
+            together.wait()
+    return won, lost
