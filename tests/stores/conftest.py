@@ -21,7 +21,7 @@ class Child:
 
     def __init__(self, what: str, *arguments: object) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-X", "dev", str(SCRIPT), what, *map(str, arguments)],
+            [sys.executable, "-W", "error", str(SCRIPT), what, *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": str(SOURCES)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -87,9 +87,7 @@ class SQLiteStore:
         bodies = [encode(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
-        length = await self._write(
-            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept), durable=durable
-        )
+        length = await self._write(lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept), durable=durable)
         if self._waiters:
             self._waiters.wake(ledger, length)
         return length

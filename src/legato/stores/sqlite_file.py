@@ -24,7 +24,10 @@ def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")
-        if not _is_store(connection, path):
+        connection.execute("BEGIN")  # look at one moment: another process may be making it a store
+        known = _is_store(connection, path)
+        connection.execute("COMMIT")
+        if not known:
             _use_wal(connection, busy_timeout)
             _create(connection, path)
         elif _pragma(connection, "journal_mode") != "wal":

@@ -226,8 +226,8 @@ class _Service:
         elif self.idle is not None and (self.due is None or self.due <= time.monotonic()):
             try:
                 pause = self.idle(self.connection)
-            except sqlite3.Error:
-                pause = 0.1  # whatever it is, the next job will tell somebody
+            except Exception:
+                pause = REOPEN  # whatever it is, the next job will tell somebody
             self.due = None if pause is None else time.monotonic() + pause
 
     def outcomes(self, connection: sqlite3.Connection, group: list[Job]) -> list[Outcome]:

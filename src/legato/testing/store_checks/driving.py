@@ -49,9 +49,8 @@ async def _lease_race(place: Place) -> None:
 async def _lease_first(place: Place) -> None:
     store = await place.open()
     lease = await granted(store, "s")
-    expect(
-        (await facts_of(store, "s"), list(await store.list()), await store.delete("s")), ([], [], False), "a ledger only leased"
-    )
+    seen = await facts_of(store, "s"), list(await store.list()), await store.delete("s")
+    expect(seen, ([], [], False), "a ledger only leased")
     expect(await store.lease("s"), None, "a second lease")
     expect(await store.append("s", 0, said(0)), 1, "its first append")
     fork = await granted(store, "fork")
@@ -98,7 +97,7 @@ async def _lease_killed(place: Place) -> None:
     expect(await store.lease("s"), None, "a lease that another process holds")
     await other.kill()
     until = time.monotonic() + DEATH_NOTICED
-    while (taken := await store.lease("s")) is None and time.monotonic() < until:
+    while (taken := await store.lease("s")) is None and time.monotonic() < until:  # noqa: ASYNC110 - nobody is told of it
         await asyncio.sleep(0.05)
     if taken is None or taken.epoch <= epoch:
         raise Unmet(f"after its holder was killed: expected a lease with an epoch above {epoch}, found {taken}")

@@ -85,9 +85,7 @@ class Place:
         try:
             pickle.dumps(self._factory)
         except Exception as error:
-            raise LeftOut(
-                "the factory cannot be sent to another process: give a function of a module, or a partial of one"
-            ) from error
+            raise LeftOut("the factory cannot be sent to another process: give a function of a module, or a partial of one") from error
         other = OtherProcess(self._factory, self.name)
         self._others.append(other)
         return other

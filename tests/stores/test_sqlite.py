@@ -1,0 +1,213 @@
+"""What the SQLite store does beyond the contract: how much it writes, how little it costs, and what it leaves behind."""
+
+# ruff: noqa: ASYNC240 - looking at a file's size blocks nobody here
+from __future__ import annotations
+
+import asyncio
+import gc
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from legato.core.codec import encode
+from legato.errors import StoreError
+from legato.stores import MemoryStore, SQLiteStore, Store
+from tests.stores.conftest import said
+
+
+@pytest.mark.parametrize("size", [210, 1100])
+@pytest.mark.parametrize("sessions", [1, 50])
+async def test_the_file_is_hardly_larger_than_the_facts_in_it(tmp_path: Path, size: int, sessions: int) -> None:
+    path = tmp_path / "store.db"
+    written = 0
+    async with SQLiteStore(path, "process") as store:
+        for position in range(3000 // sessions):
+            facts = said(position, size=size)
+            await asyncio.gather(*[store.append(f"session {number}", position, facts) for number in range(sessions)])
+            written += len(encode(facts[0])) * sessions
+    assert path.stat().st_size < 1.5 * written
+    assert [file.name for file in tmp_path.iterdir()] == ["store.db"]  # no log is left behind
+
+
+async def test_an_append_writes_as_much_to_a_long_ledger_as_to_a_short_one(tmp_path: Path) -> None:
+    log = tmp_path / "store.db-wal"
+    async with SQLiteStore(tmp_path / "store.db", "process") as store:
+        await store._writer.submit(lambda connection: connection.execute("PRAGMA wal_autocheckpoint=0"))
+        written = []
+        length = 0
+        for target in (100, 10_000):
+            length = await store.append("s", length, said(*range(target - length)))
+            before = log.stat().st_size
+            for _ in range(50):
+                length = await store.append("s", length, said(length))
+            written.append(log.stat().st_size - before)
+    assert written[1] < 1.5 * written[0]
+    assert written[1] < 50 * 4 * 4200  # some four pages each
+
+
+async def test_reading_the_end_of_a_long_chain_of_forks_looks_at_no_more_than_it_returns(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db", "process") as store:
+        await store.append("0", 0, said(0))
+        for number in range(1, 200):
+            await store.fork(str(number - 1), number, str(number), said(number))
+        for number in range(200, 400):  # forks of forks at one point make no chain at all
+            await store.fork(str(number - 1), 1, str(number), said(number))
+
+        async def statements(ledger: str, start: int) -> int:
+            seen: list[str] = []
+            await store._reader.submit(lambda connection: connection.set_trace_callback(seen.append))
+            await store.read(ledger, start)
+            await store._reader.submit(lambda connection: connection.set_trace_callback(None))
+            return len(seen)
+
+        assert await statements("199", 198) < 10
+        assert await statements("399", 0) < 10
+        assert await statements("199", 0) < 3 * 200 + 10
+
+
+async def test_a_file_holds_a_thousand_sessions(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+
+        async def converse(session: str) -> None:
+            assert await store.lease(session) is not None
+            for position in range(5):
+                await store.append(session, position, said(position), durable=position == 3)
+
+        await asyncio.gather(*[converse(f"session {number}") for number in range(1000)])
+        assert len(await store.list(limit=2000)) == 1000
+    async with SQLiteStore(path) as store:
+        assert all(await asyncio.gather(*[store.lease(f"session {number}") for number in range(1000)]))
+        ledgers = await asyncio.gather(*[store.read(f"session {number}") for number in range(1000)])
+        assert all(facts == said(*range(5)) for facts in ledgers)
+
+
+async def test_a_thousand_waiters_cost_nothing_while_nothing_happens(tmp_path: Path) -> None:
+    one, two = SQLiteStore(tmp_path / "store.db"), SQLiteStore(tmp_path / "store.db")
+    waiting = [asyncio.ensure_future(one.wait(f"session {number}", 0, 30)) for number in range(1000)]
+    await asyncio.sleep(0.5)
+    before = time.process_time()
+    await asyncio.sleep(0.5)
+    assert time.process_time() - before < 0.2
+    assert threading.active_count() < 12
+    began = time.monotonic()
+    await two.append("session 500", 0, said(0))
+    assert await waiting[500]
+    assert time.monotonic() - began < 1
+    assert sum(each.done() for each in waiting) == 1
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await one.close()
+    await two.close()
+
+
+@pytest.mark.parametrize(
+    ("durability", "ordinary", "durable"), [("full", "FULL", "FULL"), ("effects", "NORMAL", "FULL"), ("process", "OFF", "OFF")]
+)
+async def test_what_waits_for_the_disk(tmp_path: Path, durability: Any, ordinary: str, durable: str) -> None:
+    levels = ["OFF", "NORMAL", "FULL"]
+
+    async with SQLiteStore(tmp_path / "store.db", durability) as store:
+
+        async def level() -> str:
+            return levels[await store._writer.submit(lambda connection: connection.execute("PRAGMA synchronous").fetchone()[0])]
+
+        for position, asked in enumerate([False, True, False, True]):
+            await store.append("s", position, said(position), durable=asked)
+            assert await level() == (durable if asked else ordinary)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_closing_tells_those_who_wait(tmp_path: Path, kind: str) -> None:
+    store: Store = MemoryStore() if kind == "memory" else SQLiteStore(tmp_path / "store.db")
+    await store.append("s", 0, said(0))
+    waiting = asyncio.ensure_future(store.wait("s", 1, 30))
+    await asyncio.sleep(0.02)
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await waiting
+
+
+async def test_a_store_that_is_dropped_ends_its_threads(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    store = SQLiteStore(tmp_path / "store.db")
+    await store.append("s", 0, said(0))
+    await store.read("s")
+    started = set(threading.enumerate()) - before
+    assert len(started) == 2
+    del store
+    gc.collect()
+    for thread in started:
+        thread.join(timeout=5)
+        assert not thread.is_alive()
+
+
+async def test_a_store_serves_one_event_loop_after_another(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "store.db")
+    for position in range(3):
+        assert await asyncio.to_thread(asyncio.run, store.append("s", position, said(position))) == position + 1
+    await store.close()
+
+
+async def test_deleting_the_last_fork_frees_what_was_shared(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, said(*range(10)), contents={"d": b"body"})
+        await store.fork("s", 8, "a", said(20))
+        await store.fork("a", 9, "b", said(30))
+        await store.fork("s", 3, "c", said(40))
+        for ledger in "sacb":
+            await store.delete(ledger)
+    database = sqlite3.connect(path)
+    assert [database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("ledgers", "facts", "contents")] == [0, 0, 0]
+    database.close()
+
+
+async def test_deleting_a_ledger_frees_what_no_fork_shares(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, said(*range(10)))
+        await store.fork("s", 8, "a", said(20))
+        await store.fork("s", 3, "b", said(30))
+        await store.delete("s")
+        await store.delete("a")
+        assert await store.read("b") == said(0, 1, 2, 30)
+    database = sqlite3.connect(path)
+    assert database.execute("SELECT count(*) FROM facts").fetchone() == (4,)
+    database.close()
+
+
+async def test_a_name_used_again_never_sees_an_epoch_twice(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.append("s", 0, said(0))
+        old = await store.lease("s")
+        await store.delete("s")
+        await store.append("s", 0, said(1))
+        new = await store.lease("s")
+        assert old is not None
+        assert new is not None
+        assert new.epoch > old.epoch
+        await store.release(old)
+        assert await store.lease("s") is None
+
+
+async def test_a_cancelled_append_is_recorded_whole_or_not_at_all(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        appending = asyncio.ensure_future(store.append("s", 0, said(0, 1)))
+        await asyncio.sleep(0)
+        appending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await appending
+        length = len(await store.read("s"))
+        while True:  # it may still be under way
+            try:
+                assert await store.append("s", length, said(2, 3)) == length + 2
+                break
+            except StoreError:
+                length = len(await store.read("s"))
+        assert len(await store.read("s")) in (2, 4)

@@ -1,0 +1,337 @@
+"""What can befall a file, done to real files: changed bytes, no room, no rights, a lock, another program's data."""
+
+# ruff: noqa: ASYNC221, ASYNC240 - what is done to the files blocks nobody here
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from legato.core.facts import AnyFact, Said
+from legato.errors import (
+    BadInput,
+    CodecError,
+    DamagedStore,
+    LedgerConflict,
+    LegatoError,
+    NewerFormat,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+)
+from legato.stores import SQLiteStore, sqlite_ledgers
+from tests.stores.conftest import Child, said
+
+Start = Callable[..., Child]
+
+
+async def fill_store(path: Path) -> dict[str, list[AnyFact]]:
+    """Some ledgers, a fork, a content: what every part of the file is needed for."""
+    async with SQLiteStore(path) as store:
+        for number in range(6):
+            for position in range(20):
+                await store.append(f"ledger {number}", position, said(position, size=200))
+        await store.append("ledger 0", 20, said(20), contents={"digest": b"body" * 100})
+        await store.fork("ledger 1", 10, "fork", said(50))
+        return {info.ledger: list(await store.read(info.ledger)) for info in await store.list()}
+
+
+async def test_a_changed_byte_in_a_fact_is_told_and_what_lies_before_it_is_salvaged(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    facts = said(*range(40), size=150)
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, facts)
+        await store.append("t", 0, said(0))
+    sound = path.read_bytes()
+    for position in (0, 1, 17, 39):
+        changed = bytearray(sound)
+        changed[sound.index(b"fact %d x" % position) + 2] ^= 0x04
+        path.write_bytes(changed)
+        async with SQLiteStore(path) as store:
+            with pytest.raises(DamagedStore) as raised:
+                await store.read("s")
+            assert raised.value.readable == position
+            assert await store.salvage("s") == facts[:position]
+            assert await store.read("s", position + 1) == facts[position + 1 :]
+            assert await store.read("t") == said(0)
+            assert await store.append("t", 1, said(1)) == 2
+            assert len(await store.verify()) == 1
+        path.write_bytes(sound)
+
+
+async def test_no_changed_byte_anywhere_in_the_file_is_ever_taken_for_a_fact(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    kept = await fill_store(path)
+    sound = path.read_bytes()
+    told = hidden = 0
+    for offset in range(3, len(sound), 173):
+        changed = bytearray(sound)
+        changed[offset] ^= 1 << offset % 8
+        path.write_bytes(changed)
+        store = SQLiteStore(path, busy_timeout=0.1)
+        complained, wrong = False, False
+        for ledger, facts in kept.items():
+            try:
+                found = await store.read(ledger)
+            except LegatoError:
+                complained = True
+                continue
+            if found != facts:
+                assert found == [], f"a byte changed at {offset} made up facts of {ledger!r}"
+                wrong = True
+        if wrong and not complained:
+            # The index of names was hit: the ledger seems absent. That is found by looking at the whole file.
+            with contextlib.suppress(LegatoError):
+                assert await store.verify(), f"a byte changed at {offset} was never noticed"
+        told, hidden = told + complained, hidden + (wrong and not complained)
+        await store.close()
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+    assert told > 100
+    assert hidden < 10
+
+
+async def test_a_ledger_whose_entry_is_damaged_is_told_and_its_facts_are_salvaged(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.append("s", 0, said(0, 1, 2))
+        await store.append("t", 0, said(5))
+        for column in ("length", "epoch", "updated"):
+            await store._writer.submit(lambda connection, c=column: connection.execute(f"UPDATE ledgers SET {c} = {c} + 1"))
+            with pytest.raises(DamagedStore, match="entry of ledger 's'"):
+                await store.read("s")
+            with pytest.raises(DamagedStore):
+                await store.append("s", 3, said(3))
+            assert await store.salvage("s") == said(0, 1, 2)
+            assert len(await store.verify()) == 2
+            await store._writer.submit(lambda connection, c=column: connection.execute(f"UPDATE ledgers SET {c} = {c} - 1"))
+            assert await store.read("s") == said(0, 1, 2)
+
+
+async def test_a_damaged_content_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    await fill_store(path)
+    path.write_bytes(path.read_bytes().replace(b"bodybody", b"bodyBody", 1))
+    async with SQLiteStore(path) as store:
+        with pytest.raises(DamagedStore):
+            await store.content("ledger 0", "digest")
+        assert len(await store.verify()) == 1
+
+
+async def test_a_file_that_was_restored_works_without_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, said(0))
+    sound = path.read_bytes()
+    path.write_bytes(b"not a database " * 100)
+    async with SQLiteStore(path) as store:
+        for _ in range(2):
+            with pytest.raises(DamagedStore, match="restore the file"):
+                await store.append("s", 1, said(1))
+            with pytest.raises(DamagedStore):
+                await store.read("s")
+        path.write_bytes(sound)
+        assert await store.append("s", 1, said(1)) == 2
+
+
+async def test_a_database_that_may_not_grow_is_told_as_full_and_works_on_when_it_may(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.append("s", 0, said(0))
+        limit = await store._writer.submit(lambda connection: connection.execute("PRAGMA max_page_count").fetchone()[0])
+        await store._writer.submit(lambda connection: connection.execute("PRAGMA max_page_count=12"))
+        with pytest.raises(StoreFull, match="no room"):
+            await store.append("s", 1, [Said(at=1, content="x" * 100_000)], contents={"d": b"body"})
+        assert await store.read("s") == said(0)
+        assert await store.append("s", 1, said(1)) == 2  # what fits is still taken
+        await store._writer.submit(lambda connection: connection.execute(f"PRAGMA max_page_count={limit}"))
+        assert await store.append("s", 2, [Said(at=1, content="x" * 100_000)]) == 3
+        with pytest.raises(StoreError, match="no content"):
+            await store.content("s", "d")
+
+
+async def test_appends_that_shared_a_failed_commit_are_tried_one_by_one(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.append("s", 0, said(0))
+        await store._writer.submit(lambda connection: connection.execute("PRAGMA max_page_count=20"))
+        results = await asyncio.gather(
+            *[store.append(f"small {number}", 0, said(number)) for number in range(5)],
+            store.append("large", 0, [Said(at=1, content="x" * 100_000)]),
+            *[store.append(f"more {number}", 0, said(number)) for number in range(5)],
+            store.append("s", 0, said(9)),
+            return_exceptions=True,
+        )
+        assert results[:5] == results[6:11] == [1] * 5
+        assert isinstance(results[5], StoreFull)
+        assert isinstance(results[11], LedgerConflict)
+        assert len(await store.list()) == 11
+
+
+async def test_a_really_full_disk_is_told_and_works_on_when_there_is_room(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    if os.geteuid() != 0 or not mount or subprocess.run([mount, "-t", "tmpfs", "-o", "size=512k", "none", disk]).returncode:
+        pytest.skip("needs the right to mount a small disk; RLIMIT_FSIZE does the same in test_conformance.py")
+    try:
+        async with SQLiteStore(disk / "store.db") as store:
+            length = await store.append("s", 0, said(0))
+            (disk / "other").write_bytes(bytes(200_000))
+            with contextlib.suppress(StoreFull):
+                while length < 1000:
+                    length = await store.append("s", length, [Said(at=1, content="x" * 5_000)])
+            assert length < 1000
+            assert len(await store.read("s")) == length
+            (disk / "other").unlink()
+            assert await store.append("s", length, said(1)) == length + 1
+        async with SQLiteStore(disk / "store.db") as store:
+            assert len(await store.read("s")) == length + 1
+            assert await store.verify() == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+async def test_a_lock_held_too_long_is_told_blocks_no_loop_and_no_reader(tmp_path: Path, child: Start) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path, busy_timeout=0.4) as store:
+        await store.append("s", 0, said(0))
+        holder = child("lock", path)
+        assert holder.hear() == "locked"
+        ticks: list[float] = []
+
+        async def tick() -> None:
+            while True:
+                ticks.append(time.monotonic())
+                await asyncio.sleep(0.005)
+
+        ticking = asyncio.ensure_future(tick())
+        appending = asyncio.ensure_future(store.append("s", 1, said(1)))
+        await asyncio.sleep(0.05)
+        assert await asyncio.wait_for(store.read("s"), 0.2) == said(0)  # while the writer waits
+        assert not appending.done()
+        with pytest.raises(StoreLocked, match="locked"):
+            await appending
+        ticking.cancel()
+        assert max(later - earlier for earlier, later in itertools.pairwise(ticks)) < 0.15
+        assert len(ticks) > 20
+        appending = asyncio.ensure_future(store.append("s", 1, said(1)))
+        holder.tell("go")
+        assert await appending == 2
+
+
+async def test_a_lease_whose_record_failed_is_not_held(tmp_path: Path, child: Start) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path, busy_timeout=0.1) as store:
+        await store.append("s", 0, said(0))
+        holder = child("lock", path)
+        assert holder.hear() == "locked"
+        with pytest.raises(StoreLocked):
+            await store.lease("s")
+        waiting = asyncio.ensure_future(store.lease("s"))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        holder.tell("go")
+        assert holder.hear() == "free"
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await store.lease("s") is not None
+
+
+def test_a_file_that_may_not_be_written_is_told_and_read_where_possible(child: Start) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # not tmp_path: others may not even look into that
+        os.chmod(folder, 0o755)
+        path = Path(folder, "store.db")
+        store = SQLiteStore(path)
+
+        async def begin() -> None:
+            await store.append("s", 0, said(0))
+            await store.close()
+
+        asyncio.run(begin())
+        path.chmod(0o444)
+        os.chmod(folder, 0o555)
+        reader = child("without_rights", path)
+        append, lease, read, new = (reader.hear() for _ in range(4))
+        assert (append, lease, new) == ("read_only", "read_only", "read_only")
+        assert read in ("1", "read_only")  # without its log's files SQLite cannot open a file that it may only read
+        os.chmod(folder, 0o777)
+        path.chmod(0o666)
+        reader.tell("go")
+        assert reader.end() == ("2\n", "")
+
+
+async def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE ledgers(id)")
+    other.commit()
+    other.close()
+    before = path.read_bytes()
+    async with SQLiteStore(path) as store:
+        for operation in (lambda: store.append("s", 0, said(0)), lambda: store.read("s"), lambda: store.lease("s")):
+            with pytest.raises(StoreError, match="another program"):
+                await operation()
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["other.db"]
+
+
+async def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, said(0))
+    newer = sqlite3.connect(path)
+    newer.execute("PRAGMA user_version=99")
+    newer.close()
+    async with SQLiteStore(path) as store:
+        with pytest.raises(NewerFormat, match=r"schema 99.*newer Legato") as raised:
+            await store.read("s")
+    assert "upgrade" in raised.value.do
+
+
+async def test_a_fact_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, said(0))
+
+        def as_a_newer_version_would(connection: sqlite3.Connection) -> None:
+            row, body = sqlite_ledgers.find(connection, "s"), b'{"fact":"sung","at":1}'
+            assert row is not None
+            crc = sqlite_ledgers._crc(row.id, 1, body, 2)
+            connection.execute("INSERT INTO facts VALUES (?, 2, ?, ?)", (row.id << 32 | 1, crc, body))
+            sqlite_ledgers._save(connection, row._replace(length=2))
+
+        await store._writer.submit(as_a_newer_version_would)
+        with pytest.raises(NewerFormat, match="format 2"):
+            await store.read("s")
+
+
+async def test_a_fact_that_cannot_be_written_leaves_nothing_of_its_append(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        with pytest.raises(CodecError):
+            await store.append("s", 0, [*said(0), Said(at=1, content="\ud800")], contents={"d": b""})
+        assert await store.read("s") == []
+
+
+@pytest.mark.parametrize("path", [":memory:", ""])
+def test_memory_is_refused_with_the_name_of_the_right_store(path: str) -> None:
+    with pytest.raises(BadInput, match="MemoryStore"):
+        SQLiteStore(path)
+
+
+def test_an_unknown_durability_is_refused() -> None:
+    with pytest.raises(BadInput, match="'full' or 'effects' or 'process'"):
+        SQLiteStore("x", "sometimes")  # type: ignore[arg-type]
+
+
+async def test_a_folder_in_the_place_of_the_file_is_told(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path) as store:
+        with pytest.raises(StoreError, match="could not use"):
+            await store.read("s")
