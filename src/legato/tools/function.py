@@ -6,7 +6,6 @@ them here as plain attributes.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import re
@@ -21,6 +20,7 @@ from legato.errors import BadInput
 from legato.tools.context import ToolCall, ToolContext
 from legato.tools.docstring import describe
 from legato.tools.schema import Arguments
+from legato.tools.threads import in_thread
 
 if TYPE_CHECKING:
     # With defaults a plain `Tool` means "any tool". Only checkers need them, and they bring this module themselves.
@@ -86,7 +86,7 @@ class Tool(Generic[P, R]):
         try:
             if _is_async(function):
                 return await function(**given)
-            result = await asyncio.to_thread(_contained, function, given)
+            result = await in_thread(partial(_contained, function, given))
             return await result if inspect.isawaitable(result) else result
         except SystemExit as error:  # a tool may fail, but not take the process and its other conversations with it
             raise RuntimeError(f"tool {self.name!r} tried to end the process (SystemExit: {error.code!r})") from error
