@@ -10,7 +10,7 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types layers pytest sim crash fuzz clean
+.PHONY: help demo test lint types layers pytest sim crash fuzz scale clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ crash: $(VENV)/.dev ## die at every point of every story, restart, check every p
 
 fuzz: $(VENV)/.dev ## hostile bytes against every decoder
 	@$(PY) -m tests.fuzz $(ARGS)
+
+scale: $(VENV)/.dev ## what 800 handoffs, 10,000 facts and 1,000 sessions cost
+	@$(PY) -m tests.scale $(ARGS)
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

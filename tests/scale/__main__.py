@@ -1,0 +1,18 @@
+"""`make scale`: what size costs, measured now."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from tests.scale.measure import crowd, handoffs, opening
+
+
+def show(what: str, figures: dict[str, float]) -> None:
+    print(f"{what}: " + ", ".join(f"{name} {value:,.2f}" for name, value in figures.items()), flush=True)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        show("800 handoffs in one run on SQLite", asyncio.run(handoffs(Path(folder) / "handoffs.db")))
+        show("opening 10,000 facts from SQLite", asyncio.run(opening(Path(folder) / "opening.db")))
+        show("1,000 sessions at once, ten handoffs each", asyncio.run(crowd()))
