@@ -1,0 +1,87 @@
+"""Runs the examples of a page. The rules, which CONTRIBUTING.md repeats:
+
+- every ```python block runs, in the page's order, in one namespace, in an empty folder; top-level `await` is allowed;
+- what a block prints stands in the ```text block that follows it, where `...` stands for anything; a block that prints and shows
+  no output is wrong, and so is one that shows more than it prints.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import io
+import re
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+class WrongExample(AssertionError):
+    """An example does not do what its page says."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One block of code and what it is said to print."""
+
+    line: int
+    code: str
+    expected: str
+
+
+def examples(text: str) -> Iterator[Example]:
+    """The examples of a page."""
+    blocks = list(FENCE.finditer(text))
+    for number, block in enumerate(blocks):
+        if block[1] != "python":
+            continue
+        after = blocks[number + 1] if number + 1 < len(blocks) else None
+        expected = after[2] if after is not None and after[1] == "text" else ""
+        yield Example(text[: block.start()].count("\n") + 2, block[2], expected)
+
+
+def run_page(path: Path, name: str = "page") -> int:
+    """Run every example of a page; `WrongExample` if one prints something else. Returns how many there were."""
+    module = types.ModuleType(name)
+    sys.modules[name] = module  # where pydantic and typing look names up
+    count = 0
+    try:
+        with asyncio.Runner() as runner:
+            for example in examples(path.read_text(encoding="utf-8")):
+                printed = _run(example, path, module, runner)
+                if not _matches(example.expected, printed):
+                    raise WrongExample(
+                        f"{path.name}:{example.line} prints something else\n--- expected\n{example.expected}--- printed\n{printed}"
+                    )
+                count += 1
+    finally:
+        del sys.modules[name]
+    return count
+
+
+def _run(example: Example, path: Path, module: types.ModuleType, runner: asyncio.Runner) -> str:
+    # The blank lines make tracebacks name the page's own lines.
+    source = "\n" * (example.line - 1) + example.code
+    code = compile(source, str(path), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        if code.co_flags & inspect.CO_COROUTINE:
+            runner.run(eval(code, module.__dict__))
+        else:
+            exec(code, module.__dict__)
+    return out.getvalue()
+
+
+def _matches(expected: str, printed: str) -> bool:
+    pattern = r".*?".join(re.escape(piece) for piece in _trimmed(expected).split("..."))
+    return re.fullmatch(pattern, _trimmed(printed), re.DOTALL) is not None
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())

@@ -1,0 +1,72 @@
+"""Every example in README.md and docs/ runs and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from legato import errors
+from tests.docs.pages import WrongExample, run_page
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WITHOUT_EXAMPLES = {"ARCHITECTURE.md", "PROMISES.md"}
+SEEDED = {
+    "the output that is shown": ("```python\nprint(6 * 7)\n```\n\nIt says:\n\n```text\n42\n```\n", True),
+    "a block that prints nothing": ("```python\nx = 1\n```\n", True),
+    "three dots for what varies": ("```python\nprint('at', id(1), 'ok')\n```\n```text\nat ... ok\n```\n", True),
+    "one place, and await": ("```python\nimport asyncio as a\n```\n```python\nprint(await a.sleep(0, 5))\n```\n```text\n5\n```\n", True),
+    "another output": ("```python\nprint(6 * 7)\n```\n```text\n41\n```\n", False),
+    "output that is not shown": ("```python\nprint(42)\n```\n", False),
+    "output that never comes": ("```python\nx = 42\n```\n```text\n42\n```\n", False),
+    "more than is shown": ("```python\nprint(42); print(43)\n```\n```text\n42\n```\n", False),
+    "a second block that is wrong": ("```python\nx = 1\n```\n```python\nprint(x)\n```\n```text\n2\n```\n", False),
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    count = run_page(page)
+    assert count > 0 or page.name in WITHOUT_EXAMPLES, f"{page.name} has no example"
+
+
+@pytest.mark.parametrize(("page", "right"), SEEDED.values(), ids=SEEDED)
+def test_a_wrong_example_is_noticed(page: str, right: bool, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(page)
+    if right:
+        run_page(path)
+    else:
+        with pytest.raises(WrongExample):
+            run_page(path)
+
+
+def test_an_example_that_raises_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("```python\n1 / 0\n```\n")
+    with pytest.raises(ZeroDivisionError):
+        run_page(path)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "llms.txt", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
+
+
+def test_every_error_is_explained_with_its_code() -> None:
+    told = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    known = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.LegatoError)]
+    missing = [each.__name__ for each in known if each is not errors.LegatoError and f"| `{each.__name__}` | `{each.code}` |" not in told]
+    assert not missing
+
+
+def test_the_module_map_names_every_room_and_only_what_exists() -> None:
+    told = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(src/legato/[\w/.]*)`", told))
+    rooms = {f"src/legato/{each.name}/" for each in (ROOT / "src/legato").iterdir() if (each / "__init__.py").exists()}
+    files = {f"src/legato/{each.name}" for each in (ROOT / "src/legato").glob("*.py") if each.name != "__init__.py"}
+    assert named == rooms | files
