@@ -7,6 +7,7 @@ next fact: what runs is finished and recorded in the background, nothing is lost
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -65,6 +66,10 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run of session {self.session.id!r}>"
+
+    def __del__(self) -> None:
+        if not self._used:  # as Python says of a coroutine that nobody awaited
+            warnings.warn(f"{self!r} was never awaited or iterated: nothing was said and nothing happened", RuntimeWarning, stacklevel=2)
 
     def _use(self) -> None:
         if self._used:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.frame import decode_frame
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from
-from legato.core.owed import plan, status
+from legato.core.owed import Answer, fact_of, plan, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
@@ -24,7 +26,7 @@ from legato.drive.conversation import messages_of
 from legato.drive.driver import Driver
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger
-from legato.errors import BadInput, DefinitionChanged, NotLoaded, NotPending
+from legato.errors import BadInput, DefinitionChanged, LegatoError, NotLoaded, NotPending
 from legato.run import Result, Run
 from legato.stores.contract import Store
 from legato.tools import BadArguments, tool_output
@@ -65,7 +67,7 @@ class Session:
         async def say() -> None:
             await self._append(lambda state: self._said(state, content, key or ""), contents)
 
-        return self._run(say, stream)
+        return self._run(say, stream, key or "")
 
     def resume(self, stream: bool = False) -> Run:
         """Go on with whatever is owed: after answers, after a restart, after a failure."""
@@ -75,7 +77,7 @@ class Session:
 
         return self._run(look, stream)
 
-    def _run(self, start: Callable[[], Any], stream: bool) -> Run:
+    def _run(self, start: Callable[[], Any], stream: bool, key: str = "") -> Run:
         since = 0
         spent = Usage()
 
@@ -88,7 +90,8 @@ class Session:
             return Driver(self.workflow.definition, self._ledger, self.context, show, stream, since)
 
         async def finish() -> Result:
-            return self._result(since, spent)
+            # A message that is delivered again gets what followed it when it came first.
+            return self._result(min(since, self.state.keys.get(key, since)), spent)
 
         return Run(self, begin, finish)
 
@@ -98,6 +101,7 @@ class Session:
         def propose(state: State) -> Iterator[AnyFact]:
             if status(state, self.workflow.definition.graph) in ("running", "pending", "failed"):
                 yield Cancelled(at=now_ms(), words=words)
+                yield from self._stopped(state)
 
         await self._append(propose)
 
@@ -148,16 +152,13 @@ class Session:
         output: Content = "",
         always: bool = False,
     ) -> None:
-        def propose(state: State) -> Iterator[AnyFact]:
-            if key and key in state.keys:
-                self._same_delivery(state, key, verdict)
-                return
+        def decided(state: State) -> Decided:
             asked = self._find(state, request)
             standing = Standing(asked.agent, asked.tool) if always and asked.call else None
             _check_verdict(asked, verdict)
             if verdict == "edit":
                 self._check_edit(asked, arguments)
-            yield Decided(
+            return Decided(
                 at=now_ms(),
                 kind=asked.kind,
                 verdict=verdict,
@@ -171,7 +172,20 @@ class Session:
                 key=key or "",
             )
 
+        def propose(state: State) -> Iterator[AnyFact]:
+            if key and key in state.keys:
+                self._same_delivery(state, key, decided)
+                return
+            yield decided(state)
+            yield from self._stopped(state)
+
         await self._append(propose)
+
+    def _stopped(self, state: State) -> Iterator[AnyFact]:
+        """The answers to the calls that a stop ends. In the same append: a message that came in between would end the stop, not the calls."""
+        if state.halt:
+            answers = [effect for effect in plan(state, self.workflow.definition.graph).effects if isinstance(effect, Answer)]
+            yield from (fact_of(effect, now_ms()) for effect in answers)
 
     def _find(self, state: State, request: Pending | str) -> Pending:
         id = request.id if isinstance(request, Pending) else request
@@ -200,23 +214,29 @@ class Session:
         except BadArguments as error:
             raise BadInput(f"{asked.tool!r} cannot run with these arguments: {error}", do="nothing was changed") from None
 
-    def _same_delivery(self, state: State, key: str, what: Any) -> None:
-        recorded = state.facts[state.keys[key]]
-        same = recorded.content == what if isinstance(recorded, Said) else isinstance(recorded, Decided) and recorded.verdict == what
+    def _same_delivery(self, state: State, key: str, made: Callable[[State], AnyFact]) -> None:
+        """Refuse a key that was used for something else: for what this delivery would not have recorded at the time."""
+        position = state.keys[key]
+        recorded = state.facts[position]
+        try:
+            same = replace(made(fold(state.facts[:position], self.id)), at=recorded.at) == recorded
+        except LegatoError:  # what it answers was not asked then
+            same = False
         if not same:
             raise BadInput(
                 f"the key {key!r} was used before for something else",
-                found=f"{type(recorded).__name__} at position {state.keys[key]}",
+                found=f"{type(recorded).__name__} at position {position}",
                 do="use a new key for each new message or answer; nothing was changed",
             )
 
     def _said(self, state: State, content: Content, key: str) -> Iterator[AnyFact]:
+        said = Said(at=now_ms(), content=content, key=key)
         if key and key in state.keys:
-            self._same_delivery(state, key, content)
+            self._same_delivery(state, key, lambda _: said)
             return
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
-        yield Said(at=now_ms(), content=content, key=key)
+        yield said
 
     async def _append(self, propose: Callable[[State], Iterator[AnyFact]], contents: Mapping[str, bytes] | None = None) -> None:
         await self.refresh()

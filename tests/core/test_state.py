@@ -104,7 +104,7 @@ def test_a_message_that_came_while_the_model_was_thinking_follows_its_reply():
 
 def test_a_message_that_came_while_a_call_was_pending_follows_the_whole_batch():
     state = folded(*GATED, said("wait"), decided(2), started(2, digest=OK), returned(2))
-    assert seen(state) == ["user: hi", f"a:  [t({ARGS})]", "t: out", "user: wait"]
+    assert seen(state) == ["user: hi", f"a: [t({ARGS})]", "t: out", "user: wait"]
 
 
 def test_an_outcome_that_comes_after_all_answers_a_lost_call():

@@ -89,7 +89,7 @@ async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, child: Star
             ]
             assert await store.verify() == []
             acknowledged = len(facts)
-    assert acknowledged > 50
+    assert acknowledged >= 12, "the kills came before anything was recorded: this test saw nothing"
 
 
 def test_a_log_cut_off_anywhere_leaves_a_prefix_that_can_be_continued(tmp_path: Path, child: Start) -> None:

@@ -104,10 +104,12 @@ class Graph(Struct, frozen=True):
     start_over: bool = False
     parallel_tools: int = 16
 
-    def secrets(self, agent: str, tool: str) -> tuple[str, ...]:
-        """The arguments of a tool that only the ledger and requests may show."""
+    def secrets(self, agent: str, tool: str) -> tuple[str, ...] | None:
+        """The arguments of a tool that only the ledger and requests may show; None of a tool that is not there, so nobody can say."""
         rules = self.agents.get(agent)
-        return rules.tools[tool].secrets if rules and tool in rules.tools else ()
+        if rules is None or (tool not in rules.tools and tool not in rules.edges):
+            return None
+        return rules.tools[tool].secrets if tool in rules.tools else ()
 
     @property
     def edges(self) -> list[Edge]:

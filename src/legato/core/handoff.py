@@ -45,7 +45,7 @@ def handoff_arguments(arguments: str) -> tuple[str, str]:
         raise ValueError(f"They are not JSON: {error}") from None
     if not isinstance(given, dict):
         raise ValueError("They must be a JSON object.")
-    reason, input = given.get("reason"), given.get("input")
+    reason, carried = given.get("reason"), given.get("input")
     if not (reason is None or isinstance(reason, str)):
         raise ValueError("'reason' must be text.")
-    return reason or "", "" if input is None else json.dumps(input, ensure_ascii=False)
+    return reason or "", "" if carried is None else json.dumps(carried, ensure_ascii=False)

@@ -73,8 +73,8 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         who = self.author_name or self.role
-        calls = "".join(f" [{call.tool}({call.arguments})]" for call in self.calls)
-        return f"{who}: {self.text}{calls}"
+        calls = [f"[{call.tool}({call.arguments})]" for call in self.calls]
+        return f"{who}: {' '.join(filter(None, [self.text, *calls]))}"
 
 
 class Attachment(Struct, frozen=True):

@@ -284,7 +284,7 @@ def _hand_over(
         told = f"{state.handoffs} handoffs since the user last spoke, the limit is {over:g}; {edge.source} wants to hand to {edge.target}."
         requests.append(_limit(state, "handoffs", edge.source, told))
     elif over := _over(state, graph.limits, "same_edge", taken):
-        told = f"A loop: {_loop_seen(state)}; {edge.source} handed to {edge.target} {taken} times, the limit is {over:g}."
+        told = f"This looks like a loop. {_loop_seen(state)}; {edge.source} handed to {edge.target} {taken} times, the limit is {over:g}."
         requests.append(_limit(state, "same_edge", edge.source, told))
     else:
         effects.append(HandOver(call.ref))
@@ -343,9 +343,16 @@ def _call_model(state: State, graph: Graph, agent: str) -> Plan:
             return Plan(unjudged[:1], [])
     if over := _limits_before_model(state, graph, agent):
         return Plan([], [over])
-    if rules.summarise_above and (upto := _summary_due(state, rules)) is not None:
+    if rules.summarise_above and not _policy_of_edge(state, graph, agent) and (upto := _summary_due(state, rules)) is not None:
         return Plan([Summarise(agent, upto)], [])
     return Plan([CallModel(agent, state.replies)], [])
+
+
+def _policy_of_edge(state: State, graph: Graph, agent: str) -> bool:
+    """Whether the handoff that brought control has a history policy of its own, which is then in force."""
+    arrived = state.arrived if state.active == agent else None
+    source = graph.agents.get(arrived.source) if arrived else None
+    return any(edge.target == agent and edge.history is not None for edge in source.edges.values()) if source else False
 
 
 def _summary_due(state: State, rules: AgentRules) -> int | None:

@@ -49,7 +49,7 @@ class Pending(Struct, frozen=True):
         return f"<Pending {self}>"  # what logs and tracebacks show: the sentence, which hides secrets
 
 
-def about_call(name: str, kind: Kind, call: CallState, agent: str, secrets: Collection[str], gone: bool = False) -> Pending:
+def about_call(name: str, kind: Kind, call: CallState, agent: str, secrets: Collection[str] | None, gone: bool = False) -> Pending:
     """The question that a call raises. The sentence hides secret arguments; `.arguments` is exact."""
     tool, arguments = call.call.tool, masked(call.arguments, secrets)
     prompt = {

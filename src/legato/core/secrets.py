@@ -8,12 +8,16 @@ from collections.abc import Collection
 from legato.core.digest import digest_bytes
 
 
-def masked(arguments: str, secrets: Collection[str]) -> str:
+def masked(arguments: str, secrets: Collection[str] | None) -> str:
     """The arguments with the values of secret ones replaced by their digest; text that is no JSON object is hidden whole.
+
+    Hidden whole are also those of a tool of which nobody knows what is secret (None): misspelled by a model, or removed.
 
     >>> masked('{"user":"ada","password":"hunter2"}', ["password"])
     '{"user": "ada", "password": "secret:0d8eee62d2ec63b1"}'
     """
+    if secrets is None:
+        return _hidden(arguments)
     if not secrets:
         return arguments
     try:

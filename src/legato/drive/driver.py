@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from legato.core.facts import Answered, AnyFact
+from legato.core.facts import Answered, AnyFact, Refusal, Words
 from legato.core.owed import (
     Admit,
     Bookkeeping,
@@ -63,8 +63,10 @@ class Driver:
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._gave_up = False
         self._leaving = False
-        self._streamed = 0  # pieces shown of the reply that is being made
+        self._error: BaseException | None = None  # raised by user code; told when what runs beside it has been recorded
+        self._streamed: list[str] = []  # the pieces shown of the reply that is being made
         self._attempt = 0
+        self._speaker = ""
         frames = Frames(definition, ledger, context)
         self._models = ModelCaller(definition, ledger, frames, self._piece)
         self._tools = ToolRunner(definition, ledger, context)
@@ -85,7 +87,8 @@ class Driver:
                 if lease is not None:
                     self._epoch = lease.epoch
                     await self._lead()
-                    break
+                    if not self._overtaken(self._ledger.state):
+                        break
             finally:
                 if lease is not None:
                     await asyncio.shield(store.release(lease))
@@ -93,6 +96,14 @@ class Driver:
                 break
             await store.wait(session, self._ledger.state.length, FOLLOW_SECONDS)
         self._show_rest()
+
+    def _overtaken(self, state: State) -> bool:
+        """Whether the lease was lost and nobody told: a holder of a later one has started something. What runs here is finished."""
+        return state.epoch > self._epoch
+
+    def _nothing_new(self, state: State) -> bool:
+        """Whether to begin nothing more, and only finish and record what runs."""
+        return self._leaving or self._error is not None or self._overtaken(state)
 
     async def _lead(self) -> None:
         self._check_definition()
@@ -115,6 +126,8 @@ class Driver:
                     watch = asyncio.get_running_loop().create_task(self._watch())
                 if nudge.done():
                     nudge = asyncio.get_running_loop().create_task(moved.wait())
+            if self._error is not None:
+                raise self._error
         finally:
             self._ledger.listeners.remove(moved.set)
             tasks = [watch, nudge, *self._running.values()]
@@ -136,7 +149,7 @@ class Driver:
         def propose(state: State) -> Iterator[AnyFact]:
             for outcome in outcomes:
                 yield from outcome.propose(state)
-            if not self._leaving:
+            if not self._nothing_new(state):
                 yield from self._follow_up(state)
 
         await self._ledger.append(propose, contents)
@@ -169,13 +182,15 @@ class Driver:
 
     def _reconcile(self) -> bool:
         """Start what is wanted, stop what is not. False if nothing is running then."""
-        now = plan(self._ledger.state, self._definition.graph, self._epoch)
+        state = self._ledger.state
+        now = plan(state, self._definition.graph, self._epoch)
         wanted = [effect for effect in now.effects if not isinstance(effect, Bookkeeping)]
         for effect, task in self._running.items():
-            if effect not in wanted:
+            if effect not in wanted and not _still_welcome(state, effect):
                 task.cancel()
+        nothing_new = self._nothing_new(state)
         for effect in wanted:
-            if effect in self._running or self._leaving or (self._gave_up and isinstance(effect, CallModel)):
+            if effect in self._running or nothing_new or (self._gave_up and isinstance(effect, CallModel)):
                 continue
             self._running[effect] = asyncio.get_running_loop().create_task(self._perform(effect))  # type: ignore[arg-type]
         return bool(self._running)
@@ -200,14 +215,18 @@ class Driver:
                 raise AssertionError("a handoff is recorded, not performed")
 
     def _collect(self) -> list[Outcome]:
-        """The outcomes of what has ended. An exception of user code ends the drive; nothing is lost by it."""
+        """The outcomes of what has ended. An exception of user code ends the drive as soon as its siblings are through."""
         done = [(effect, task) for effect, task in self._running.items() if task.done()]
         outcomes = []
         for effect, task in done:
             del self._running[effect]
             if task.cancelled():
                 continue
-            outcomes.append(task.result())
+            error = task.exception()
+            if error is None:
+                outcomes.append(task.result())
+            else:
+                self._error = self._error or error
         return outcomes
 
     def _check_definition(self) -> None:
@@ -227,30 +246,36 @@ class Driver:
         if not self._stream or not text:
             return
         if self._streamed and attempt != self._attempt:
-            self._withdraw(agent)
-        self._streamed, self._attempt = self._streamed + 1, attempt
+            self._withdraw()
+        self._streamed.append(text)
+        self._attempt, self._speaker = attempt, agent
         self._show(Event("output", OutputData(text, agent, True, attempt)))
 
-    def _withdraw(self, agent: str) -> None:
-        self._show(Event("output_reset", OutputData("", agent, True, self._attempt)))
-        self._streamed = 0
+    def _withdraw(self) -> None:
+        self._show(Event("output_reset", OutputData("", self._speaker, True, self._attempt)))
+        self._streamed.clear()
 
     def _show_new(self) -> None:
         state = self._ledger.state
         while self._shown < state.length:
             fact = state.facts[self._shown]
+            whole = isinstance(fact, Answered) and bool(self._streamed) and _in_pieces(fact, self._streamed)
+            if isinstance(fact, Answered) and self._streamed and not whole:
+                self._withdraw()  # they were of a reply that another driver's overtook
             for event in events_of(fact, self._shown, state, self._definition.graph):
-                if event.type == "model_failed" and self._streamed:
-                    self._withdraw(event.data.partition(":")[0])
-                if event.type == "output" and self._streamed:
+                if event.type in ("model_failed", "cancelled") and self._streamed:
+                    self._withdraw()
+                if event.type == "output" and whole:
                     continue  # its pieces have been shown
                 self._show(event)
-            if isinstance(fact, Answered):
-                self._streamed = 0
+            if whole:
+                self._streamed.clear()
             self._shown += 1
 
     def _show_rest(self) -> None:
         """Where the session came to rest, and what it asks."""
+        if self._streamed:
+            self._withdraw()  # the reply they were of came to nothing
         state, graph = self._ledger.state, self._definition.graph
         resting = status(state, graph)
         requests: list[Pending] = plan(state, graph).requests if resting == "pending" else []
@@ -259,3 +284,16 @@ class Driver:
         if resting == "waiting":
             self._show(Event("request_info", Waiting(in_control(state, graph)), state.length - 1))
         self._show(Event("status", resting, state.length - 1))
+
+
+def _still_welcome(state: State, effect: Work) -> bool:
+    """Whether the outcome of a tool that was taken for lost would still answer its call."""
+    if not isinstance(effect, RunTool):
+        return False
+    call = state.call(effect.call)
+    return call is not None and call.output is None
+
+
+def _in_pieces(fact: Answered, pieces: list[str]) -> bool:
+    """Whether these pieces are what the reply says."""
+    return "".join(pieces) == "".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))

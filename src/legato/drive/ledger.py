@@ -40,26 +40,32 @@ class Ledger:
     async def append(self, propose: Propose, contents: Mapping[str, bytes] | None = None) -> list[AnyFact]:
         """Record what `propose` yields, and return it. Nothing is recorded if it yields nothing or raises."""
         async with self.lock:
-            await self._restore()
-            while True:
-                facts: list[AnyFact] = []
-                for fact in propose(self.state):
-                    self.state.apply(fact)
-                    facts.append(fact)
-                if not facts:
-                    return facts
-                durable = any(type(fact) is Started for fact in facts)
-                try:
-                    await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable)
-                except LedgerConflict:
-                    await self._catch_up()
-                    continue
-                self._sound = self.state.length
-                self._tell()
+            try:
+                return await self._append(propose, contents)
+            except BaseException:
+                self._forget()
+                raise
+
+    async def _append(self, propose: Propose, contents: Mapping[str, bytes] | None) -> list[AnyFact]:
+        while True:
+            facts: list[AnyFact] = []
+            for fact in propose(self.state):
+                self.state.apply(fact)
+                facts.append(fact)
+            if not facts:
                 return facts
+            durable = any(type(fact) is Started for fact in facts)
+            try:
+                await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable)
+            except LedgerConflict:
+                self._forget()
+                await self._catch_up()
+                continue
+            self._sound = self.state.length
+            self._tell()
+            return facts
 
     async def _catch_up(self) -> None:
-        await self._restore()
         read = await self.store.read(self.session, self._sound)
         for fact in read:
             self.state.apply(fact)
@@ -72,8 +78,10 @@ class Ledger:
         for listener in self.listeners:
             listener()
 
-    async def _restore(self) -> None:
-        """Forget facts that were proposed and never confirmed: the store alone knows what became of them."""
+    def _forget(self) -> None:
+        """Forget facts that were proposed and never confirmed: the store alone knows what became of them.
+
+        If they were written after all, the next append finds its place taken, reads them, and is decided anew.
+        """
         if self.state.length != self._sound:
             self.state = fold(self.state.facts[: self._sound], self.session)
-            await self._catch_up()
