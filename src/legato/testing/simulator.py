@@ -1,0 +1,782 @@
+"""The simulator: a workflow under thousands of random schedules, every promise checked. May know: everything public. Decides: by dice.
+
+One seed is one schedule, the same in every run: models that reply anything, tools that dawdle, fail and hang, people who answer in any
+order, twice and at once, who speak in the middle, cancel and fork; two processes on one session that die at any operation, come back, and
+lose their leases wrongly; a store that fails. All of it in virtual time, in a millisecond or two. Then the dust settles, what happened is
+checked by `check_promises`, and a last message must still get its answer.
+
+>>> from legato import Agent, HandoffBuilder
+>>> from legato.testing import ScriptedModel
+>>> desk = HandoffBuilder("desk", [Agent("triage", model=ScriptedModel([])), Agent("refunds", model=ScriptedModel([]))]).build()
+>>> report = simulate(desk, seeds=range(20))
+>>> report.schedules, report.violations
+(20, [])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, replace
+from hashlib import blake2b
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from legato.core.facts import Answered, AnyFact, Call, Decided, Item, Judged, Opened, Reasoning, Refusal, Said, Usage, Words
+from legato.core.graph import HANDOFF_PREFIX
+from legato.core.requests import Pending
+from legato.core.view import Request
+from legato.drive.definition import Definition, called
+from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, ModelFailed, NotPending, StoreError, StoreFull, StoreLocked
+from legato.models.base import Emit, Reply
+from legato.session import Session
+from legato.stores.memory import MemoryStore
+from legato.testing.faults import Died, FailingStore
+from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
+from legato.testing.promises import Deed, Rules, Violation, check_promises, check_stream
+from legato.tools import Tool, ToolContext
+from legato.workflow import Workflow
+
+MOST_STEPS = 60_000
+"""Steps of the event loops that one schedule may take; one that takes more is a violation."""
+
+
+@dataclass
+class Report:
+    """What was played, and what was broken: `violations` pairs each with its seed."""
+
+    schedules: int = 0
+    traces: set[int] = field(default_factory=set, repr=False)
+    facts: int = 0
+    deaths: int = 0
+    faults: int = 0
+    requests: int = 0
+    deeds: int = 0
+    forks: int = 0
+    steps: int = 0
+    violations: list[tuple[int, Violation]] = field(default_factory=list)
+    story: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def distinct(self) -> int:
+        """How many schedules left different traces of facts and deeds."""
+        return len(self.traces)
+
+    def add(self, other: Report) -> None:
+        """Take in what another report counted."""
+        self.traces |= other.traces
+        self.violations += other.violations
+        self.story += other.story
+        for name in ("schedules", "facts", "deaths", "faults", "requests", "deeds", "forks", "steps"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def __str__(self) -> str:
+        counts = (
+            f"{self.schedules:,} schedules ({self.distinct:,} distinct), {self.facts:,} facts, {self.requests:,} requests, "
+            f"{self.deeds:,} deeds, {self.deaths:,} deaths, {self.faults:,} store faults, {self.forks:,} forks: "
+        )
+        told = [f"  seed {seed}: {violation}" for seed, violation in self.violations[:20]]
+        return "\n".join([counts + (f"{len(self.violations)} violations" if self.violations else "no violation"), *told])
+
+
+def simulate(
+    workflow: Workflow | Callable[[int], Workflow],
+    seeds: Iterable[int] = range(1000),
+    *,
+    trace: bool = False,
+    real_tools: bool = False,
+    stop_at: int | None = None,
+) -> Report:
+    """Play the workflow once per seed and check every promise.
+
+    `workflow` may be a function of the seed (see `random_workflow`). Models are replaced; so are the bodies of tools, unless
+    `real_tools` says that they may really run. `trace=True` keeps the whole story of what happened in `report.story`; `stop_at`
+    ends the simulation after that many violations.
+    """
+    report = Report()
+    known: tuple[Workflow, Stage] | None = None
+    for seed in seeds:
+        chosen = workflow if isinstance(workflow, Workflow) else workflow(seed)
+        if known is None or known[0] is not chosen:
+            known = chosen, Stage(chosen, real_tools)
+        schedule = Schedule(known[1], seed, trace)
+        schedule.play(report)
+        if stop_at is not None and len(report.violations) >= stop_at:
+            break
+    return report
+
+
+# -- the stage: a workflow whose models and tools are played -------------------------------------------------------------
+
+
+class Stage:
+    """A workflow prepared for simulation. Made once, used for many schedules."""
+
+    def __init__(self, workflow: Workflow, real_tools: bool = False) -> None:
+        definition = workflow.definition
+        model = SeededModel()
+        agents = {
+            name: replace(
+                agent, model=model, tools=agent.tools if real_tools else {each.name: _simulated(each) for each in agent.tools.values()}
+            )
+            for name, agent in definition.agents.items()
+        }
+        played: Definition = replace(definition, agents=agents, termination=_heard(definition.termination))
+        self.workflow = Workflow(played, MemoryStore(), workflow.description, ())
+        self.rules = Rules.of(workflow)
+        self.schemas = {tool.name: tool.parameters for agent in definition.agents.values() for tool in agent.tools.values()}
+
+
+_schedule: ContextVar[Schedule] = ContextVar("schedule")
+_process: ContextVar[Process] = ContextVar("process")
+
+
+class SeededModel:
+    """Replies whatever the schedule's dice say."""
+
+    name = "seeded"
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        """A reply, a failure, or the end of the process."""
+        return await _schedule.get().reply(request, emit)
+
+
+class SimulatedTool(Tool[..., Any]):
+    """A tool whose body is played by the schedule."""
+
+    async def run(self, context: ToolContext[Any], values: dict[str, object]) -> object:
+        return await _schedule.get().body(self, context)
+
+
+def _simulated(tool: Tool) -> Tool:
+    return SimulatedTool(**{each.name: getattr(tool, each.name) for each in fields(tool)})
+
+
+def _heard(condition: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """A termination condition that also notes what it was shown."""
+    if condition is None:
+        return None
+
+    async def heard(messages: list[Any]) -> Any:
+        _schedule.get().judged.append([message.text for message in messages if message.role == "user"])
+        return await called(condition, messages)
+
+    return heard
+
+
+# -- one schedule ----------------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """One life of one process: a loop, a store handle, and what its people do in it."""
+
+    def __init__(self, schedule: Schedule, name: int) -> None:
+        self.schedule = schedule
+        self.name = name
+        self.loop = SimulatedLoop(schedule.timeline)
+        self.store = FailingStore(schedule.base, self._plan)
+        self.store.on_death = self._gone
+        self.left = 0  # people who are not done yet
+        dice = schedule.dice
+        self._dies_at = dice.randrange(1, 60) if dice.random() < 0.35 and not schedule.calm else 0
+        self._dies_when = "before" if dice.random() < 0.5 else "after"
+        self._dies_in_effect = dice.randrange(1, 8) if dice.random() < 0.2 and not schedule.calm else 0
+        self._fails_at = dice.randrange(1, 60) if dice.random() < 0.2 and not schedule.calm else 0
+        self._fails_for = 1 if dice.random() < 0.7 else dice.randrange(2, 12)
+        self._fails_when = "before" if dice.random() < 0.5 else "after"
+        self._fails_with = dice.choice((StoreError, StoreFull, StoreLocked))
+
+    def _plan(self, operation: str, when: str, number: int) -> BaseException | None:
+        if number == self._dies_at and when == self._dies_when:
+            return Died(f"{when} {operation}")
+        # A store whose lease fails has not given it, and one that cannot take it back is no store.
+        sound = operation == "release" or (operation == "lease" and when == "after")
+        if self._fails_at and not sound and when == self._fails_when and 0 <= number - self._fails_at < self._fails_for:
+            self.schedule.report.faults += 1
+            self.schedule.tell(f"process {self.name}: store fails {when} {operation}")
+            return self._fails_with(f"simulated, {when} {operation}")
+        return None
+
+    def effect(self, where: str) -> None:
+        """A boundary of an effect: the process may end here."""
+        if self._dies_in_effect and not self.schedule.calm:
+            self._dies_in_effect -= 1
+            if not self._dies_in_effect:
+                raise self.store.die(where)
+
+    def _gone(self) -> None:
+        self.loop.kill()
+        self.schedule.died(self)
+
+    def start(self, actor: Actor) -> None:
+        """Let somebody act in this process."""
+        self.left += 1
+        context = self.schedule.timeline.context.copy()
+        context.run(_schedule.set, self.schedule)
+        context.run(_process.set, self)
+        self.loop.create_task(self._play(actor), context=context)
+
+    async def _play(self, actor: Actor) -> None:
+        await actor.play(self)
+        self.left -= 1
+        self.schedule.busy.discard(actor)
+
+
+class Schedule:
+    """One seed, played."""
+
+    def __init__(self, stage: Stage, seed: int, trace: bool = False) -> None:
+        self.stage = stage
+        self.seed = seed
+        self.timeline = Timeline(seed)
+        self.dice = self.timeline.random
+        self.base = MemoryStore()
+        self.calm = False
+        self.report = Report()
+        self.processes: list[Process] = []
+        self.busy: set[Actor] = set()
+        self.homes: dict[Actor, int] = {}
+        self.deeds: list[Deed] = []
+        self.requests: list[tuple[Request, Reply | None]] = []
+        self.judged: list[list[str]] = []
+        self.broken: list[Violation] = []
+        self.said: dict[str, list[int]] = {}  # words -> [attempts to deliver, of those with success, with a key]
+        self.accepted: Counter[str] = Counter()
+        self.branches: list[str] = ["s"]
+        self.told: list[str] | None = [] if trace else None
+        self._words = 0
+
+    def tell(self, what: str) -> None:
+        """Keep it for the trace, if there is one."""
+        if self.told is not None:
+            self.told.append(f"{self.timeline.now:9.4f}  {what}")
+
+    def violate(self, promise: str, what: str) -> None:
+        self.tell(f"VIOLATION {promise}: {what}")
+        self.broken.append(Violation(promise, what))
+
+    # -- the course of a schedule --------------------------------------------------------------------------------------
+
+    def play(self, total: Report) -> None:
+        """Play, settle, check, and count."""
+        dice = self.dice
+        actors = [Actor(self, index) for index in range(dice.choice((1, 1, 2, 2, 3)))]
+        two = len(actors) > 1 and dice.random() < 0.6
+        for actor in actors:
+            self.homes[actor] = actor.index % 2 if two else 0
+        self.busy = set(actors)
+        try:
+            for home in sorted(set(self.homes.values())):
+                self._launch(home)
+            if dice.random() < 0.15:
+                SimulatedLoop(self.timeline).call_later(dice.random() * 0.3, self._expire)
+            self.timeline.run(lambda: not self.busy, MOST_STEPS)
+            self._settle(actors)
+        except (Deadlock, Endless) as error:
+            self.violate("D4", f"{type(error).__name__}: {error}")
+        for error in self.timeline.errors:
+            if not isinstance(error, StoreError):
+                self.violate("loop", f"an error nobody caught: {error!r}")
+        self._check()
+        for process in self.processes:
+            process.store.dead = True
+            process.loop.bury()
+        self._count(total)
+
+    def _launch(self, home: int) -> None:
+        process = Process(self, home)
+        self.processes.append(process)
+        for actor in self.homes:
+            if self.homes[actor] == home and actor in self.busy:
+                process.start(actor)
+
+    def died(self, process: Process) -> None:
+        """A process is gone; some time later it comes back, and its people go on."""
+        self.report.deaths += 1
+        self.tell(f"process {process.name} DIES")
+
+        def rebirth() -> None:
+            self.tell(f"process {process.name} comes back")
+            _now(process.store.bury())
+            self._launch(process.name)
+
+        SimulatedLoop(self.timeline).call_later(self.dice.random() * 0.1, rebirth)
+
+    def _expire(self) -> None:
+        """Leases are wrongly lost, as on a machine that slept too long."""
+        for process in self.processes:
+            for lease in list(process.store.held.values()):
+                self.tell(f"process {process.name} loses its lease on {lease.ledger}, and does not know")
+                _now(self.base.release(lease))
+
+    def _settle(self, actors: list[Actor]) -> None:
+        """No more faults: a fresh process brings every branch to rest, and a last message must get an answer."""
+        self.tell("the dust settles")
+        self.calm = True
+        for process in self.processes:
+            process.store.heal()
+        last = Actor(self, len(actors))
+        last.todo = [("settle", branch) for branch in self.branches]
+        self.homes = {last: 9}
+        self.busy = {last}
+        self._launch(9)
+        self.timeline.run(lambda: not self.busy, MOST_STEPS)
+
+    # -- what models and tools do ----------------------------------------------------------------------------------------
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        dice, process = self.dice, _process.get()
+        index = len(self.requests)
+        self.requests.append((request, None))
+        process.effect("before a model's reply")
+        if dice.random() < 0.5:
+            await asyncio.sleep(dice.random() * 0.05)
+        else:
+            await asyncio.sleep(0)
+        if not self.calm:
+            chance = dice.random()
+            if chance < 0.08:
+                emit("half of ")
+                raise ModelFailed("simulated failure", retryable=chance < 0.06, retry_after=0.01)
+            if chance < 0.10:
+                return Reply(items=())
+        items = (Words(f"calm {index}"),) if self.calm else self._items(request, index)
+        for item in items:
+            if isinstance(item, (Words, Refusal)):
+                emit(item.text)
+        process.effect("after a model's reply")
+        finish = "length" if not self.calm and dice.random() < 0.03 else "stop"
+        reply = Reply(items=items, usage=Usage(10, 5), response_id=f"r{index}", finish=finish)  # type: ignore[arg-type]
+        self.requests[index] = (request, reply)
+        return reply
+
+    def _items(self, request: Request, index: int) -> tuple[Item, ...]:
+        dice = self.dice
+        items: list[Item] = []
+        if dice.random() < 0.1:
+            items.append(Reasoning("hm", f"enc{index}"))
+        if dice.random() < 0.7:
+            items.append(Words(f"words {index}"))
+        tools = request.frame.tools
+        if tools and (dice.random() < 0.65 or not items):
+            for number in range(dice.choice((1, 1, 1, 2, 2, 3, 4))):
+                items.append(self._call(dice.choice(tools), index, number))
+        if not items:
+            items.append(Refusal(f"no {index}") if dice.random() < 0.5 else Words(f"plain {index}"))
+        return tuple(items)
+
+    def _call(self, spec: Any, index: int, number: int) -> Call:
+        dice = self.dice
+        chance = dice.random()
+        name = spec.name
+        arguments = json.dumps(sample(spec.parameters, dice))
+        if chance < 0.04:
+            name = dice.choice(("nonsense", HANDOFF_PREFIX + "nobody"))
+        elif chance < 0.08:
+            arguments = dice.choice(("{", "[]", "null", '{"zz": 1}', ""))
+        call_id = dice.choice((f"call_{index}_{number}", f"call_{index}_{number}", "call", ""))
+        return Call(name, arguments, call_id)
+
+    async def body(self, tool: Tool, context: ToolContext[Any]) -> object:
+        dice, process = self.dice, _process.get()
+        process.effect("before a tool's effect")
+        await self._dawdle(tool)
+        kept = self.base._ledgers.get(context.session_id)
+        facts = len(kept.facts) if kept else 0
+        self.deeds.append(Deed(context.idempotency_key, tool.name, context.session_id, context.attempt, facts))
+        self.tell(f"process {process.name} in {context.session_id}: {tool.name} {context.call.id} attempt {context.attempt} DONE")
+        process.effect("after a tool's effect")
+        await self._dawdle(tool)
+        chance = dice.random()
+        if chance < 0.1:
+            raise RuntimeError(f"simulated failure of {context.call.id}")
+        return f"output of {context.call.id} #{len(self.deeds)}"
+
+    async def _dawdle(self, tool: Tool) -> None:
+        chance = self.dice.random()
+        if chance < 0.4:
+            return
+        if chance < 0.6:
+            await asyncio.sleep(0)
+        elif chance < 0.95 or tool.timeout is None:
+            await asyncio.sleep(self.dice.random() * 0.1)
+        else:
+            await asyncio.sleep(tool.timeout * (0.5 + self.dice.random()))
+
+    def new_words(self, who: int) -> str:
+        """Words that nobody has said before."""
+        self._words += 1
+        return f"message {self._words} of {who}"
+
+    # -- what became of it -------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        acknowledged: dict[str, list[tuple[int, Sequence[AnyFact]]]] = {}
+        for process in self.processes:
+            for ledger, position, facts in process.store.acknowledged:
+                acknowledged.setdefault(ledger, []).append((position, facts))
+        ledgers = {branch: kept.facts for branch, kept in self.base._ledgers.items() if kept.facts}
+        for branch, facts in ledgers.items():
+            self.report.facts += len(facts)
+            # A deed of a call that a branch shares belongs to the branch it was done in.
+            deeds = [deed for deed in self.deeds if deed.session == branch]
+            self.broken += check_promises(
+                facts, self.requests, deeds, rules=self.stage.rules, acknowledged=acknowledged.get(branch, ()), session=branch
+            )
+        self._check_words(ledgers)
+        if self.told is not None:
+            for branch, facts in ledgers.items():
+                self.told += [f"  {branch} {position:3} {fact}" for position, fact in enumerate(facts)]
+
+    def _check_words(self, ledgers: dict[str, list[AnyFact]]) -> None:
+        count: Counter[str] = Counter()
+        for facts in ledgers.values():
+            fork = max((index for index, fact in enumerate(facts) if isinstance(fact, Opened) and fact.origin), default=-1)
+            count.update(str(fact.content) for fact in facts[fork + 1 :] if isinstance(fact, Said))
+        for words, (tried, done, keyed) in self.said.items():
+            least, most = min(done, 1) if keyed else done, 1 if keyed else tried
+            if not least <= count[words] <= most:
+                promise = "D1" if count[words] < least else "D6" if keyed else "C1"
+                self.violate(promise, f"{words!r} was delivered {tried} times, {done} confirmed, key {bool(keyed)}: recorded {count[words]} times")
+        for heard in self.judged:
+            if any(words not in self.said for words in heard) or (len(heard) != len(set(heard)) and not self._repeats()):
+                self.violate("C1", f"the termination condition was shown {heard}, which users did not say")
+
+    def _repeats(self) -> bool:
+        return any(tried > 1 and not keyed for tried, _, keyed in self.said.values())
+
+    def _count(self, total: Report) -> None:
+        report = self.report
+        report.schedules = 1
+        report.requests, report.deeds, report.steps = len(self.requests), len(self.deeds), self.timeline.steps
+        report.forks = len(self.branches) - 1
+        digest = blake2b(digest_size=8)
+        for name in sorted(self.base._ledgers):
+            facts = self.base._ledgers[name].facts
+            digest.update(" ".join([name, *(type(fact).__name__ for fact in facts)]).encode())
+        digest.update(" ".join(f"{deed.tool}{deed.attempt}@{deed.facts}" for deed in self.deeds).encode())
+        report.traces = {int.from_bytes(digest.digest(), "big")}
+        report.violations = [(self.seed, violation) for violation in self.broken]
+        report.story = self.told or []
+        total.add(report)
+
+
+# -- people ------------------------------------------------------------------------------------------------------------------
+
+
+class Actor:
+    """Somebody who does a few things to a session, some of them badly."""
+
+    def __init__(self, schedule: Schedule, index: int) -> None:
+        self.schedule = schedule
+        self.index = index
+        dice = schedule.dice
+        self.branch = "s"
+        self.todo: list[tuple[str, Any]] = [] if schedule.calm else [(self._choose(dice), None) for _ in range(dice.randrange(1, 5))]
+        if index == 0 and not schedule.calm:
+            self.todo.insert(0, ("say", None))
+        self._again: tuple[str, Any] | None = None
+
+    @staticmethod
+    def _choose(dice: Random) -> str:
+        return dice.choice(("say", "say", "say", "answer", "answer", "answer", "answer", "cancel", "resume", "fork", "pause", "forge"))
+
+    async def play(self, process: Process) -> None:
+        """Do what is left to do."""
+        dice = self.schedule.dice
+        if self._again is not None and dice.random() < 0.6:
+            self.todo.insert(0, self._again)
+        session = self._open(process)
+        while self.todo:
+            action, value = self._again = self.todo.pop(0)
+            self.schedule.tell(f"process {process.name}: actor {self.index} {action} {value or ''} in {self.branch}")
+            if session.id != self.branch or dice.random() < 0.1:
+                session = self._open(process)
+            await self._guarded(self._act, session, process, action, value)
+            self._again = None
+
+    def _open(self, process: Process) -> Session:
+        return self.schedule.stage.workflow.session(self.branch, store=process.store)
+
+    async def _guarded(self, doing: Callable[..., Coroutine[Any, Any, Any]], *given: Any) -> bool:
+        """Whether it went well. A store's failure and a refusal are part of life; anything else is a bug."""
+        try:
+            await doing(*given)
+        except (LedgerConflict, LedgerExists) as error:
+            self.schedule.violate("D3", f"a conflict reached a caller: {error.summary}")
+        except (StoreError, NotPending) as error:
+            self.schedule.tell(f"actor {self.index} is told: {error.summary}")
+        except LegatoError as error:
+            self.schedule.violate("error", f"{type(error).__name__}: {error.summary}")
+        except Exception as error:
+            self.schedule.violate("error", repr(error))
+        else:
+            return True
+        return False
+
+    async def _act(self, session: Session, process: Process, action: str, value: Any) -> None:
+        schedule, dice = self.schedule, self.schedule.dice
+        match action:
+            case "say":
+                await self._say(session, process, value)
+            case "answer":
+                await session.refresh()
+                if session.status == "running":
+                    await session.resume()
+                await self._answer(session, process)
+            case "cancel":
+                await asyncio.sleep(dice.random() * 0.1)
+                await session.cancel()
+                await session.resume()
+            case "resume":
+                await session.resume()
+            case "pause":
+                await asyncio.sleep(dice.random() * 0.2)
+            case "fork":
+                await session.refresh()
+                if session.state.length and len(schedule.branches) < 3:
+                    at = dice.choice((None, dice.randrange(1, session.state.length + 1)))
+                    name = f"f{len(schedule.branches)}.{len(schedule.processes)}"
+                    schedule.branches.append(name)
+                    await session.fork(at, name)
+                    self.branch = name
+            case "forge":
+                await self._forge(session)
+            case "settle":
+                await self._settle(process, value)
+
+    async def _say(self, session: Session, process: Process, value: Any) -> None:
+        schedule, dice = self.schedule, self.schedule.dice
+        if value is None:
+            words = schedule.new_words(self.index)
+            key = words if dice.random() < 0.6 else None
+            self._again = ("say", (words, key)) if key else None
+        else:
+            words, key = value
+        times = 2 if key and dice.random() < 0.3 else 1
+        deliveries = [self._deliver(session if number == 0 else self._open(process), words, key) for number in range(times)]
+        if times == 1:
+            await deliveries[0]
+        else:
+            await asyncio.gather(*deliveries)
+
+    async def _deliver(self, session: Session, words: str, key: str | None) -> None:
+        schedule, dice = self.schedule, self.schedule.dice
+        count = schedule.said.setdefault(words, [0, 0, int(key is not None)])
+        count[0] += 1
+        manner = dice.random()
+        if manner < 0.6:
+            await session.run(words, key=key)
+            count[1] += 1
+            return
+        events, leave = [], dice.randrange(1, 12) if manner > 0.9 else 0
+        stream = cast(Any, session.run(words, stream=True, key=key).__aiter__())
+        async for event in stream:
+            events.append(event)
+            if len(events) == leave:
+                break
+        await stream.aclose()
+        if events:
+            count[1] += 1
+        if not leave:
+            schedule.broken += check_stream(events, session.facts)
+
+    async def _answer(self, session: Session, process: Process) -> None:
+        schedule, dice = self.schedule, self.schedule.dice
+        pending = session.pending
+        dice.shuffle(pending)
+        for request in pending:
+            if dice.random() < 0.15:
+                continue
+            if dice.random() < 0.25:
+                other = self._open(process)
+                await asyncio.gather(*(self._guarded(self._give, each, request) for each in (session, other)))
+            else:
+                await self._guarded(self._give, session, request)
+        if dice.random() < 0.85:
+            await session.resume()
+
+    async def _give(self, session: Session, request: Pending) -> None:
+        """One answer of a fitting kind, or, rarely, of one that does not fit."""
+        schedule, dice = self.schedule, self.schedule.dice
+        key = f"answer {request.id} {dice.random()}" if dice.random() < 0.3 else None
+        chance = dice.random()
+        what: Pending | str = request if dice.random() < 0.7 else request.id
+        try:
+            if request.kind == "limit":
+                await (session.approve(what, key=key) if chance < 0.5 else session.reject(what, "no", key=key))
+            elif request.kind == "result":
+                await (session.answer(what, {"result": chance}, key=key) if chance < 0.8 else session.reject(what, "none", key=key))
+            elif request.kind == "outcome":
+                if chance < 0.4:
+                    await session.approve(what, key=key)
+                elif chance < 0.8:
+                    await session.answer(what, "a person says: done", key=key)
+                else:
+                    await session.reject(what, "failed", key=key)
+            elif chance < 0.6:
+                await session.approve(what, always=chance < 0.15, key=key)
+            elif chance < 0.8:
+                await session.reject(what, "declined", key=key)
+            else:
+                await self._edit(session, request, key)
+        except NotPending:
+            raise
+        schedule.accepted[f"{session.id} {request.id}"] += 1
+        if schedule.accepted[f"{session.id} {request.id}"] > 1:
+            schedule.violate("D3", f"two answers to {request.id} were both accepted")
+        if key and dice.random() < 0.3:
+            await self._same_key(session, request, key)
+
+    async def _same_key(self, session: Session, request: Pending, key: str) -> None:
+        """The same delivery once more: recorded once, whatever was answered."""
+        before = sum(1 for fact in session.facts if isinstance(fact, Decided) and fact.key == key)
+        try:
+            await session.approve(request, key=key)
+        except BadInput:
+            pass  # it was another verdict, and we are told so
+        after = sum(1 for fact in session.facts if isinstance(fact, Decided) and fact.key == key)
+        if before != after or after != 1:
+            self.schedule.violate("D6", f"an answer with one key was recorded {after} times")
+
+    async def _edit(self, session: Session, request: Pending, key: str | None) -> None:
+        schema = self.schedule.stage.schemas.get(request.tool)
+        value = sample(schema, self.schedule.dice) if schema else {"reason": "edited"}
+        try:
+            await session.edit(request, value, key=key)
+        except BadInput:
+            await session.approve(request, key=key)
+
+    async def _forge(self, session: Session) -> None:
+        """Answers that must be refused: for other arguments, for a request of another session, for nothing."""
+        await session.refresh()
+        dice = self.schedule.dice
+        for request in session.pending[:2]:
+            false: Pending | str = msgspec.structs.replace(request, digest="0" * 32) if request.digest and dice.random() < 0.5 else "x" + request.id[1:]
+            try:
+                await session.approve(false)
+            except NotPending:
+                continue
+            if request.id in {each.id for each in session.pending}:
+                continue
+            self.schedule.violate("S2", f"a forged answer to {request.id} was accepted")
+
+    async def _settle(self, process: Process, branch: str) -> None:
+        """Bring a branch to rest; then a last message must be answered."""
+        schedule = self.schedule
+        if branch not in schedule.base._ledgers or not schedule.base._ledgers[branch].facts:
+            return
+        session = schedule.stage.workflow.session(branch, store=process.store)
+        await session.refresh()
+        words, at = f"last message in {branch}", -1
+        for _ in range(60):
+            await asyncio.sleep(0.02)  # whoever still holds the lease lets go of it
+            await session.refresh()
+            status = session.status
+            if status == "pending":
+                for request in session.pending:
+                    await self._calm_answer(session, request)
+                await session.resume()
+            elif status in ("running", "failed"):
+                await session.resume()
+                if session.status == "running":
+                    schedule.violate("D4", f"{branch} was driven and still says that it is running")
+                    return
+            elif at < 0:
+                schedule.said[words] = [1, 1, 0]
+                await session.run(words)
+                at = next((index for index, fact in enumerate(session.facts) if isinstance(fact, Said) and fact.content == words), -1)
+                if at < 0:
+                    return  # counted with the words that were lost
+            else:
+                break
+        else:
+            schedule.violate("D4", f"{branch} does not come to rest: {session.status}")
+            return
+        facts = session.facts
+        replied = any(isinstance(fact, Answered) and fact.upto >= at for fact in facts)
+        withheld = any(isinstance(fact, Judged) and fact.kind == "input" and fact.stop and fact.position == at for fact in facts)
+        # A budget that counts over the whole session may be used up for good.
+        spent = any(isinstance(fact, Decided) and fact.kind == "limit" and fact.verdict == "reject" for fact in facts[at:])
+        if not (replied or withheld or spent):
+            schedule.violate("D4", f"the last message in {branch} got no answer; the session is {session.status}")
+
+    async def _calm_answer(self, session: Session, request: Pending) -> None:
+        dice = self.schedule.dice
+        try:
+            if request.kind == "result":
+                await session.answer(request, "late result")
+            elif request.kind == "limit":
+                await (session.approve(request) if dice.random() < 0.5 else session.reject(request))
+            elif request.kind == "outcome":
+                await session.answer(request, "settled")
+            else:
+                await (session.approve(request) if dice.random() < 0.5 else session.reject(request))
+        except NotPending:
+            pass  # an answer before this one has overtaken it
+
+
+def _now(doing: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that never waits (as those of a `MemoryStore`)."""
+    try:
+        doing.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("it waits")
+
+
+# -- plausible arguments ---------------------------------------------------------------------------------------------------------
+
+_schemas: dict[str, Any] = {}
+
+
+def sample(schema: str, dice: Random) -> Any:
+    """A value that a JSON schema (as text) plausibly admits.
+
+    >>> sample('{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}', Random(1))
+    {'n': 2}
+    """
+    known = _schemas.get(schema)
+    if known is None:
+        known = _schemas[schema] = json.loads(schema)
+    return _sample(known, known.get("$defs", {}), dice, 0)
+
+
+def _sample(schema: Any, definitions: Any, dice: Random, depth: int) -> Any:
+    if not isinstance(schema, dict):
+        return None
+    if "$ref" in schema:
+        return _sample(definitions.get(schema["$ref"].rpartition("/")[2], {}), definitions, dice, depth + 1)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return dice.choice(schema["enum"])
+    for several in ("anyOf", "oneOf", "allOf"):
+        if schema.get(several):
+            return _sample(dice.choice(schema[several]), definitions, dice, depth + 1)
+    kind = schema.get("type", "object")
+    kind = dice.choice(kind) if isinstance(kind, list) else kind
+    match kind:
+        case "object":
+            required = schema.get("required", ())
+            return {
+                name: _sample(inner, definitions, dice, depth + 1)
+                for name, inner in schema.get("properties", {}).items()
+                if name in required or (depth < 4 and dice.random() < 0.5)
+            }
+        case "array":
+            return [_sample(schema.get("items", {}), definitions, dice, depth + 1) for _ in range(schema.get("minItems", 0) + (depth < 4 and dice.randrange(2)))]
+        case "integer" | "number":
+            low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + (1 if "exclusiveMinimum" in schema else 0))
+            return low + dice.randrange(0, 10) if "maximum" not in schema else dice.randint(int(low), int(schema["maximum"]))
+        case "string":
+            return dice.choice(("a", "b", "order 7", "é")) + "x" * max(0, schema.get("minLength", 0) - 1)
+        case "boolean":
+            return dice.random() < 0.5
+        case _:
+            return None
