@@ -8,7 +8,7 @@ the next thing to happen: an effect ends, or somebody else appends. There is no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from legato.core.facts import Answered, AnyFact, Refusal, Words
@@ -63,6 +63,8 @@ class Driver:
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._gave_up = False
         self._leaving = False
+        self._recording = False
+        self._wake = asyncio.Event()  # something has happened: an effect ended, or somebody else appended
         self._error: BaseException | None = None  # raised by user code; told when what runs beside it has been recorded
         self._streamed: list[str] = []  # the pieces shown of the reply that is being made
         self._attempt = 0
@@ -107,41 +109,46 @@ class Driver:
 
     async def _lead(self) -> None:
         self._check_definition()
-        moved = asyncio.Event()
+        self._wake.clear()
         watch = asyncio.get_running_loop().create_task(self._watch())
-        nudge = asyncio.get_running_loop().create_task(moved.wait())
-        self._ledger.listeners.append(moved.set)
+        watch.add_done_callback(self._ended)
+        self._ledger.listeners.append(self._moved)
         try:
             outcomes: list[Outcome] = []
             while True:
                 await self._record(outcomes)
-                moved.clear()
+                # Nothing has happened between the append and this line, so what is wanted is what is recorded.
                 if not self._reconcile():
                     break
-                await asyncio.wait({watch, nudge, *self._running.values()}, return_when=asyncio.FIRST_COMPLETED)
-                outcomes = self._collect()
+                await self._wake.wait()
+                self._wake.clear()
                 if watch.done():
                     watch.result()
-                    await self._ledger.refresh()
-                    watch = asyncio.get_running_loop().create_task(self._watch())
-                if nudge.done():
-                    nudge = asyncio.get_running_loop().create_task(moved.wait())
+                outcomes = self._collect()
             if self._error is not None:
                 raise self._error
         finally:
-            self._ledger.listeners.remove(moved.set)
-            tasks = [watch, nudge, *self._running.values()]
+            self._ledger.listeners.remove(self._moved)
+            tasks = [watch, *self._running.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._running.clear()
 
     async def _watch(self) -> None:
-        """Ends when somebody else has appended."""
+        """Read what others append, in this process or another, as soon as it is there."""
         while True:
             known = self._ledger.state.length
             if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.state.length == known:
-                return
+                await self._ledger.refresh()
+
+    def _moved(self) -> None:
+        """The ledger has moved; what this driver is recording itself it knows already."""
+        if not self._recording:
+            self._wake.set()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._wake.set()
 
     async def _record(self, outcomes: list[Outcome]) -> None:
         contents = {digest: data for outcome in outcomes for digest, data in outcome.contents.items()}
@@ -152,7 +159,11 @@ class Driver:
             if not self._nothing_new(state):
                 yield from self._follow_up(state)
 
-        await self._ledger.append(propose, contents)
+        self._recording = True
+        try:
+            await self._ledger.append(propose, contents)
+        finally:
+            self._recording = False
         self._show_new()
         failed = self._ledger.state.failed
         self._gave_up = self._gave_up or bool(outcomes and failed and failed.final)
@@ -192,10 +203,12 @@ class Driver:
         for effect in wanted:
             if effect in self._running or nothing_new or (self._gave_up and isinstance(effect, CallModel)):
                 continue
-            self._running[effect] = asyncio.get_running_loop().create_task(self._perform(effect))  # type: ignore[arg-type]
+            task = asyncio.get_running_loop().create_task(self._perform(effect))
+            task.add_done_callback(self._ended)
+            self._running[effect] = task
         return bool(self._running)
 
-    def _perform(self, effect: Work) -> Awaitable[Outcome]:
+    def _perform(self, effect: Work) -> Coroutine[Any, Any, Outcome]:
         match effect:
             case CallModel():
                 return self._models.perform(effect)
