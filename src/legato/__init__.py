@@ -3,11 +3,13 @@
 One append-only ledger owns the conversation; agents, checkpoints and requests are projections of it or positions in it.
 """
 
+from legato import errors, history
 from legato.agent import Agent, guardrail
 from legato.core.facts import File, Image, Text, Usage
 from legato.core.graph import Limits
 from legato.core.messages import Message, file, image
-from legato.drive.definition import Middleware, Provided, Turn
+from legato.core.requests import Pending
+from legato.drive.definition import ContextProvider, Middleware, Provided, Turn
 from legato.drive.events import Event
 from legato.errors import LegatoError
 from legato.run import Result, Run
@@ -19,6 +21,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "ContextProvider",
     "Event",
     "File",
     "HandoffBuilder",
@@ -27,6 +30,7 @@ __all__ = [
     "Limits",
     "Message",
     "Middleware",
+    "Pending",
     "Provided",
     "Result",
     "Run",
@@ -38,8 +42,10 @@ __all__ = [
     "Turn",
     "Usage",
     "Workflow",
+    "errors",
     "file",
     "guardrail",
+    "history",
     "image",
     "tool",
 ]

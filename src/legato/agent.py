@@ -48,7 +48,12 @@ class Agent:
         output_retries: int = 2,
     ) -> None:
         if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
-            raise BadInput("an agent needs a name", found=repr(name), do='write Agent(name="triage", ...)')
+            raise BadInput(
+                "this cannot be the name of an agent",
+                expected="1 to 200 printable characters",
+                found=repr(name)[:80],
+                do='write Agent(name="triage", ...)',
+            )
         if not isinstance(instructions, str) and not callable(instructions):
             raise BadInput(
                 f"the instructions of agent {name!r} are neither text nor a function of the context",
@@ -66,6 +71,13 @@ class Agent:
         self.guardrails = tuple(guardrails)
         self.output_retries = output_retries
         self._alone: Workflow | None = None
+        for each in self.middleware:
+            if isinstance(each, type) or not isinstance(each, Middleware):
+                raise BadInput(
+                    f"agent {name!r}: middleware= takes objects of classes derived from Middleware",
+                    found=repr(each)[:80],
+                    do="write middleware=[MyMiddleware()]",
+                )
         for guardrail in self.guardrails:
             if not isinstance(guardrail, Guardrail):
                 raise BadInput(
@@ -186,6 +198,8 @@ def typed(kind: Any) -> OutputType:
 
 
 def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    if isinstance(given, Tool) or not isinstance(given, Iterable):
+        raise BuildError(f"agent {agent!r}: tools= takes a list", found=repr(given)[:80], do="write tools=[...]")
     tools = tuple(each if isinstance(each, Tool) else tool(each) for each in given)
     names = [each.name for each in tools]
     for name in names:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from legato.core.facts import Usage
 from legato.core.messages import Message
+from legato.core.owed import Status
 from legato.core.requests import Pending
 from legato.drive.driver import Driver
 from legato.drive.events import Event
@@ -33,30 +34,33 @@ class Result(Struct, frozen=True, kw_only=True):
     """What a run led to.
 
     `text` is the last thing said to the user in this run, `output` the same, validated, where the agent has an output type; `messages` are
-    the new ones; `pending` is what blocks the conversation; `usage` is that of this run.
+    the new ones; `pending` is what blocks the conversation; `error` says why the run failed, if its status is "failed"; `usage` is that
+    of this run.
     """
 
     text: str
     output: Any
     messages: list[Message]
     pending: list[Pending]
-    status: str
+    status: Status
     usage: Usage
-    session: Any
+    session: Session
+    error: str = ""
 
     def __repr__(self) -> str:
         pending = f", {len(self.pending)} pending" if self.pending else ""
-        return f"<Result {self.status}{pending}: {self.text!r}>"
+        return f"<Result {self.status}{pending}: {self.error or self.text!r}>"
 
 
 class Run:
-    """`await run` gives a `Result`; `async for event in run` gives events. Use it once."""
+    """`await run` gives a `Result`; `async for event in run` gives events, and awaiting it afterwards the result as well."""
 
     def __init__(self, session: Session, begin: Begin, finish: Callable[[], Awaitable[Result]]) -> None:
         self.session = session
         self._begin = begin
         self._finish = finish
         self._used = False
+        self._ended = False  # the iteration came to its end
 
     def __await__(self) -> Generator[Any, None, Result]:
         return self._complete().__await__()
@@ -76,7 +80,14 @@ class Run:
             raise BadInput("this run was used before", do="call session.run(...) or session.resume() again for a new one")
         self._used = True
 
+    def __getattr__(self, name: str) -> Any:
+        if name in Result.__struct_fields__:
+            raise AttributeError(f"a run has no {name!r} before it has run: write `result = await session.run(...)`, then `result.{name}`")
+        raise AttributeError(f"a run has no {name!r}")
+
     async def _complete(self) -> Result:
+        if self._ended:
+            return await self._finish()
         self._use()
         driver = await self._begin(lambda event: None)
         await driver.drive()
@@ -92,6 +103,7 @@ class Run:
             while (event := await queue.get()) is not None:
                 yield event
             task.result()
+            self._ended = True
         finally:
             if not task.done():
                 driver.leave()

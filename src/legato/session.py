@@ -17,13 +17,13 @@ from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Op
 from legato.core.frame import decode_frame
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from
-from legato.core.owed import Answer, fact_of, plan, status
+from legato.core.owed import Answer, Status, fact_of, plan, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
-from legato.drive.driver import Driver
+from legato.drive.driver import Driver, check_definition
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger
 from legato.errors import BadInput, DefinitionChanged, LegatoError, NotLoaded, NotPending
@@ -182,7 +182,7 @@ class Session:
         await self._append(propose)
 
     def _stopped(self, state: State) -> Iterator[AnyFact]:
-        """The answers to the calls that a stop ends. In the same append: a message that came in between would end the stop, not the calls."""
+        """The answers to the calls that a stop ends, for the same append: a message that came in between would end the stop first."""
         if state.halt:
             answers = [effect for effect in plan(state, self.workflow.definition.graph).effects if isinstance(effect, Answer)]
             yield from (fact_of(effect, now_ms()) for effect in answers)
@@ -237,6 +237,7 @@ class Session:
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
         yield said
+        check_definition(state, self.workflow.definition.graph)  # raising here, nothing is recorded
 
     async def _append(self, propose: Callable[[State], Iterator[AnyFact]], contents: Mapping[str, bytes] | None = None) -> None:
         await self.refresh()
@@ -272,7 +273,7 @@ class Session:
         return plan(self.state, self.workflow.definition.graph).requests
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """One of new, running, waiting, pending, terminated, cancelled, failed."""
         return status(self.state, self.workflow.definition.graph)
 
@@ -338,6 +339,7 @@ class Session:
             messages=messages,
             pending=self.pending,
             status=self.status,
+            error=self.error,
             usage=Usage(
                 *(getattr(state.usage, name) - getattr(spent, name) for name in Usage.__struct_fields__),
             ),

@@ -136,7 +136,7 @@ class HandoffBuilder:
         self._autonomous_all = False
         self._prompts: dict[str, str] = {}
         self._turn_limits: dict[str, int] = {}
-        self._termination = termination_condition
+        self._termination = _function("a termination condition", termination_condition) if termination_condition is not None else None
         self._store: Store | None = None
         self._limits = DEFAULT_LIMITS
         self._messages = "queue"
@@ -144,6 +144,9 @@ class HandoffBuilder:
         self._parallel = 16
         self._attempts = 4
         self.participants(participants)
+
+    def __repr__(self) -> str:
+        return f"<HandoffBuilder {self._name}: {', '.join(agent.name for agent in self._participants)}; call .build()>"
 
     def participants(self, agents: Iterable[Agent]) -> HandoffBuilder:
         """Who takes part. The first is the start agent unless `with_start_agent` says otherwise."""
@@ -207,12 +210,12 @@ class HandoffBuilder:
 
     def with_termination_condition(self, condition: Callable[..., Any]) -> HandoffBuilder:
         """A function (sync or async) of the conversation's messages that says when it is over."""
-        self._termination = condition
+        self._termination = _function("a termination condition", condition)
         return self
 
     def with_checkpointing(self, store: Store) -> HandoffBuilder:
         """Where sessions live, unless `session(store=...)` says otherwise."""
-        if not isinstance(store, Store):
+        if isinstance(store, type) or not isinstance(store, Store):
             raise BuildError(
                 "with_checkpointing takes a store", found=type(store).__name__, do='write .with_checkpointing(SQLiteStore("desk.db"))'
             )
@@ -367,6 +370,12 @@ def _name(agent: Agent | str) -> str:
     if isinstance(agent, str):
         return agent
     raise BuildError("agents are given as objects or names", found=repr(agent)[:80])
+
+
+def _function(what: str, given: Any) -> Callable[..., Any]:
+    if not callable(given):
+        raise BuildError(f"{what} is a function", found=repr(given)[:80])
+    return given  # type: ignore[no-any-return]
 
 
 def _one_of(verb: str, given: str, allowed: tuple[str, ...]) -> str:

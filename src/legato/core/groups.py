@@ -118,6 +118,7 @@ class Group:
         "judged",
         "kind",
         "position",
+        "rejected",
         "unanswered",
     )
 
@@ -133,6 +134,7 @@ class Group:
         self.handed_to = ""
         self.judged = False  # an input guardrail has looked at it
         self.blocked = False  # and withholds it
+        self.rejected = False  # a reply that was not accepted: its agent sees it with the objection, people do not
         self._entries: tuple[Entry, ...] | None = None
         self._words: Group | None = None
 

@@ -71,6 +71,9 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The words, with attachments named in brackets."""
         return text_of(self.parts)
 
+    def __repr__(self) -> str:
+        return f"<Message {self}>"
+
     def __str__(self) -> str:
         who = self.author_name or self.role
         calls = [f"[{call.tool}({call.arguments})]" for call in self.calls]
@@ -82,6 +85,9 @@ class Attachment(Struct, frozen=True):
 
     part: Image | File
     data: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"<Attachment {self.part}, {len(self.data)} bytes>"
 
 
 def image(source: bytes | str, media_type: str = "image/png") -> Attachment:

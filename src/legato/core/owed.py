@@ -7,7 +7,7 @@ stops. Bookkeeping effects need nobody's help: `fact_of` turns them into facts a
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -143,7 +143,10 @@ def in_control(state: State, graph: Graph) -> str:
     return graph.start if not state.active or (state.fresh and graph.start_over) else state.active
 
 
-def status(state: State, graph: Graph) -> str:
+Status: TypeAlias = Literal["new", "running", "waiting", "pending", "terminated", "cancelled", "failed"]
+
+
+def status(state: State, graph: Graph) -> Status:
     """The session's status, as the public API names it."""
     if state.runs == 0:
         return "new"
@@ -310,12 +313,12 @@ def _after_batch(state: State, graph: Graph) -> Plan:
 def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan | None:
     """What user code has yet to say about the newest reply."""
     newest = state.groups[-1] is reply
-    if newest and not reply.calls and rules.judges_output and not state.output_checked and not state.unseen:
+    if newest and not reply.calls and rules.judges_output and not state.output_checked:
         return Plan([JudgeOutput(reply.position)], [])
     if state.feedback and not state.unseen:
         allowed = rules.output_retries * (1 + state.allowances.get("output", 0))
         if state.output_retries > allowed:
-            told = f"{rules.name} gave {state.output_retries} replies that were not accepted: {state.feedback}."
+            told = f"{rules.name} gave {state.output_retries} replies that were not accepted: {state.feedback.rstrip('.')}."
             return Plan([], [_limit(state, "output", rules.name, told)])
         return None
     if graph.judges_termination and not state.termination_judged:

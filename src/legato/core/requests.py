@@ -61,7 +61,7 @@ def about_call(name: str, kind: Kind, call: CallState, agent: str, secrets: Coll
         ),
     }[kind]
     if gone:
-        prompt += f" (The workflow no longer has {tool!r}: it cannot run until a tool of that name is back.)"
+        prompt += f" (The workflow no longer has {tool!r}: to run it, bring it back first; if you approve now, the model is told so.)"
     suffix = f"-{len(call.attempts)}" if kind == "outcome" else ""
     return Pending(
         id=f"{name[:8]}-{kind}-{call.ref}{suffix}",

@@ -301,7 +301,8 @@ class State:
         if fact.kind != asked or fact.verdict not in allowed:
             self._refuse(fact, f"call {call.ref} waits for {asked or 'nobody'}, not for {fact.verdict} of its {fact.kind}")
         if fact.verdict == "answer":
-            self._output(call, Output(fact.output, "ok", self.length))
+            ran = fact.output if fact.kind != "outcome" else _with_arguments(call, fact.output)
+            self._output(call, Output(ran, "ok", self.length))
         elif fact.verdict == "reject":
             words = {"approval": wording.rejected, "outcome": wording.failed_by_person, "result": wording.no_result}[fact.kind]
             self._output(call, Output(words(fact.words), "rejected", self.length))
@@ -369,8 +370,8 @@ class State:
             self.late.append(fact)
             return
         content: Content = fact.output
-        if call.edited and attempt is not None:
-            content = wording.edited(call.arguments, text_of(content)) if isinstance(content, str) else content
+        if attempt is not None:
+            content = _with_arguments(call, content)
         self._output(call, Output(content, fact.status, self.length))
 
     def _lost(self, fact: Lost) -> None:
@@ -438,6 +439,7 @@ class State:
                     if fact.stop:
                         self.output_retries += 1
                         self.feedback = fact.words
+                        self.reply.rejected = True
                         group = Group("feedback", self.length)
                         group.content = wording.feedback(fact.words)
                         self.groups.append(group)
@@ -487,6 +489,11 @@ class State:
 
     def _count_words(self, content: Content) -> None:
         self.letters += len(content) if isinstance(content, str) else len(text_of(content))
+
+
+def _with_arguments(call: CallState, output: Content) -> Content:
+    """The output of a call that ran, with the arguments that ran where a person changed them, whoever tells the outcome."""
+    return wording.edited(call.arguments, output) if call.edited and isinstance(output, str) else output
 
 
 _RULES: dict[type, Callable[[State, Any], None]] = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, Usage, Words
+from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, Call, Reasoning, Refusal, Usage, Words
 from legato.core.groups import Group
 from legato.core.history import Custom, ranges
 from legato.core.owed import CallModel
@@ -62,13 +62,13 @@ class ModelCaller:
         try:
             reply = await self._ask(agent, request, lambda text: self._emit(effect.agent, number, text))
             _check(reply)
-        except ModelFailed as error:
-            self._retry_after = error.retry_after
-            final = not error.retryable or number >= self._definition.attempts
-            propose = partial(
-                self._failed, effect, digest, error.summary, error.code, number, final, NO_USAGE, _took(begun)
-            )
-            return Outcome(propose, {digest: data})
+        except Exception as error:
+            # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
+            failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
+            self._retry_after = failure.retry_after
+            final = not failure.retryable or number >= self._definition.attempts
+            told = (failure.summary, failure.code, number, final, NO_USAGE, _took(begun))
+            return Outcome(partial(self._failed, effect, digest, *told), {digest: data})
         propose_reply = partial(self._answered, effect, digest, request.upto, reply, kept, agent, _took(begun), number)
         return Outcome(propose_reply, {digest: data})
 
@@ -145,16 +145,17 @@ def _choose(state: State, history: History, agent: str) -> tuple[list[Group], tu
 def _check(reply: Any) -> None:
     if not isinstance(reply, Reply):
         raise ModelFailed(
-            "the model gave something that is not a reply", found=type(reply).__name__, do="return a legato.models.Reply"
+            f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply"
         )
+    for item in reply.items:
+        if not isinstance(item, (Words, Reasoning, Call, Refusal)):
+            raise ModelFailed(
+                f"the model's reply holds something that is no item of a reply: {type(item).__name__}",
+                do="make Reply(items=(Words(text), Call(tool, arguments), ...))",
+            )
     if not reply.items and reply.finish == "stop":
         raise ModelFailed("the model's reply was empty", retryable=True, do="nothing was recorded; it is asked again")
 
 
 def _took(begun: float) -> int:
     return round((seconds() - begun) * 1000)
-
-
-def spoken_reply(text: str) -> Reply:
-    """A reply that only says something; for middleware that answers in the model's place."""
-    return Reply(items=(Words(text),))

@@ -1,6 +1,7 @@
 """The conversation as people read it. May know: the state. Decides: what counts as a message.
 
-Messages are what users and agents said to each other, in conversational order: no tool traffic, no approvals, no synthetic prompts.
+Messages are what users and agents said to each other, in conversational order: no tool traffic, no approvals, no synthetic prompts,
+and no reply that its output type or a guardrail did not accept.
 """
 
 from __future__ import annotations
@@ -31,6 +32,6 @@ def messages_of(state: State, since: int = 0) -> list[Message]:
 def _messages(group: Group) -> list[Message]:
     if group.kind == "said":
         return [Message(role="user", parts=parts_of(group.content), author_name=group.author, position=group.position)]
-    if group.fact is not None and (words := spoken(group.fact)):
+    if group.fact is not None and not group.rejected and (words := spoken(group.fact)):
         return [Message(role="assistant", parts=parts_of(words), author_name=group.agent, position=group.position)]
     return []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from legato.core.facts import Answered, AnyFact, Refusal, Words
+from legato.core.graph import Graph
 from legato.core.owed import (
     Admit,
     Bookkeeping,
@@ -108,7 +109,7 @@ class Driver:
         return self._leaving or self._error is not None or self._overtaken(state)
 
     async def _lead(self) -> None:
-        self._check_definition()
+        check_definition(self._ledger.state, self._definition.graph)
         self._wake.clear()
         watch = asyncio.get_running_loop().create_task(self._watch())
         watch.add_done_callback(self._ended)
@@ -242,22 +243,11 @@ class Driver:
                 self._error = self._error or error
         return outcomes
 
-    def _check_definition(self) -> None:
-        state, graph = self._ledger.state, self._definition.graph
-        agent = state.reply.agent if state.batch and state.reply else in_control(state, graph)
-        if agent not in graph.agents:
-            raise DefinitionChanged(
-                f"session {self._ledger.session!r} is with agent {agent!r}, whom workflow {graph.name!r} does not have",
-                expected=f"an agent named {agent!r}",
-                found=f"agents {', '.join(graph.agents)}",
-                do=f"build the workflow with an agent of that name, or fork the session before {agent!r} took over; nothing was changed",
-            )
-
     # -- what observers see ---------------------------------------------------------------------------------------------
 
     def _piece(self, agent: str, attempt: int, text: str) -> None:
-        if not self._stream or not text:
-            return
+        if not self._stream or not text or self._definition.graph.agents[agent].judges_output:
+            return  # what is yet to be judged is shown when it has been accepted
         if self._streamed and attempt != self._attempt:
             self._withdraw()
         self._streamed.append(text)
@@ -310,3 +300,15 @@ def _still_welcome(state: State, effect: Work) -> bool:
 def _in_pieces(fact: Answered, pieces: list[str]) -> bool:
     """Whether these pieces are what the reply says."""
     return "".join(pieces) == "".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
+
+
+def check_definition(state: State, graph: Graph) -> None:
+    """Refuse to go on with a ledger whose next agent the workflow does not have."""
+    agent = state.reply.agent if state.batch and state.reply else in_control(state, graph)
+    if agent not in graph.agents:
+        raise DefinitionChanged(
+            f"session {state.session!r} is with agent {agent!r}, whom workflow {graph.name!r} does not have",
+            expected=f"an agent named {agent!r}",
+            found=f"agents {', '.join(graph.agents)}",
+            do=f"build the workflow with an agent of that name, or fork the session before {agent!r} took over; nothing was changed",
+        )

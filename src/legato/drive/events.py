@@ -15,6 +15,7 @@ from legato.core.facts import (
     Answered,
     AnyFact,
     Attempted,
+    Call,
     CallRef,
     Cancelled,
     Compacted,
@@ -45,6 +46,9 @@ class Event(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.type}: {self.data}" if self.data is not None else self.type
+
+    def __repr__(self) -> str:
+        return f"<Event {self}>"
 
 
 class OutputData(Struct, frozen=True):
@@ -98,10 +102,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Said():
             yield Event("said", Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position), position)
         case Answered():
-            if words := spoken(fact):
-                yield Event("output", OutputData(words, fact.agent), position)
-                said = Message(role="assistant", parts=parts_of(words), author_name=fact.agent, position=position)
-                yield Event("message", said, position)
+            if not is_judged(fact, graph):
+                yield from _spoken(fact, position)
         case Attempted():
             outlook = ", giving up" if fact.final else ""
             yield Event("model_failed", f"{fact.agent}: {fact.error} (attempt {fact.number}{outlook})", position)
@@ -120,8 +122,12 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Decided():
             about = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
             yield Event("decided", f"{fact.verdict} {fact.kind} of {about}{f': {fact.words}' if fact.words else ''}", position)
-        case Judged() if fact.stop:
-            yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
+        case Judged():
+            judged = state.facts[fact.position]
+            if fact.stop:
+                yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
+            elif fact.kind == "output" and isinstance(judged, Answered):
+                yield from _spoken(judged, fact.position)
         case Prompted():
             yield Event("prompted", f"{fact.agent}: {fact.text}", position)
         case Compacted():
@@ -130,6 +136,19 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("cancelled", fact.words or None, position)
         case _:
             return
+
+
+def is_judged(fact: Answered, graph: Graph) -> bool:
+    """Whether a reply is held back until its output type and its guardrails have accepted it."""
+    rules = graph.agents.get(fact.agent)
+    return rules is not None and rules.judges_output and not any(isinstance(item, Call) for item in fact.items)
+
+
+def _spoken(fact: Answered, position: int) -> Iterator[Event]:
+    if words := spoken(fact):
+        yield Event("output", OutputData(words, fact.agent), position)
+        said = Message(role="assistant", parts=parts_of(words), author_name=fact.agent, position=position)
+        yield Event("message", said, position)
 
 
 def _tool(state: State, ref: CallRef, graph: Graph, output: str = "", status: str = "", attempt: int = 0) -> ToolData:

@@ -24,6 +24,7 @@ from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
+from legato.errors import StoreError
 from legato.tools import BadArguments, Tool, ToolCall, ToolContext, tool_output
 
 OUTPUT_LETTERS = 64_000
@@ -125,6 +126,9 @@ class ToolRunner:
             self._leave(effect, body, begun, stop=_can_stop(tool))
             raise
         if body.done():
+            failed = None if body.cancelled() else body.exception()
+            if tool.idempotent and isinstance(failed, StoreError):
+                raise failed  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
             return _ended(effect, body, begun)
         assert tool.timeout is not None
         # A payment cut off in the middle is worse than one that ends late: only what may be repeated is stopped.

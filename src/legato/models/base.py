@@ -6,6 +6,7 @@ whoever streams sees them, and they are part of nothing until the reply is recor
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -53,11 +54,11 @@ def resolve(model: object, agent: str) -> Model:
             f"agent {agent!r}: no client for the model string {model!r} is installed",
             do="pass a model object, for example legato.testing.ScriptedModel([...]) or your own class with a `reply` method",
         )
-    if not isinstance(model, Model):
+    if isinstance(model, type) or not isinstance(model, Model) or not inspect.iscoroutinefunction(model.reply):
         raise BadInput(
-            f"agent {agent!r} has no model",
-            expected="an object with `name` and `async def reply(request, emit)`",
-            found=type(model).__name__,
+            f"what agent {agent!r} was given is no model",
+            expected="an object with a `name` and an `async def reply(self, request, emit)`",
+            found=f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__,
             do="write Agent(name=..., model=ScriptedModel([...]))",
         )
     return model

@@ -46,6 +46,9 @@ class MemoryStore:
         self._epoch_floor = 0  # epochs of a deleted ledger are not given again to another of the same name
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<MemoryStore: {len(self._ledgers)} ledgers>"
+
     async def append(
         self,
         ledger: str,

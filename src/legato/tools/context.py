@@ -7,9 +7,15 @@ ends up in logs and tracebacks.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
-C = TypeVar("C")
+if TYPE_CHECKING:
+    # With a default a plain `ToolContext` means "of whatever context". Only checkers need it, and they bring this module themselves.
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    C = DefaultTypeVar("C", default=Any)
+else:
+    C = TypeVar("C")
 T = TypeVar("T")
 
 

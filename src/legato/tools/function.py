@@ -34,7 +34,7 @@ else:
     P = ParamSpec("P")
     R = TypeVar("R", covariant=True)
 
-NeedsApproval: TypeAlias = bool | Callable[[ToolContext[Any], dict[str, object], ToolCall], bool | Awaitable[bool]]
+NeedsApproval: TypeAlias = bool | Callable[[ToolContext[Any], dict[str, Any], ToolCall], bool | Awaitable[bool]]
 """Whether a call waits for a person: always, never, or as a (sync or async) function of context, arguments and call says."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
