@@ -62,22 +62,21 @@ def decided(verdicts: dict[str, str]) -> Any:
 def three_outputs(first: str, second: str) -> Any:
     def check(told: Told, requests: list[Request]) -> None:
         result = outputs(requests[1])
-        # Where a process died between a tool's effect and its record, a person supplied the outcome: no word about arguments then.
-        lost = any(isinstance(fact, Decided) and fact.kind == "outcome" for fact in told.session.facts)
-        wanted = [EXPECTED[first]("temp"), "thermal: 72 degrees", EXPECTED[second]("cache")]
-        assert result == wanted or (lost and all(mine in theirs for mine, theirs in zip(result, wanted, strict=True)))
+        assert result == [EXPECTED[first]("temp"), "thermal: 72 degrees", EXPECTED[second]("cache")]
         assert told.world.times("thermal: 72 degrees") == 1
         for target, verdict in (("temp", first), ("cache", second)):
             assert told.world.times(f"cleaned {target}") == (verdict == "approve")
             assert told.world.times(f"cleaned old {target}") == (verdict == "edit")
         recorded = [type(fact) for fact in told.session.facts]
+        lost = any(isinstance(fact, Decided) and fact.kind == "outcome" for fact in told.session.facts)
         assert lost or recorded.index(Returned) < recorded.index(Decided)  # the open one ran while the others waited
 
     return check
 
 
 for _first, _second in product(EXPECTED, repeat=2):
-    STORIES[f"three parallel calls, gated, open, gated: {_first} the first and {_second} the last, all three are answered in order"] = story(
+    _decisions = f"{_first} the first and {_second} the last"
+    STORIES[f"three parallel calls, gated, open, gated: {_decisions}, all three are answered in order"] = story(
         cleanup_desk,
         ["Clean up and check"],
         three_outputs(_first, _second),
@@ -109,7 +108,8 @@ def partly_answered(told: Told, requests: list[Request]) -> None:
     assert left.arguments == {"to": "dan", "cents": 100}
     assert told.session.status == "pending"
     assert [told.world.times(deed) for deed in ("paid 100 to ann", "paid 50 to cid", "paid 100 to bob", "paid 100 to dan")] == [1, 1, 0, 0]
-    answers = {fact.call.index: fact.verdict for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "approval" and fact.call}
+    decisions = [fact for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "approval"]
+    answers = {fact.call.index: fact.verdict for fact in decisions if fact.call}
     assert answers == {0: "approve", 1: "reject", 2: "edit"}
 
 
@@ -284,8 +284,8 @@ def always(request: Pending) -> Verdict:
 
 def stands_for_one_agent(told: Told, requests: list[Request]) -> None:
     assert [told.world.times(f"sent to {name}") for name in ("ann", "bob", "cid", "dan")] == [1, 1, 1, 0]
-    by = [(fact.call.index if fact.call else None, fact.by) for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "approval"]
-    assert by == [(0, ""), (0, "standing"), (1, "standing"), (0, "")]
+    decisions = [fact for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "approval"]
+    assert [(fact.call.index, fact.by) for fact in decisions if fact.call] == [(0, ""), (0, "standing"), (1, "standing"), (0, "")]
     assert "Not this one." in outputs(requests[-1])[-1]
 
 

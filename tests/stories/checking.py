@@ -9,6 +9,7 @@ only what happened in between comes on top; and the request shown from the ledge
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from legato.core.facts import (
@@ -176,7 +177,7 @@ def _check_output(message: Message, facts: Sequence[AnyFact]) -> None:
     told = message.text
     match answers[0]:
         case Returned(output=output) | Decided(verdict="answer", output=output):
-            assert isinstance(output, str) and output in told, f"{message.call}: {output!r} is missing in {told!r}"
+            assert str(output) in told, f"{message.call}: {output!r} is missing in {told!r}"
         case Decided(words=words) | Judged(words=words):
             assert words in told, f"{message.call}: {words!r} is missing in {told!r}"
         case HandedOff(target=target):
@@ -220,7 +221,7 @@ def check_ledger(facts: Sequence[AnyFact]) -> None:
 def check_growth(shown: Sequence[Request]) -> None:
     """Among agents that see everything, each request begins with all of the one before."""
     whole = [conversation(request) for request in shown if policy(request) == "Everything"]
-    for before, after in zip(whole, whole[1:], strict=False):
+    for before, after in pairwise(whole):
         assert after[: len(before)] == before, f"the past changed.\nbefore:\n{_listed(before)}\nafter:\n{_listed(after)}"
 
 

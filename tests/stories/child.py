@@ -1,4 +1,7 @@
-"""Another process: takes up a conversation where its parent left it. Run as `python child.py <what> <arguments>`; tells what it did as JSON."""
+"""Another process: takes up a conversation where its parent left it, and tells as JSON what it did.
+
+Run as `python child.py <what> <arguments>`.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,8 @@ def slow_desk(world: World, flag: Path) -> Workflow:
     @tool
     async def slow(ctx: ToolContext[Any]) -> str:
         world.did(ctx, "slow")
-        flag.with_suffix(".started").write_text(str(os.getpid()))  # noqa: ASYNC240
-        while not flag.exists():  # noqa: ASYNC110, ASYNC240 - another process makes the file
+        flag.with_suffix(".started").write_text(str(os.getpid()))
+        while not flag.exists():  # noqa: ASYNC110 - another process makes the file
             await asyncio.sleep(0.005)
         return "slowly done"
 

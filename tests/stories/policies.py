@@ -48,7 +48,9 @@ def by_the_edge(told: Told, requests: list[Request]) -> None:
     assert outputs(by_own)[0] == "peeked"
 
 
-STORIES["a policy on an edge holds for the target while control came that way, and no longer"] = story(edge_policy, ["Go", "On"], by_the_edge)
+STORIES["a policy on an edge holds for the target while control came that way, and no longer"] = story(
+    edge_policy, ["Go", "On"], by_the_edge
+)
 
 
 def last_turns(world: World) -> Workflow:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
+from itertools import pairwise
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Limits, Usage, Workflow, tool
-from legato.core.facts import Answered, HandedOff, Words
+from legato.core.facts import Answered, HandedOff, Opened, Said, Words
 from legato.core.view import Request
 from legato.models import Reply
 from legato.stores import MemoryStore, SQLiteStore
@@ -93,6 +96,12 @@ async def test_1000_conversations_at_once_none_sees_anothers_words() -> None:
         requests = await checking.requests_of(session)
         assert len(requests) == 11
         assert f"for {session.id}" in str(requests[-1].messages[1].calls)
+    # Nobody keeps a conversation but the store: with the handles gone, all they had folded is gone.
+    handles = [weakref.ref(session) for session in sessions]
+    del session, sessions, results, requests
+    await asyncio.sleep(0)  # the event loop lets go of what it has just delivered
+    gc.collect()
+    assert sum(handle() is not None for handle in handles) == 0
 
 
 async def test_100_conversations_at_once_in_one_file(store: Store) -> None:
@@ -107,8 +116,6 @@ async def test_100_conversations_at_once_in_one_file(store: Store) -> None:
 
 
 async def test_a_10000_fact_conversation_opens_fast_and_costs_one_append_per_step(store: Store) -> None:
-    from legato.core.facts import Answered, Opened, Said
-
     async def frame_of_a_first_reply() -> str:
         await workflow.session("model", store=store).run("Hello")
         (reply,) = [fact for fact in await store.read("model") if isinstance(fact, Answered)]
@@ -197,5 +204,5 @@ async def test_a_file_grows_by_what_was_said_and_not_by_the_conversation(tmp_pat
             for _ in range(10):
                 await session.run("word " * 20)
             sizes.append(len(await session.to_string()))
-        steps = [after - before for before, after in zip(sizes, sizes[1:], strict=False)]
+        steps = [after - before for before, after in pairwise(sizes)]
         assert max(steps) - min(steps) < 200  # linear: positions and times grow a digit now and then

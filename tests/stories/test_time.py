@@ -7,14 +7,14 @@ import threading
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Attempted, Cancelled, Returned, Started
+from legato.core.facts import Answered, Attempted, Cancelled, Prompted, Returned, Started
 from legato.core.view import Request
 from legato.errors import ModelFailed, NotPending
 from legato.session import Session
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.story import World
-from tests.stories import approvals, checking
+from tests.stories import approvals, autonomous, checking
 
 
 def one_agent(tools: list[Any], script: Any, **more: Any) -> Workflow:
@@ -363,3 +363,40 @@ async def test_a_needs_approval_function_is_asked_once_and_not_again_on_resume(s
         await again.approve(request)
     assert (await again.resume()).text == "Paid."
     assert asked == [{"cents": 1}, {"cents": 2}]
+
+
+async def test_an_autonomous_limit_survives_a_restart_and_every_turn_is_recorded_by_itself(store: Store, stream: bool) -> None:
+    for left_after in (1, 2, 3):
+        id = f"book-{left_after}"
+        messages = 0
+        async for event in autonomous.writer(World(), 3).session(id, store=store).run("Write a book", stream=stream):
+            messages += event.type == "message"
+            if messages == left_after:
+                break
+        again = autonomous.writer(World(), 3).session(id, store=store)
+        await until(again, lambda session: sum(isinstance(fact, Answered) for fact in session.facts) >= left_after)  # noqa: B023
+        await again.resume(stream=stream)
+        assert sum(isinstance(fact, Prompted) for fact in again.facts) == 3
+        assert [message.text for message in again.messages[1:]] == [f"Chapter {number}." for number in (1, 2, 3, 4)]
+        assert again.status == "waiting"
+        await checking.requests_of(again)
+
+
+async def test_a_tool_that_returns_10_mb_is_cut_for_the_model_and_kept_whole(store: Store) -> None:
+    @tool
+    async def flood() -> str:
+        return "x" * 10_000_000
+
+    @tool
+    async def quick() -> str:
+        return "quick"
+
+    session = one_agent([flood, quick], [[call("flood"), call("quick")], "Too much."]).session("s", store=store)
+    assert (await session.run("Go")).text == "Too much."
+    requests = await checking.requests_of(session)
+    flooded, quickly = checking.outputs(requests[-1])
+    assert len(flooded) < 100_000
+    assert "10000000" in flooded
+    assert quickly == "quick"
+    (whole,) = [fact for fact in session.facts if isinstance(fact, Returned) and fact.full]
+    assert len(await store.content("s", whole.full)) == 10_000_000

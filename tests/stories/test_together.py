@@ -131,7 +131,7 @@ async def test_two_processes_drive_one_session_the_other_learns_so_before_any_to
     process = await begin("drive_slowly", path, flag)
     started = flag.with_suffix(".started")
     deadline = time.monotonic() + 30
-    while not started.exists():  # noqa: ASYNC110 - another process makes the file
+    while not started.exists():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
     async with SQLiteStore(path) as store:
