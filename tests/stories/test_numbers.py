@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 import weakref
 from itertools import pairwise
 from typing import Any
@@ -61,16 +60,13 @@ async def test_hand_back_and_forth_800_times_in_one_run(store: Store) -> None:
     workflow, sizes = ping_pong(800)
     counting = Counting(store)
     session = workflow.session("s", store=counting)
-    begun = time.perf_counter()
     result = await session.run("Play")
-    took = time.perf_counter() - begun
     assert result.text == "Enough."
     assert sum(isinstance(fact, HandedOff) for fact in session.facts) == 800
     assert sizes == [1 + turn for turn in range(801)]  # each request is one reply longer, no more
     assert len(counting.appends) == 1 + 801  # the message, and one append per reply
     assert max(counting.appends) <= 3
     assert counting.facts_read < 20  # nothing is read again
-    assert took < 15
     first, last = await session.seen(0), await session.seen(800)
     checking.check_request(first, session.facts)
     checking.check_request(last, session.facts)
@@ -130,12 +126,9 @@ async def test_a_10000_fact_conversation_opens_fast_and_costs_one_append_per_ste
     await store.append("long", 0, facts)
     counting = Counting(store)
     session = workflow.session("long", store=counting)
-    begun = time.perf_counter()
     await session.refresh()
-    opened = time.perf_counter() - begun
     assert session.status == "waiting"
     assert counting.facts_read == len(facts)
-    assert opened < 1.0  # typically 50 ms; a loaded machine is not a failure
     await session.run("One more")
     assert counting.appends == [1, 1]  # what was said, and what was answered
     assert counting.facts_read == len(facts)  # not read again
