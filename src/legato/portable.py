@@ -9,17 +9,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from legato.core.codec import decode, encode, newer
+from legato.core.digest import digest_bytes
 from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, File, Image, Opened, Origin, Returned, Said
 from legato.core.messages import parts_of
-from legato.core.state import State, fold
+from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
-from legato.errors import BadInput, CodecError, LedgerExists
+from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerExists
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -65,8 +66,10 @@ async def depart(
     return f"{text}\n{_signature(text, sign_with)}" if sign_with else text
 
 
-def unpack(text: str, verify_with: bytes | None) -> dict[str, Any]:
+def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any]:
     """What a string holds, checked: `CodecError` if it is not a session, was changed, or is newer than this version."""
+    if not isinstance(text, str):
+        raise BadInput("a session is loaded from text", found=type(text).__name__, do="pass what session.to_string() gave")
     body, _, signature = text.partition("\n")
     if verify_with is not None and not hmac.compare_digest(_signature(body, verify_with), signature.strip()):
         raise CodecError("the signature does not fit: the string was changed, or signed with another key", do="get it anew")
@@ -74,6 +77,8 @@ def unpack(text: str, verify_with: bytes | None) -> dict[str, Any]:
         format = msgspec.json.decode(body, type=_Peek).legato
         if format > FORMAT:
             raise newer(format)
+        if format < 1:
+            raise ValueError("it names no format")
         envelope = msgspec.json.decode(body, type=_Envelope)
         contents = {digest: b64decode(data, validate=True) for digest, data in envelope.contents.items()}
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as error:
@@ -82,33 +87,37 @@ def unpack(text: str, verify_with: bytes | None) -> dict[str, Any]:
         expected = "text made by session.to_string()"
         raise CodecError(f"this is not a session: {error}", expected=expected, do="check where it comes from") from None
     facts = [decode(bytes(raw)) for raw in envelope.facts]
-    fold(facts)  # a ledger that breaks the rules is refused here, before it touches a store
+    state = fold(facts)  # a ledger that breaks the rules is refused here, before it touches a store
+    if state.workflow != workflow:
+        raise DefinitionChanged(
+            f"this is a session of workflow {state.workflow!r}, not of {workflow!r}", do="load it with a workflow of that name"
+        )
+    for digest, data in contents.items():
+        if digest_bytes(data) != digest:
+            raise CodecError(f"the content {digest!r} was changed: its bytes are not those it names", do="get the string anew")
     context = envelope.context if envelope.has_context else None
     return {"session": envelope.session, "facts": facts, "contents": contents, "context": context, "has_context": envelope.has_context}
 
 
 async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
-    """Put a copy into the session's store, or find that it is there."""
+    """Put a copy into the session's store, or find that it is there. `LedgerExists` if another conversation is."""
     facts: list[AnyFact] = arriving["facts"]
     there = list(await session.store.read(session.id))
     if there[: len(facts)] == facts:
         return
-    if there:
+    if facts[: len(there)] != there:
         raise LedgerExists(
             f"the store has another session {session.id!r}: the two went different ways",
             expected=f"a ledger that begins with the {len(facts)} loaded facts",
             found=f"{len(there)} facts that differ",
             do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
         )
-
-    def propose(state: State) -> Iterator[AnyFact]:
-        if not state.facts:
-            yield from facts
-            origin = Origin(arriving["session"], len(facts), "copy")
-            yield Opened(at=now_ms(), ledger=fresh_name(), workflow=session.workflow.name, origin=origin)
-
-    if facts:
-        await session._ledger.append(propose, arriving["contents"])
+    # What is there is how the copy begins: the same ledger, which only has to go on. Where nothing is there, it is a copy.
+    new = facts[len(there) :]
+    if not there:
+        origin = Origin(arriving["session"], len(facts), "copy")
+        new = [*new, Opened(at=now_ms(), ledger=fresh_name(), workflow=session.workflow.name, origin=origin)]
+    await session.store.append(session.id, len(there), new, contents=arriving["contents"])
 
 
 def _named(facts: list[AnyFact]) -> set[str]:

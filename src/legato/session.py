@@ -25,7 +25,7 @@ from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.driver import Driver, check_definition
 from legato.drive.events import Event
-from legato.drive.ledger import Ledger
+from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, DefinitionChanged, LegatoError, NotLoaded, NotPending
 from legato.run import Result, Run
 from legato.stores.contract import Store
@@ -49,6 +49,7 @@ class Session:
         self.store = store
         self.context = context
         self._ledger = Ledger(store, id)
+        self._arrival = LoopLock()
         self._arriving = arriving  # a copy that is yet to be put into the store; see portable.py
 
     def __repr__(self) -> str:
@@ -122,7 +123,7 @@ class Session:
         """Approve a call with other arguments. The model is told which ones ran."""
         try:
             text = json.dumps(arguments, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise BadInput(f"these arguments are not JSON: {error}", do="give a dict of plain values") from None
         await self._decide(request, "edit", key, arguments=text)
 
@@ -207,7 +208,8 @@ class Session:
         return found
 
     def _check_edit(self, asked: Pending, arguments: str) -> None:
-        tool = self.workflow.definition.agents[asked.agent].tools.get(asked.tool)
+        agent = self.workflow.definition.agents.get(asked.agent)
+        tool = agent.tools.get(asked.tool) if agent else None
         try:
             if tool is not None:
                 tool.validate(arguments)
@@ -248,10 +250,7 @@ class Session:
     async def refresh(self) -> Session:
         """Read what others have appended."""
         if self._arriving is not None:
-            from legato.portable import arrive
-
-            arriving, self._arriving = self._arriving, None
-            await arrive(self, arriving)
+            await self._arrive()
         state = await self._ledger.refresh()
         if state.workflow and state.workflow != self.workflow.name:
             raise DefinitionChanged(
@@ -260,12 +259,21 @@ class Session:
             )
         return self
 
+    async def _arrive(self) -> None:
+        """Put a loaded copy into the store, before anything else is done with it."""
+        from legato.portable import arrive
+
+        async with self._arrival:
+            if self._arriving is not None:
+                await arrive(self, self._arriving)
+                self._arriving = None
+
     @property
     def state(self) -> State:
         """The fold of the ledger, as far as this handle has read it."""
         if not self._ledger.loaded:
             raise NotLoaded(f"session {self.id!r} has not read its ledger yet", do="await session.refresh()")
-        return self._ledger.state
+        return self._ledger.settled
 
     @property
     def pending(self) -> list[Pending]:

@@ -85,7 +85,7 @@ class Workflow:
         verify_with: bytes | None = None,
     ) -> Session:
         """The session that `session.to_string()` wrote, as a copy in this workflow's store (or the one given)."""
-        arriving = unpack(text, verify_with)
+        arriving = unpack(text, self.name, verify_with)
         if context is None and arriving["has_context"]:
             if deserialize_context is None:
                 raise BadInput("the string carries a context", do="pass deserialize_context=..., or context=... in its place")

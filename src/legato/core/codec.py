@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from legato.core.facts import FORMAT, AnyFact, Opened
-from legato.errors import CodecError, NewerFormat
+from legato.errors import BadInput, CodecError, NewerFormat
 
 _encoder = msgspec.json.Encoder()
 _decode_1: Callable[[bytes], AnyFact] = msgspec.json.Decoder(AnyFact).decode
@@ -35,6 +35,18 @@ def encode(fact: AnyFact) -> bytes:
         raise CodecError(
             f"{type(fact).__name__} holds something that cannot be written: {error}",
             do="give text that is valid Unicode (no lone surrogates); nothing was recorded",
+        ) from error
+
+
+def proved(fact: AnyFact) -> AnyFact:
+    """The fact as every later reader will find it; `BadInput` if it could not be read again, and so must not be written."""
+    try:
+        return decode(encode(fact))
+    except CodecError as error:
+        reason = error.__cause__ or error
+        raise BadInput(
+            f"{type(fact).__name__} cannot be recorded: {reason}",
+            do="give text where text is meant, and numbers where numbers are; nothing was recorded",
         ) from error
 
 

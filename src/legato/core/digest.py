@@ -22,7 +22,7 @@ def canonical_json(text: str) -> bytes:
     """The canonical form of a JSON text; other text is returned as it is, marked so that it equals no JSON."""
     try:
         return _canonical.encode(msgspec.json.decode(text))
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return b"\x00" + text.encode("utf-8", "surrogatepass")
 
 

@@ -191,11 +191,12 @@ class Answered(Fact, frozen=True, tag="answered"):
 
 
 class Attempted(Fact, frozen=True, tag="attempted"):
-    """A model call that left no words: it failed, broke off, or was cancelled. `final`: it will not be tried again unasked."""
+    """A model call that left no words: it failed, broke off, or was cancelled. `upto` is what it saw; `final`: not tried again unasked."""
 
     agent: str
     frame: str
     error: str
+    upto: int = -1
     code: str = ""
     number: int = 1
     final: bool = False

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from legato.core.digest import digest_bytes
 from legato.core.history import Everything, HistorySpec
-from legato.errors import CodecError
+from legato.errors import BadInput, CodecError
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -41,7 +41,12 @@ _decoder = msgspec.json.Decoder(Frame)
 
 def encode_frame(frame: Frame) -> tuple[str, bytes]:
     """The frame's digest and its bytes."""
-    data = _encoder.encode(frame)
+    try:
+        data = _encoder.encode(frame)
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"the instructions or messages of agent {frame.agent!r} are not valid Unicode: {error.reason}", do="remove lone surrogates"
+        ) from None
     return digest_bytes(data), data
 
 

@@ -41,7 +41,7 @@ class Attempt:
 class CallState:
     """One call of one reply, and everything that has been recorded about it."""
 
-    __slots__ = ("approved", "arguments", "attempts", "call", "edited", "gate", "guarded", "output", "redo", "ref")
+    __slots__ = ("approved", "arguments", "attempts", "call", "edited", "gate", "guarded", "output", "redo", "ref", "stopped")
 
     def __init__(self, ref: CallRef, call: Call) -> None:
         self.ref = ref
@@ -52,6 +52,7 @@ class CallState:
         self.guarded = False  # a guardrail let it pass
         self.approved = False
         self.redo = False  # a person asked to run a lost attempt again
+        self.stopped = ""  # "cancelled" or "limit": it is not to run (any further), whatever the user says next
         self.attempts: list[Attempt] = []
         self.output: Output | None = None
 

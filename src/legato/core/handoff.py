@@ -48,4 +48,9 @@ def handoff_arguments(arguments: str) -> tuple[str, str]:
     reason, carried = given.get("reason"), given.get("input")
     if not (reason is None or isinstance(reason, str)):
         raise ValueError("'reason' must be text.")
-    return reason or "", "" if carried is None else json.dumps(carried, ensure_ascii=False)
+    told = "" if carried is None else json.dumps(carried, ensure_ascii=False)
+    try:
+        f"{reason}{told}".encode()
+    except UnicodeEncodeError:
+        raise ValueError("They are not valid Unicode: they hold half of a surrogate pair.") from None
+    return reason or "", told

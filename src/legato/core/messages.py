@@ -159,6 +159,8 @@ def _not_a_message(found: object) -> BadInput:
 
 def checked_text(text: str, what: str, empty: bool = False) -> str:
     """The text itself, if it can be written down; `BadInput` otherwise."""
+    if not isinstance(text, str):
+        raise BadInput(f"the {what} is not text", found=type(text).__name__, do="give a string")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -176,8 +176,8 @@ def _batch(state: State, graph: Graph) -> Plan:
         if call.output is not None:
             continue
         tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
-        if state.halt == "cancelled" or (state.halt and not call.running):
-            effects.append(_halted(state, call, tool))
+        if call.stopped:
+            effects.append(_stopped(call, tool))
         elif call.ref.index == cut:
             effects.append(Answer(call.ref, 0, "error", wording.cut_short(call.call.tool)))
         elif edge is not None:
@@ -194,11 +194,11 @@ def _batch(state: State, graph: Graph) -> Plan:
     return Plan(effects, requests)
 
 
-def _halted(state: State, call: CallState, tool: ToolRules | None) -> Answer:
-    if state.halt == "limit":
+def _stopped(call: CallState, tool: ToolRules | None) -> Answer:
+    if call.stopped == "limit":
         return Answer(call.ref, 0, "stopped", wording.stopped(call.call.tool))
     attempt = call.running or call.lost
-    words = wording.cancelled(call.call.tool, attempt is not None, tool is not None and tool.idempotent)
+    words = wording.cancelled(call.call.tool, bool(call.attempts), tool is not None and tool.idempotent)
     return Answer(call.ref, attempt.number if attempt else 0, "cancelled", words)
 
 
@@ -221,8 +221,8 @@ def _settle(
             _ask(state, graph, "approval", call, rules.name, tool.gone, effects, requests)
         return True
     if tool.gone:
-        known = [*rules.tools, *rules.edges]
-        effects.append(Answer(call.ref, call.attempts[-1].number if call.lost else 0, "error", wording.unknown_tool(call.call.tool, known)))
+        words = wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges], bool(call.attempts))
+        effects.append(Answer(call.ref, call.attempts[-1].number if call.lost else 0, "error", words))
         return True
     if tool.deferred and not call.attempts:
         _ask(state, graph, "result", call, rules.name, tool.gone, effects, requests)
@@ -316,9 +316,10 @@ def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan 
     if newest and not reply.calls and rules.judges_output and not state.output_checked:
         return Plan([JudgeOutput(reply.position)], [])
     if state.feedback and not state.unseen:
-        allowed = rules.output_retries * (1 + state.allowances.get("output", 0))
+        allowed = rules.output_retries + max(1, rules.output_retries) * state.allowances.get("output", 0)
         if state.output_retries > allowed:
-            told = f"{rules.name} gave {state.output_retries} replies that were not accepted: {state.feedback.rstrip('.')}."
+            number = f"{state.output_retries} replies were" if state.output_retries > 1 else "a reply was"
+            told = f"{rules.name}: {number} not accepted: {state.feedback.rstrip('.')}."
             return Plan([], [_limit(state, "output", rules.name, told)])
         return None
     if graph.judges_termination and not state.termination_judged:

@@ -74,6 +74,7 @@ class State:
         # the conversation
         self.groups: list[Group] = []
         self.tail: list[Group] = []
+        self.rejections = 0  # replies that were not accepted, which only their agent sees
         self.withheld = 0  # messages that an input guardrail keeps from every view
         self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
         # control
@@ -133,7 +134,8 @@ class State:
         """Whether anything stands in the conversation that a model has not replied to."""
         if self.unseen or self.reply is None:
             return bool(self.unseen)
-        return bool(self.reply.calls) or self.groups[-1] is not self.reply
+        last = self.groups[-1]
+        return bool(self.reply.calls) or last.kind == "prompt" or (last.kind == "feedback" and bool(self.feedback))
 
     def name_at(self, position: int) -> str:
         """The unique name the ledger had when this position was recorded; forks share it for what they share."""
@@ -199,8 +201,15 @@ class State:
         self.allowances = {name: times for name, times in self.allowances.items() if name in ("tokens", "cost")}
 
     def _cancelled(self, fact: Cancelled) -> None:
-        self.halt = "cancelled"
+        self._halt("cancelled")
         self.failed = None
+
+    def _halt(self, why: str) -> None:
+        """Stop until the user speaks, and the calls of the open batch for good. What a limit finds started comes to its end."""
+        self.halt, self.feedback = why, ""
+        for call in self.batch:
+            if call.output is None and not (why == "limit" and call.attempts):
+                call.stopped = why
 
     # -- what models reply ---------------------------------------------------------------------------------------------
 
@@ -242,7 +251,9 @@ class State:
 
     def _attempted(self, fact: Attempted) -> None:
         self._may_call(fact)
-        self.failed, self.frame = fact, fact.frame
+        self.failed = fact
+        if not any(group.position > fact.upto for group in self.tail):
+            self.frame = fact.frame  # else a message came since, and with it a new frame is due
         self._spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
 
@@ -290,7 +301,7 @@ class State:
         if fact.verdict == "approve":
             self.allowances[fact.limit] = self.allowances.get(fact.limit, 0) + 1
         elif fact.verdict == "reject":
-            self.halt = "limit"
+            self._halt("limit")
         else:
             self._refuse(fact, "a limit is approved or rejected")
 
@@ -329,8 +340,8 @@ class State:
 
     def _started(self, fact: Started) -> None:
         call = self._open_call(fact, fact.call)
-        if self.halt:
-            self._refuse(fact, f"the conversation is stopped ({self.halt})")
+        if call.stopped:
+            self._refuse(fact, f"call {fact.call} was stopped ({call.stopped})")
         if call.running:
             self._refuse(fact, f"attempt {call.running.number} of call {fact.call} is running")
         if fact.attempt != len(call.attempts) + 1:
@@ -394,7 +405,7 @@ class State:
             self._refuse(fact, f"{fact.source!r} is not in control")
         if self.halt:
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
-        if taken.attempts or (taken.gate and not taken.approved):
+        if taken.attempts or taken.stopped or (taken.gate and not taken.approved):
             self._refuse(fact, f"call {fact.call} is not a handoff that may be taken")
         # What else of the batch is unanswered must be handoffs too, decided but overtaken; the plan sees to that, and a call that
         # was started or waits for somebody is none.
@@ -405,7 +416,7 @@ class State:
         self.reply.handed_to = fact.target
         for call in self.batch:
             if call.output is None:
-                words = wording.handed_off(fact.target) if call is taken else wording.not_taken(fact.target)
+                words = _with_arguments(call, wording.handed_off(fact.target)) if call is taken else wording.not_taken(fact.target)
                 self._output(call, Output(words, "ok" if call is taken else "not_taken", self.length))
         self.arrived = Arrival(fact.source, fact.target, taken.arguments)
         self.active, self.frame, self.prompts = fact.target, "", 0
@@ -440,7 +451,8 @@ class State:
                         self.output_retries += 1
                         self.feedback = fact.words
                         self.reply.rejected = True
-                        group = Group("feedback", self.length)
+                        self.rejections += 1
+                        group = Group("feedback", self.length, self.reply.agent)
                         group.content = wording.feedback(fact.words)
                         self.groups.append(group)
                 else:

@@ -62,6 +62,8 @@ def visible(state: State, spec: HistorySpec, agent: str, kept: tuple[tuple[int, 
     groups = [*state.groups, *state.tail]
     if state.withheld:
         groups = [group for group in groups if not group.blocked]
+    if state.rejections:
+        groups = [group for group in groups if group.agent == agent or not (group.rejected or group.kind == "feedback")]
     match spec:
         case Everything():
             return groups

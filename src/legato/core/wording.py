@@ -17,9 +17,11 @@ def edited(arguments: str, output: str) -> str:
     return f"(A person changed the arguments; this ran with {arguments})\n{output}"
 
 
-def unknown_tool(name: str, known: list[str]) -> str:
-    options = ", ".join(sorted(known)) or "none"
-    return f"Not run: there is no tool named {name!r} for you. Tools you can call: {options}."
+def unknown_tool(name: str, known: list[str], started: bool = False) -> str:
+    options = f"Tools you can call: {', '.join(sorted(known)) or 'none'}."
+    if started:
+        return f"{name!r} had started, and is no longer there to ask how it ended. {MAYBE} {options}"
+    return f"Not run: there is no tool named {name!r} for you. {options}"
 
 
 def cut_short(name: str) -> str:

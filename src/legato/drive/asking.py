@@ -8,37 +8,49 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, Call, Reasoning, Refusal, Usage, Words
+from legato.core.codec import proved
+from legato.core.facts import Answered, AnyFact, Attempted
 from legato.core.groups import Group
-from legato.core.history import Custom, ranges
+from legato.core.history import Custom, Everything, HistorySpec, ranges
 from legato.core.owed import CallModel
 from legato.core.state import State
 from legato.core.view import Request, request_for, visible
 from legato.drive.clock import now_ms, seconds
-from legato.drive.definition import AgentDefinition, Definition, History
+from legato.drive.definition import AgentDefinition, Definition, History, unless_cancelled
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit, Reply
+from legato.tools import tool_output
 
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before the first, second, ... attempt. Providers that know better say so (`retry_after`)."""
 
-_NO_KEPT: tuple[tuple[int, int], ...] | None = None
+Kept: TypeAlias = tuple[tuple[int, int], ...] | None
+"""What a custom history policy chose, for the record."""
 
 
 class ModelCaller:
-    """Performs `CallModel`."""
+    """Performs `CallModel`. `wanted` says whether an effect is still owed in a state."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, frames: Frames, emit: Callable[[str, int, str], None]) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        ledger: Ledger,
+        frames: Frames,
+        emit: Callable[[str, int, str], None],
+        wanted: Callable[[State, CallModel], bool],
+    ) -> None:
         self._definition = definition
         self._ledger = ledger
         self._frames = frames
         self._emit = emit
+        self._wanted = wanted
         self._retry_after: float | None = None
 
     async def perform(self, effect: CallModel) -> Outcome:
@@ -49,112 +61,130 @@ class ModelCaller:
             wait = BACK_OFF[min(number - 1, len(BACK_OFF) - 1)] if self._retry_after is None else self._retry_after
             await asyncio.sleep(wait)
         self._retry_after = None
+        prepared = await self._prepare(effect)
+        if prepared is None:
+            return Outcome()
+        request, kept, contents = prepared
         agent = self._definition.agents[effect.agent]
-        digest, frame, data = await self._frames.in_force(effect.agent)
-        async with self._ledger.lock:  # what is asked is what the store holds, not what is just being proposed
-            state = self._ledger.state
-            if state.replies != effect.turn:
-                return Outcome()
-            history = history_in_force(self._definition, effect.agent, state.arrived if state.active == effect.agent else None)
-            groups, kept = _choose(state, history, effect.agent)
-            request = request_for(state, frame, digest, groups, effect.agent)
         begun = seconds()
         try:
             reply = await self._ask(agent, request, lambda text: self._emit(effect.agent, number, text))
-            _check(reply)
+            answered = _answered(reply, request, kept, agent.model.name, _took(begun))
         except Exception as error:
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
             self._retry_after = failure.retry_after
             final = not failure.retryable or number >= self._definition.attempts
-            told = (failure.summary, failure.code, number, final, NO_USAGE, _took(begun))
-            return Outcome(partial(self._failed, effect, digest, *told), {digest: data})
-        propose_reply = partial(self._answered, effect, digest, request.upto, reply, kept, agent, _took(begun), number)
-        return Outcome(propose_reply, {digest: data})
+            attempted = Attempted(
+                at=now_ms(),
+                agent=effect.agent,
+                frame=request.frame_digest,
+                upto=request.upto,
+                error=tool_output(failure.summary),
+                code=failure.code,
+                number=number,
+                final=final,
+                took=_took(begun),
+            )
+            return Outcome(partial(_record_failure, effect, attempted), contents)
+        return Outcome(partial(_record_reply, effect, answered, number), contents)
+
+    async def _prepare(self, effect: CallModel) -> tuple[Request, Kept, dict[str, bytes]] | None:
+        """The request, made from one state: the one in which the call is owed, and whose frame it is. None if it is owed no more."""
+        while True:
+            runs = self._ledger.state.runs
+            digest, frame, data = await self._frames.in_force(effect.agent)
+            async with self._ledger.lock:  # what is asked is what the store holds, not what is just being proposed
+                state = self._ledger.state
+                if not self._wanted(state, effect):
+                    return None
+                if state.runs != runs:
+                    continue  # the user spoke while the frame was made: it must know
+                arrived = state.arrived if state.active == effect.agent else None
+                groups, kept = _choose(state, frame.history, history_in_force(self._definition, effect.agent, arrived), effect.agent)
+                return request_for(state, frame, digest, groups, effect.agent), kept, {digest: data}
 
     async def _ask(self, agent: AgentDefinition, request: Request, emit: Emit) -> Reply:
         async def ask(request: Request) -> Reply:
-            return await agent.model.reply(request, emit)
+            return await unless_cancelled(agent.model.reply(request, emit))
 
         proceed = ask
         for middleware in reversed(agent.middleware):
             proceed = partial(middleware.around_model, proceed=proceed)
-        return await proceed(request)
+        return await unless_cancelled(proceed(request))
 
-    def _answered(
-        self,
-        effect: CallModel,
-        frame: str,
-        upto: int,
-        reply: Reply,
-        kept: tuple[tuple[int, int], ...] | None,
-        agent: AgentDefinition,
-        took: int,
-        number: int,
-        state: State,
-    ) -> Iterator[AnyFact]:
-        if state.replies != effect.turn:
-            return
-        if state.halt:
-            # The reply came when nobody wanted it any more. It is not part of the conversation; what it cost is.
-            yield from self._failed(effect, frame, "cancelled", "cancelled", number, False, reply.usage, took, state)
-            return
-        yield Answered(
-            at=now_ms(),
-            agent=effect.agent,
-            frame=frame,
-            upto=upto,
-            items=reply.items,
-            finish=reply.finish,
-            usage=reply.usage,
-            model=reply.model or agent.model.name,
-            response_id=reply.response_id,
-            stored=reply.stored,
-            base=reply.base,
-            kept=kept,
-            losses=reply.losses,
-            took=took,
+
+def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -> Answered:
+    """The reply as the fact it will be; `ModelFailed` if it is not one that can be recorded."""
+    if not isinstance(reply, Reply):
+        raise ModelFailed(f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply")
+    if not reply.items and reply.finish == "stop":
+        raise ModelFailed("the model's reply was empty", retryable=True, do="nothing was recorded; it is asked again")
+    fact = Answered(
+        at=now_ms(),
+        agent=request.agent,
+        frame=request.frame_digest,
+        upto=request.upto,
+        items=reply.items,
+        finish=reply.finish,
+        usage=reply.usage,
+        model=reply.model or model,
+        response_id=reply.response_id,
+        stored=reply.stored,
+        base=reply.base,
+        kept=kept,
+        losses=reply.losses,
+        took=took,
+    )
+    try:
+        proved(fact)
+    except BadInput as error:
+        raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}") from error
+    return fact
+
+
+def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:
+    if state.replies != effect.turn:
+        return
+    if state.halt:
+        # The reply came when nobody wanted it any more. It is not part of the conversation; what it cost is.
+        unwanted = Attempted(
+            at=answered.at,
+            agent=answered.agent,
+            frame=answered.frame,
+            upto=answered.upto,
+            error="cancelled",
+            code="cancelled",
+            number=number,
+            usage=answered.usage,
+            took=answered.took,
         )
-
-    def _failed(
-        self, effect: CallModel, frame: str, error: str, code: str, number: int, final: bool, usage: Usage, took: int, state: State
-    ) -> Iterator[AnyFact]:
-        if state.replies == effect.turn and not state.batch and state.awaits_reply:
-            yield Attempted(
-                at=now_ms(), agent=effect.agent, frame=frame, error=error, code=code, number=number, final=final, usage=usage, took=took
-            )
+        yield from _record_failure(effect, unwanted, state)
+        return
+    yield answered
 
 
-def _choose(state: State, history: History, agent: str) -> tuple[list[Group], tuple[tuple[int, int], ...] | None]:
+def _record_failure(effect: CallModel, attempted: Attempted, state: State) -> Iterator[AnyFact]:
+    if state.replies == effect.turn and not state.batch and state.awaits_reply:
+        yield attempted
+
+
+def _choose(state: State, spec: HistorySpec, history: History, agent: str) -> tuple[list[Group], Kept]:
     """The groups the agent sees, and, where a function of the user's chose them, its choice for the record."""
-    if not isinstance(history.spec, Custom) or history.choose is None:
-        return visible(state, history.spec, agent), _NO_KEPT
-    everything = [group for group in (*state.groups, *state.tail) if not group.blocked]
-    chosen = history.choose(list(everything))
-    indexes = {id(group): index for index, group in enumerate(everything)}
+    if not isinstance(spec, Custom) or history.choose is None:
+        return visible(state, spec, agent), None
+    everything = visible(state, Everything(), agent)
+    offered = [copy(group) for group in everything]  # what user code does to them changes nothing
+    chosen = history.choose(list(offered))
+    indexes = {id(group): index for index, group in enumerate(offered)}
     try:
         kept = sorted({indexes[id(group)] for group in chosen})
     except (KeyError, TypeError):
         raise BadInput(
-            f"the history filter {history.spec.name!r} returned something that is not among the groups it was given",
+            f"the history filter {spec.name!r} returned something that is not among the groups it was given",
             do="return a list of some of the groups, for example [group for group in groups if ...]",
         ) from None
     return [everything[index] for index in kept], ranges(kept)
-
-
-def _check(reply: Any) -> None:
-    if not isinstance(reply, Reply):
-        raise ModelFailed(
-            f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply"
-        )
-    for item in reply.items:
-        if not isinstance(item, (Words, Reasoning, Call, Refusal)):
-            raise ModelFailed(
-                f"the model's reply holds something that is no item of a reply: {type(item).__name__}",
-                do="make Reply(items=(Words(text), Call(tool, arguments), ...))",
-            )
-    if not reply.items and reply.finish == "stop":
-        raise ModelFailed("the model's reply was empty", retryable=True, do="nothing was recorded; it is asked again")
 
 
 def _took(begun: float) -> int:

@@ -15,18 +15,22 @@ from legato.core.state import State
 def messages_of(state: State, since: int = 0) -> list[Message]:
     """The messages recorded from position `since` on."""
     messages = []
+    answers = _answers_of_guardrails(state) if state.withheld else {}
     for group in (*state.groups, *state.tail):
         if group.position >= since:
             messages.extend(_messages(group))
-    if state.withheld:
-        # A guardrail that withheld a message answered it in its own words.
-        messages += [
-            Message(role="assistant", parts=parts_of(fact.words), author_name=fact.by, position=position)
-            for position, fact in enumerate(state.facts[since:], since)
-            if isinstance(fact, Judged) and fact.kind == "input" and fact.stop
-        ]
-        messages.sort(key=lambda message: message.position)
+            if group.blocked:
+                messages.append(answers[group.position])
     return messages
+
+
+def _answers_of_guardrails(state: State) -> dict[int, Message]:
+    """A guardrail that withheld a message answered it in its own words: by the position of that message."""
+    return {
+        fact.position: Message(role="assistant", parts=parts_of(fact.words), author_name=fact.by, position=position)
+        for position, fact in enumerate(state.facts)
+        if isinstance(fact, Judged) and fact.kind == "input" and fact.stop
+    }
 
 
 def _messages(group: Group) -> list[Message]:

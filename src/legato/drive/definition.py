@@ -6,10 +6,11 @@ Immutable, shared by all sessions, and holds no conversation.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from legato.core.graph import Graph
 from legato.core.groups import Group
@@ -19,6 +20,8 @@ from legato.core.messages import Message
 from legato.core.view import Request
 from legato.models.base import Model, Reply
 from legato.tools import Tool, ToolCall
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -142,4 +145,15 @@ class Definition:
 async def called(function: Callable[..., Any], *given: Any) -> Any:
     """Call user code, sync or async."""
     value = function(*given)
-    return await value if inspect.isawaitable(value) else value
+    return await unless_cancelled(value) if inspect.isawaitable(value) else value
+
+
+async def unless_cancelled(doing: Awaitable[T]) -> T:
+    """Await user code. If it says it was cancelled and nobody cancelled us, that is its failure and not our end."""
+    try:
+        return await doing
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("it was cancelled from within: something that it awaited had been cancelled") from None

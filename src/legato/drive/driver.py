@@ -39,9 +39,9 @@ from legato.drive.events import Event, OutputData, Waiting, events_of, request_e
 from legato.drive.frames import Frames
 from legato.drive.judging import Judge
 from legato.drive.ledger import Ledger
-from legato.drive.outcome import Outcome
+from legato.drive.outcome import Outcome, record_later, record_outcomes
 from legato.drive.tools import ToolRunner
-from legato.errors import DefinitionChanged
+from legato.errors import DefinitionChanged, StoreError
 
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
@@ -71,7 +71,7 @@ class Driver:
         self._attempt = 0
         self._speaker = ""
         frames = Frames(definition, ledger, context)
-        self._models = ModelCaller(definition, ledger, frames, self._piece)
+        self._models = ModelCaller(definition, ledger, frames, self._piece, self._wanted)
         self._tools = ToolRunner(definition, ledger, context)
         self._judge = Judge(definition, ledger, context)
 
@@ -114,10 +114,11 @@ class Driver:
         watch = asyncio.get_running_loop().create_task(self._watch())
         watch.add_done_callback(self._ended)
         self._ledger.listeners.append(self._moved)
+        outcomes: list[Outcome] = []
         try:
-            outcomes: list[Outcome] = []
             while True:
                 await self._record(outcomes)
+                outcomes = []
                 # Nothing has happened between the append and this line, so what is wanted is what is recorded.
                 if not self._reconcile():
                     break
@@ -130,11 +131,14 @@ class Driver:
                 raise self._error
         finally:
             self._ledger.listeners.remove(self._moved)
+            outcomes += self._collect()
             tasks = [watch, *self._running.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._running.clear()
+            if outcomes:
+                record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
 
     async def _watch(self) -> None:
         """Read what others append, in this process or another, as soon as it is there."""
@@ -163,6 +167,12 @@ class Driver:
         self._recording = True
         try:
             await self._ledger.append(propose, contents)
+        except StoreError:
+            raise
+        except Exception:
+            await record_outcomes(self._ledger, outcomes)  # what followed from them failed; they did not
+            outcomes.clear()
+            raise
         finally:
             self._recording = False
         self._show_new()
@@ -191,6 +201,9 @@ class Driver:
                     pass
                 case _:
                     yield fact_of(effect, now_ms())
+
+    def _wanted(self, state: State, effect: Work) -> bool:
+        return effect in plan(state, self._definition.graph, self._epoch).effects
 
     def _reconcile(self) -> bool:
         """Start what is wanted, stop what is not. False if nothing is running then."""

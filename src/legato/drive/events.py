@@ -126,6 +126,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             judged = state.facts[fact.position]
             if fact.stop:
                 yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
+                if fact.kind == "input":
+                    yield from _said_by(fact.by, fact.words, position)  # the guardrail's words are the answer
             elif fact.kind == "output" and isinstance(judged, Answered):
                 yield from _spoken(judged, fact.position)
         case Prompted():
@@ -146,9 +148,12 @@ def is_judged(fact: Answered, graph: Graph) -> bool:
 
 def _spoken(fact: Answered, position: int) -> Iterator[Event]:
     if words := spoken(fact):
-        yield Event("output", OutputData(words, fact.agent), position)
-        said = Message(role="assistant", parts=parts_of(words), author_name=fact.agent, position=position)
-        yield Event("message", said, position)
+        yield from _said_by(fact.agent, words, position)
+
+
+def _said_by(author: str, words: str, position: int) -> Iterator[Event]:
+    yield Event("output", OutputData(words, author), position)
+    yield Event("message", Message(role="assistant", parts=parts_of(words), author_name=author, position=position), position)
 
 
 def _tool(state: State, ref: CallRef, graph: Graph, output: str = "", status: str = "", attempt: int = 0) -> ToolData:

@@ -63,8 +63,7 @@ class Frames:
         if agent.providers:
             turn = Turn(self._context, self._ledger.session, name, messages_of(state), arrived)
             for provider in agent.providers:
-                given = await called(provider, turn)
-                given = Provided(instructions=given) if isinstance(given, str) else given or Provided()
+                given = _provided(name, await called(provider, turn))
                 instructions = "\n\n".join(filter(None, (instructions, given.instructions)))
                 added.extend(given.messages)
         tools = [ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
@@ -79,6 +78,18 @@ class Frames:
             history=history.spec,
             output=agent.output.schema if agent.output else "",
         )
+
+
+def _provided(agent: str, given: object) -> Provided:
+    given = Provided(instructions=given) if isinstance(given, str) else Provided() if given is None else given
+    parts = [given.instructions, *given.messages] if isinstance(given, Provided) and type(given.messages) in (tuple, list) else [None]
+    if not isinstance(given, Provided) or not all(isinstance(part, str) for part in parts):
+        raise BadInput(
+            f"a context provider of agent {agent!r} gave something that is no part of a frame",
+            expected="text for the instructions, Provided(instructions=..., messages=(...)), or None",
+            found=repr(given)[:80],
+        )
+    return given
 
 
 def history_in_force(definition: Definition, agent: str, arrived: Arrival | None) -> History:

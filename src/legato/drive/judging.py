@@ -19,7 +19,6 @@ from legato.core.view import visible
 from legato.drive.clock import now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.definition import Definition, called
-from legato.drive.frames import history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput
@@ -70,14 +69,18 @@ class Judge:
     async def summarise(self, effect: Summarise) -> Outcome:
         """A summary of what an agent has seen up to a position."""
         state = self._ledger.state
-        history = history_in_force(self._definition, effect.agent, state.arrived)
+        history = self._definition.agents[effect.agent].history  # owed only where this is the policy in force
         if history.summarise is None:
             raise BadInput(f"agent {effect.agent!r} has no summariser", do="write history=summarised(tokens, by=function)")
         groups = visible(state, history.spec, effect.agent)
         before = state.summaries.get(effect.agent) if isinstance(history.spec, Summarised) else None
         lines = [before.summary] if before else []
         lines += [str(message_of(entry)) for group in groups if group.position <= effect.upto for entry in group.entries]
-        summary = str(await called(history.summarise, "\n".join(lines)))
+        summary = await called(history.summarise, "\n".join(lines))
+        if not isinstance(summary, str) or not summary.strip():
+            raise BadInput(
+                f"the summariser of agent {effect.agent!r} gave no summary", found=repr(summary)[:80], do="return text from it"
+            )
         fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary)
         return Outcome(partial(_if_further, fact))
 

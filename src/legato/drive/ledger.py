@@ -19,6 +19,23 @@ from legato.stores.contract import Store
 Propose: TypeAlias = Callable[[State], Iterator[AnyFact]]
 
 
+class LoopLock:
+    """A lock for the tasks of one event loop, and then of another: a session may outlive the loop it was first used in."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._lock = loop, asyncio.Lock()
+        await self._lock.acquire()
+
+    async def __aexit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 class Ledger:
     """The state of one session, kept level with its store."""
 
@@ -27,9 +44,14 @@ class Ledger:
         self.session = session
         self.state = fold((), session)
         self.loaded = False
-        self.lock = asyncio.Lock()
+        self.lock = LoopLock()
         self.listeners: list[Callable[[], None]] = []  # called when the state has moved
         self._sound = 0  # how many facts of the state are known to be in the store
+
+    @property
+    def settled(self) -> State:
+        """The state without what is just being proposed: what the store is known to have."""
+        return self.state if self.state.length == self._sound else fold(self.state.facts[: self._sound], self.session)
 
     async def refresh(self) -> State:
         """Read what others appended, and return the state."""

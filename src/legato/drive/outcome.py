@@ -1,4 +1,4 @@
-"""What performing an effect leads to. May know: facts. Decides: nothing.
+"""What performing an effect leads to, and how it gets recorded. May know: ledgers. Decides: that what is finished is not forgotten.
 
 An outcome proposes facts when it is recorded, not when it happened: by then the state may have moved, and what is no longer legal
 is not proposed.
@@ -6,12 +6,21 @@ is not proposed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from legato.core.facts import AnyFact
 from legato.core.state import State
-from legato.drive.ledger import Propose
+from legato.drive.ledger import Ledger, Propose
+from legato.errors import LegatoError, StoreError
+
+PATIENCE = (0.0, 0.1, 0.5, 2.0, 8.0)
+"""Seconds between attempts to record what a store refused: a disk may be cleared, a lock given up."""
+
+_background: set[asyncio.Task[Any]] = set()  # the event loop holds tasks weakly; these outlive the driver that began them
 
 
 def nothing(state: State) -> Iterator[AnyFact]:
@@ -25,3 +34,38 @@ class Outcome:
 
     propose: Propose = nothing
     contents: Mapping[str, bytes] = field(default_factory=dict)
+
+
+async def record_outcomes(ledger: Ledger, outcomes: Sequence[Outcome]) -> None:
+    """Record these and nothing that would follow from them."""
+
+    def propose(state: State) -> Iterator[AnyFact]:
+        for outcome in outcomes:
+            yield from outcome.propose(state)
+
+    await ledger.append(propose, {digest: data for outcome in outcomes for digest, data in outcome.contents.items()})
+
+
+def record_later(ledger: Ledger, outcomes: Sequence[Outcome]) -> None:
+    """Record these although nobody waits for it, and be patient with the store. What cannot be recorded is unknown to the next driver."""
+
+    async def keep() -> None:
+        for pause in PATIENCE:
+            await asyncio.sleep(pause)
+            with suppress(StoreError):
+                await record_outcomes(ledger, outcomes)
+                return
+
+    in_background(keep)
+
+
+def in_background(doing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do something that outlives whoever began it. The ledger has what came of it."""
+
+    async def quietly() -> None:
+        with suppress(LegatoError):
+            await doing()
+
+    task = asyncio.get_running_loop().create_task(quietly())
+    _background.add(task)
+    task.add_done_callback(_background.discard)

@@ -23,14 +23,12 @@ from legato.core.state import State
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
-from legato.drive.outcome import Outcome
+from legato.drive.outcome import Outcome, in_background, record_later
 from legato.errors import StoreError
 from legato.tools import BadArguments, Tool, ToolCall, ToolContext, tool_output
 
 OUTPUT_LETTERS = 64_000
 """What of an output a model is given. The whole of a longer one is kept in the store's contents, for people and tools."""
-
-_background: set[asyncio.Task[None]] = set()  # the event loop holds tasks weakly; these outlive the driver that began them
 
 
 class ToolRunner:
@@ -85,8 +83,8 @@ class ToolRunner:
             _, input = handoff_arguments(call.arguments)
             if parse is not None:
                 parse(input)
-        except ValueError as error:
-            words = f"Not handed over: the arguments of {call.call.tool!r} are wrong. {error}"
+        except Exception as error:  # a validator of the user's may raise anything
+            words = tool_output(f"Not handed over: the arguments of {call.call.tool!r} are wrong. {error}")
             return Returned(at=now_ms(), call=call.ref, status="error", output=words)
         return None
 
@@ -153,16 +151,12 @@ class ToolRunner:
 
         async def late() -> None:
             await asyncio.wait({body})
-            if body.cancelled():
-                return
-            outcome = _ended(effect, body, begun)
-            await self._ledger.append(outcome.propose, outcome.contents)
+            if not body.cancelled():
+                record_later(self._ledger, [_ended(effect, body, begun)])
 
         if stop:
             body.cancel()
-        task = asyncio.get_running_loop().create_task(late())
-        _background.add(task)
-        task.add_done_callback(_background.discard)
+        in_background(late)
 
     def _tool_context(self, agent: str, call: CallState, attempt: int, values: dict[str, object]) -> ToolContext[Any]:
         ledger = self._ledger.state.name_at(call.ref.position)

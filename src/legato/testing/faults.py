@@ -64,7 +64,8 @@ class FailingStore:
     """A store of one process that fails as planned. The store behind it is shared with others and stays whole.
 
     `plan` is a list of `Fault`s or a function. `only` names the operations that are counted and fail (all but `wait` and `close`, by
-    default). `operations` is how many there were; `acknowledged` is every append that was confirmed to its caller.
+    default). `delay` is awaited before and after each append, read and lease. `operations` is how many there were; `acknowledged` is
+    every append that was confirmed to its caller.
 
     >>> import asyncio
     >>> from legato.stores import MemoryStore
@@ -78,7 +79,13 @@ class FailingStore:
       do        nothing: this is a test
     """
 
-    def __init__(self, store: Store, plan: Plan | Sequence[Fault] = (), only: Iterable[str] = OPERATIONS[:-1]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan | Sequence[Fault] = (),
+        only: Iterable[str] = OPERATIONS[:-1],
+        delay: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
         self.store = store
         self.operations = 0
         self.dead = False
@@ -88,6 +95,7 @@ class FailingStore:
         self.held: dict[str, Lease] = {}
         self._plan: Plan | None = plan if callable(plan) else plan_of(plan) if plan else None
         self._only = frozenset(only)
+        self._delay = delay
 
     def heal(self) -> None:
         """From now on nothing fails."""
@@ -126,6 +134,12 @@ class FailingStore:
         if error is not None:
             raise error
 
+    async def _dawdle(self) -> None:
+        if self._delay is not None:
+            await self._delay()
+            if self.dead:
+                raise Died("while it waited for the store")
+
     # A dead process must not even get a coroutine: these are plain functions that give one.
 
     def append(
@@ -140,8 +154,10 @@ class FailingStore:
         number = self._before("append")
 
         async def append() -> int:
+            await self._dawdle()
             length = await self.store.append(ledger, expected, facts, contents=contents, durable=durable)
             self._fail("append", "after", number)
+            await self._dawdle()
             self.acknowledged.append((ledger, expected, facts))
             return length
 
@@ -151,6 +167,8 @@ class FailingStore:
         number = self._before(operation)
 
         async def do() -> Any:
+            if operation == "read":
+                await self._dawdle()
             value = await awaitable()
             self._fail(operation, "after", number)
             return value
@@ -176,6 +194,7 @@ class FailingStore:
         number = self._before("lease")
 
         async def take() -> Lease | None:
+            await self._dawdle()
             lease = await self.store.lease(ledger)
             if lease is not None:
                 self.held[ledger] = lease

@@ -22,9 +22,15 @@ from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from legato.drive.clock import Clock, clock
+
+if TYPE_CHECKING:
+    # Checkers take the methods of AbstractEventLoop for abstract; really they raise NotImplementedError, which is what is meant here.
+    Loop = asyncio.BaseEventLoop
+else:
+    Loop = asyncio.AbstractEventLoop
 
 T = TypeVar("T")
 
@@ -149,7 +155,7 @@ class Timeline:
         heapq.heappush(self._timers, (moment._when, self._count, moment))
 
 
-class SimulatedLoop(asyncio.AbstractEventLoop):
+class SimulatedLoop(Loop):
     """A loop on a timeline; see the module. What needs a socket, a thread or a signal is not there."""
 
     def __init__(self, timeline: Timeline | None = None) -> None:
@@ -217,10 +223,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
+    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> asyncio.Task[Any]:
         if context is None and events._get_running_loop() is None:
             context = self.timeline.context.copy()
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name or "", context=context)
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=str(name or "task"), context=context)
         self._tasks.append(task)
         return task
 

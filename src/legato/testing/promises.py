@@ -112,12 +112,6 @@ def check_promises(
     appends that were confirmed, as positions and facts.
     """
     broken: list[Violation] = []
-    try:
-        fold(facts, session)
-    except LegatoError as error:
-        broken.append(Violation("fold", f"the ledger cannot be folded: {error.summary}"))
-    except Exception as error:
-        broken.append(Violation("fold", f"the ledger cannot be folded: {error!r}"))
     reading = _Reading(facts, rules or Rules(), broken)
     reading.read()
     given: dict[str, tuple[Request, Reply]] = {}
@@ -133,13 +127,17 @@ def check_promises(
     for position, confirmed in acknowledged:
         if list(facts[position : position + len(confirmed)]) != list(confirmed):
             broken.append(Violation("D1", f"what was acknowledged at {position} is not there"))
+    try:
+        fold(facts, session)
+    except LegatoError as error:
+        broken.append(Violation("fold", f"the ledger cannot be folded: {error.summary}"))
+    except Exception as error:
+        broken.append(Violation("fold", f"the ledger cannot be folded: {error!r}"))
     return broken
 
 
 class _CallRead:
     """What the raw facts say of one call."""
-
-    __slots__ = ("answers", "approved", "arguments", "cancelled", "decided", "gate", "lost", "name", "ref", "reply", "settled", "starts", "tool")
 
     def __init__(self, ref: CallRef, call: Call, reply: int, name: str) -> None:
         self.ref = ref
@@ -198,8 +196,8 @@ class _Reading:
                     if fact.response_id in self.replies:
                         self.say("C1", f"one reply was recorded twice, at {self.replies[fact.response_id]} and {position}")
                     self.replies[fact.response_id] = position
-                calls = [_CallRead(CallRef(position, index), item, position, name) for index, item in enumerate(fact.items) if isinstance(item, Call)]
-                self.by_reply[position] = calls
+                made = [(CallRef(position, index), item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
+                calls = self.by_reply[position] = [_CallRead(ref, item, position, name) for ref, item in made]
                 self.calls.update((call.ref, call) for call in calls)
             elif isinstance(fact, Gated):
                 if call := self._call(fact.call, position):
@@ -362,7 +360,7 @@ class _Reading:
                 pair = (deed.key, deed.tool)
                 counted[pair] = counted.get(pair, 0) + 1
                 if counted[pair] == len(call.starts) + 1:
-                    self.say("D2", f"{deed.tool} was done {counted[pair]} times for call {call.ref}, which was started {len(call.starts)} times")
+                    self.say("D2", f"{deed.tool} was done {counted[pair]} times for call {call.ref}, started {len(call.starts)} times")
 
 
 # -- what models were sent -----------------------------------------------------------------------------------------------
@@ -370,26 +368,36 @@ class _Reading:
 _Token: TypeAlias = tuple[str, Any]
 
 
-def _expected(reading: _Reading, upto: int) -> list[tuple[list[_Token], str, str]]:
-    """The whole conversation up to a position, as groups of tokens, each with the agent that spoke and the one control passed to."""
+def _expected(reading: _Reading, upto: int, agent: str) -> list[tuple[list[_Token], str, str]]:
+    """The whole conversation up to a position, as groups of tokens, each with the agent that spoke and the one control passed to.
+
+    A reply that was not accepted, and the objection to it, are for its own agent alone.
+    """
     groups: list[tuple[list[_Token], str, str]] = []
     waiting: list[tuple[int, list[_Token]]] = []
+    handed = {fact.call.position: fact.target for fact in reading.facts[: upto + 1] if isinstance(fact, HandedOff)}
     withheld = {fact.position for fact in reading.facts[: upto + 1] if isinstance(fact, Judged) and fact.kind == "input" and fact.stop}
+    refused: set[int] = set()
+    objections: dict[int, str] = {}
+    for position, fact in enumerate(reading.facts[: upto + 1]):
+        if isinstance(fact, Judged) and fact.kind == "output" and fact.stop:
+            about = reading.facts[fact.position]
+            refused.add(fact.position)
+            objections[position] = about.agent if isinstance(about, Answered) else ""
     for position, fact in enumerate(reading.facts[: upto + 1]):
         if isinstance(fact, Said):
             if position not in withheld:
                 waiting.append((position, [("user", position)]))
-        elif isinstance(fact, Prompted) or (isinstance(fact, Judged) and fact.kind == "output" and fact.stop):
+        elif isinstance(fact, Prompted) or (isinstance(fact, Judged) and position in objections and objections[position] == agent):
             groups.append(([("synthetic", position)], "", ""))
         elif isinstance(fact, Answered):
             groups += [(tokens, "", "") for at, tokens in waiting if at <= fact.upto]
             waiting = [(at, tokens) for at, tokens in waiting if at > fact.upto]
+            if position in refused and fact.agent != agent:
+                continue
             reply: list[_Token] = [("reply", position)] if fact.items else []
             calls = reading.by_reply.get(position, ())
-            target = next(
-                (each.target for each in reading.facts[position : upto + 1] if isinstance(each, HandedOff) and each.call.position == position), ""
-            )
-            groups.append((reply + [("output", call.ref) for call in calls], fact.agent, target))
+            groups.append((reply + [("output", call.ref) for call in calls], fact.agent, handed.get(position, "")))
     groups += [(tokens, "", "") for _, tokens in waiting]
     return groups
 
@@ -448,7 +456,7 @@ def _check_output(reading: _Reading, request: Request, entry: OutputEntry, where
 
 
 def _compare(reading: _Reading, request: Request, seen: list[_Token], where: str, broken: list[Violation]) -> None:
-    groups = _expected(reading, request.upto)
+    groups = _expected(reading, request.upto, request.agent)
     policy = request.frame.history
     match policy:
         case Everything():
@@ -462,7 +470,8 @@ def _compare(reading: _Reading, request: Request, seen: list[_Token], where: str
             arrivals = [index for index, (_, _, target) in enumerate(groups) if target == request.agent]
             groups = groups[arrivals[-1] :] if arrivals else groups
         case Summarised():
-            covered = [fact.upto for fact in reading.facts[: request.upto + 1] if isinstance(fact, Compacted) and fact.agent == request.agent]
+            compacted = [fact for fact in reading.facts[: request.upto + 1] if isinstance(fact, Compacted)]
+            covered = [fact.upto for fact in compacted if fact.agent == request.agent]
             groups = [group for group in groups if not covered or not group[0] or _at(group[0][0]) > covered[-1]]
         case Custom():
             shown = set(seen)
@@ -526,8 +535,9 @@ def check_stream(events: Iterable[Any], facts: Sequence[AnyFact]) -> list[Violat
         elif event.type == "message":
             fact = facts[event.position]
             words = "".join(item.text for item in getattr(fact, "items", ()) if isinstance(item, (Words, Refusal)))
-            if pieces and "".join(pieces) != words:
-                broken.append(Violation("C6", f"a reader was shown {''.join(pieces)!r} for the reply at {event.position}, which says {words!r}"))
+            shown = "".join(pieces)
+            if pieces and shown != words:
+                broken.append(Violation("C6", f"a reader was shown {shown!r} for the reply at {event.position}, which says {words!r}"))
             pieces.clear()
     if pieces:
         broken.append(Violation("C6", f"a reader was left with {''.join(pieces)!r}, which was never recorded"))

@@ -19,6 +19,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
@@ -179,7 +180,7 @@ class Process:
         self.schedule = schedule
         self.name = name
         self.loop = SimulatedLoop(schedule.timeline)
-        self.store = FailingStore(schedule.base, self._plan)
+        self.store = FailingStore(schedule.base, self._plan, delay=self._delay if schedule.dice.random() < 0.5 else None)
         self.store.on_death = self._gone
         self.left = 0  # people who are not done yet
         dice = schedule.dice
@@ -201,6 +202,11 @@ class Process:
             self.schedule.tell(f"process {self.name}: store fails {when} {operation}")
             return self._fails_with(f"simulated, {when} {operation}")
         return None
+
+    async def _delay(self) -> None:
+        chance = self.schedule.dice.random()
+        if chance < 0.2:
+            await asyncio.sleep(0.0 if chance < 0.1 else chance * 0.05)
 
     def effect(self, where: str) -> None:
         """A boundary of an effect: the process may end here."""
@@ -279,9 +285,9 @@ class Schedule:
             self._settle(actors)
         except (Deadlock, Endless) as error:
             self.violate("D4", f"{type(error).__name__}: {error}")
-        for error in self.timeline.errors:
-            if not isinstance(error, StoreError):
-                self.violate("loop", f"an error nobody caught: {error!r}")
+        for uncaught in self.timeline.errors:
+            if not isinstance(uncaught, StoreError):
+                self.violate("loop", f"an error nobody caught: {uncaught!r}")
         self._check()
         for process in self.processes:
             process.store.dead = True
@@ -442,7 +448,9 @@ class Schedule:
             least, most = min(done, 1) if keyed else done, 1 if keyed else tried
             if not least <= count[words] <= most:
                 promise = "D1" if count[words] < least else "D6" if keyed else "C1"
-                self.violate(promise, f"{words!r} was delivered {tried} times, {done} confirmed, key {bool(keyed)}: recorded {count[words]} times")
+                key = "with a key" if keyed else "without a key"
+                told = f"{words!r} was delivered {tried} times {key}, {done} confirmed: recorded {count[words]} times"
+                self.violate(promise, told)
         for heard in self.judged:
             if any(words not in self.said for words in heard) or (len(heard) != len(set(heard)) and not self._repeats()):
                 self.violate("C1", f"the termination condition was shown {heard}, which users did not say")
@@ -545,6 +553,7 @@ class Actor:
                     schedule.branches.append(name)
                     await session.fork(at, name)
                     self.branch = name
+                    self.todo += [("say", None), ("answer", None)]
             case "forge":
                 await self._forge(session)
             case "settle":
@@ -587,7 +596,7 @@ class Actor:
             schedule.broken += check_stream(events, session.facts)
 
     async def _answer(self, session: Session, process: Process) -> None:
-        schedule, dice = self.schedule, self.schedule.dice
+        dice = self.schedule.dice
         pending = session.pending
         dice.shuffle(pending)
         for request in pending:
@@ -620,7 +629,7 @@ class Actor:
                 else:
                     await session.reject(what, "failed", key=key)
             elif chance < 0.6:
-                await session.approve(what, always=chance < 0.15, key=key)
+                await session.approve(what, always=chance < 0.3, key=key)
             elif chance < 0.8:
                 await session.reject(what, "declined", key=key)
             else:
@@ -636,10 +645,8 @@ class Actor:
     async def _same_key(self, session: Session, request: Pending, key: str) -> None:
         """The same delivery once more: recorded once, whatever was answered."""
         before = sum(1 for fact in session.facts if isinstance(fact, Decided) and fact.key == key)
-        try:
+        with suppress(BadInput):  # it was another verdict, and we are told so
             await session.approve(request, key=key)
-        except BadInput:
-            pass  # it was another verdict, and we are told so
         after = sum(1 for fact in session.facts if isinstance(fact, Decided) and fact.key == key)
         if before != after or after != 1:
             self.schedule.violate("D6", f"an answer with one key was recorded {after} times")
@@ -657,7 +664,9 @@ class Actor:
         await session.refresh()
         dice = self.schedule.dice
         for request in session.pending[:2]:
-            false: Pending | str = msgspec.structs.replace(request, digest="0" * 32) if request.digest and dice.random() < 0.5 else "x" + request.id[1:]
+            false: Pending | str = "x" + request.id[1:]
+            if request.digest and dice.random() < 0.5:
+                false = msgspec.structs.replace(request, digest="0" * 32)
             try:
                 await session.approve(false)
             except NotPending:
@@ -770,7 +779,8 @@ def _sample(schema: Any, definitions: Any, dice: Random, depth: int) -> Any:
                 if name in required or (depth < 4 and dice.random() < 0.5)
             }
         case "array":
-            return [_sample(schema.get("items", {}), definitions, dice, depth + 1) for _ in range(schema.get("minItems", 0) + (depth < 4 and dice.randrange(2)))]
+            length = schema.get("minItems", 0) + (dice.randrange(2) if depth < 4 else 0)
+            return [_sample(schema.get("items", {}), definitions, dice, depth + 1) for _ in range(length)]
         case "integer" | "number":
             low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + (1 if "exclusiveMinimum" in schema else 0))
             return low + dice.randrange(0, 10) if "maximum" not in schema else dice.randint(int(low), int(schema["maximum"]))

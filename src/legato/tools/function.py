@@ -88,8 +88,8 @@ class Tool(Generic[P, R]):
                 return await function(**given)
             result = await in_thread(partial(_contained, function, given))
             return await result if inspect.isawaitable(result) else result
-        except SystemExit as error:  # a tool may fail, but not take the process and its other conversations with it
-            raise RuntimeError(f"tool {self.name!r} tried to end the process (SystemExit: {error.code!r})") from error
+        except (SystemExit, KeyboardInterrupt) as error:  # a tool may fail, but not take the process and its conversations with it
+            raise RuntimeError(f"tool {self.name!r} tried to end the process ({error!r})") from error
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
