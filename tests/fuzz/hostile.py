@@ -20,7 +20,7 @@ from legato.core.owed import plan, status
 from legato.core.state import fold
 from legato.core.view import visible
 from legato.drive.conversation import messages_of
-from legato.errors import CodecError, IllegalFact
+from legato.errors import CodecError, DefinitionChanged, IllegalFact
 from legato.portable import unpack
 from legato.testing import ScriptedModel, call, handoff
 from legato.tools import BadArguments, tool
@@ -111,7 +111,7 @@ def order(order_id: str, cents: int, items: list[dict[str, float]] | None = None
 
 def load(data: bytes) -> None:
     """A session as text, as `workflow.load` reads it."""
-    unpack(data.decode("utf-8", "surrogateescape"), None)
+    unpack(data.decode("utf-8", "surrogateescape"), "w", None)
 
 
 @dataclass
@@ -133,7 +133,7 @@ def targets() -> dict[str, Target]:
         "a fact": Target(decode, facts, (CodecError,), well_written=True),
         "a ledger": Target(fold_lines, ledgers, (CodecError, IllegalFact), well_written=True),
         "a frame": Target(decode_frame, [frame], (CodecError,)),
-        "a session as text": Target(load, [asyncio.run(_portable()).encode()], (CodecError, IllegalFact)),
+        "a session as text": Target(load, [asyncio.run(_portable()).encode()], (CodecError, IllegalFact, DefinitionChanged)),
         "a model's arguments": Target(lambda data: order.validate(data.decode("utf-8", "surrogateescape")), arguments, (BadArguments,)),
     }
 

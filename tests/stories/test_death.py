@@ -199,8 +199,8 @@ async def test_a_store_that_fails_at_any_append_gives_a_clear_error_and_the_same
                 pass
         except type(error):
             failed = True
-            # What the handle shows is what the store has, and nothing besides.
-            assert session.facts == list(await store.read(session.id))
+            shown = session.facts  # is in the store; a finished tool may be recorded while we look
+            assert shown == list(await store.read(session.id))[: len(shown)]
         for _ in range(5):
             result = await session.run("Pay", stream=stream, key="k")
             for request in result.pending:

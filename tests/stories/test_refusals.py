@@ -307,8 +307,9 @@ async def test_an_agent_was_removed_while_a_session_waited_it_says_who_is_missin
         await renamed.run("Order 7")
     for word in ("refunds", "returns", "triage", "fork"):
         assert word in str(told.value)
-    again = await desk("triage", "refunds").session("s", store=store).resume()
-    assert again.text == "Refunded."  # nothing was lost
+    assert [message.text for message in (await renamed.refresh()).messages] == ["Broken!", "Which order?"]  # nothing was recorded
+    again = await desk("triage", "refunds").session("s", store=store).run("Order 7")
+    assert again.text == "Refunded."  # and nothing was lost
     with pytest.raises(DefinitionChanged, match="desk"):
         await HandoffBuilder("shop", [Agent("triage", model=model)]).build().session("s", store=store).refresh()
 
