@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from legato.core.codec import proved
 from legato.core.facts import AnyFact, Started
 from legato.core.state import State, fold
 from legato.errors import LedgerConflict
@@ -71,7 +72,8 @@ class Ledger:
     async def _append(self, propose: Propose, contents: Mapping[str, bytes] | None) -> list[AnyFact]:
         while True:
             facts: list[AnyFact] = []
-            for fact in propose(self.state):
+            for proposed in propose(self.state):
+                fact = proved(proposed)  # what could not be read again is never written, to any store
                 self.state.apply(fact)
                 facts.append(fact)
             if not facts:

@@ -48,6 +48,7 @@ Mode: TypeAlias = Literal["death", "error", "broken", "second death"]
 MODES: tuple[Mode, ...] = ("death", "error", "broken", "second death")
 MOST_LIVES = 12
 MOST_POINTS = 5_000
+MOST_STEPS = 200_000
 
 Triple: TypeAlias = tuple[str, str, str]
 """Story, point, mode."""
@@ -377,7 +378,7 @@ class _Simulated:
         self.loops.append(loop)
         life.store.on_death = loop.kill
         task = loop.create_task(life.play())
-        self.timeline.run(lambda: loop.dead or task.done(), 2_000_000)
+        self.timeline.run(lambda: loop.dead or task.done(), MOST_STEPS)
         if not loop.dead:
             life.error = task.exception()
             if life.restart:
