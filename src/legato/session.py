@@ -17,7 +17,7 @@ from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Op
 from legato.core.frame import decode_frame
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from
-from legato.core.owed import Answer, Status, fact_of, plan, status
+from legato.core.owed import Answer, Status, fact_of, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
@@ -341,13 +341,14 @@ class Session:
         messages = messages_of(state, since)
         said = [message for message in messages if message.role == "assistant"]
         text = said[-1].text if said else ""
+        now, pending = resting(state, self.workflow.definition.graph)
         return Result(
             text=text,
             output=self._output(state, text),
             messages=messages,
-            pending=self.pending,
-            status=self.status,
-            error=self.error,
+            pending=pending,
+            status=now,
+            error=state.failed.error if state.failed and now == "failed" else "",
             usage=Usage(
                 *(getattr(state.usage, name) - getattr(spent, name) for name in Usage.__struct_fields__),
             ),

@@ -148,17 +148,22 @@ Status: TypeAlias = Literal["new", "running", "waiting", "pending", "terminated"
 
 def status(state: State, graph: Graph) -> Status:
     """The session's status, as the public API names it."""
+    return resting(state, graph)[0]
+
+
+def resting(state: State, graph: Graph) -> tuple[Status, list[Pending]]:
+    """The status, and what is asked of people."""
     if state.runs == 0:
-        return "new"
+        return "new", []
     now = plan(state, graph)
     if now.effects:
         broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel)
-        return "failed" if broken else "running"
+        return "failed" if broken else "running", now.requests
     if now.requests:
-        return "pending"
+        return "pending", now.requests
     if state.halt == "cancelled":
-        return "cancelled"
-    return "terminated" if state.ended else "waiting"
+        return "cancelled", []
+    return "terminated" if state.ended else "waiting", []
 
 
 # -- while a batch is open ---------------------------------------------------------------------------------------------
@@ -255,7 +260,8 @@ def _run(
         others = len(running)
         if places <= 0 or any(other.alone for _, other in running) or (tool.alone and others):
             break
-        if over := _over(state, graph.limits, "tool_calls", started):
+        # A limit that was refused stopped what had not started; what is still to run here comes to its end.
+        if not state.halt and (over := _over(state, graph.limits, "tool_calls", started)):
             told = f"{state.active} has made {started} tool calls, the limit is {over:g}."
             requests.append(_limit(state, "tool_calls", state.active, told))
             break

@@ -28,9 +28,9 @@ from legato.core.owed import (
     fact_of,
     in_control,
     plan,
+    resting,
     status,
 )
-from legato.core.requests import Pending
 from legato.core.state import State
 from legato.drive.asking import ModelCaller
 from legato.drive.clock import now_ms
@@ -111,8 +111,7 @@ class Driver:
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
         self._wake.clear()
-        watch = asyncio.get_running_loop().create_task(self._watch())
-        watch.add_done_callback(self._ended)
+        watch: asyncio.Task[None] | None = None
         self._ledger.listeners.append(self._moved)
         outcomes: list[Outcome] = []
         try:
@@ -122,6 +121,9 @@ class Driver:
                 # Nothing has happened between the append and this line, so what is wanted is what is recorded.
                 if not self._reconcile():
                     break
+                if watch is None:
+                    watch = asyncio.get_running_loop().create_task(self._watch())
+                    watch.add_done_callback(self._ended)
                 await self._wake.wait()
                 self._wake.clear()
                 if watch.done():
@@ -132,10 +134,11 @@ class Driver:
         finally:
             self._ledger.listeners.remove(self._moved)
             outcomes += self._collect()
-            tasks = [watch, *self._running.values()]
+            tasks: list[asyncio.Task[Any]] = [*self._running.values(), *([watch] if watch else [])]
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            if tasks:
+                await asyncio.gather(*tasks, return_exceptions=True)
             self._running.clear()
             if outcomes:
                 record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
@@ -293,13 +296,13 @@ class Driver:
         if self._streamed:
             self._withdraw()  # the reply they were of came to nothing
         state, graph = self._ledger.state, self._definition.graph
-        resting = status(state, graph)
-        requests: list[Pending] = plan(state, graph).requests if resting == "pending" else []
-        for request in requests:
-            self._show(request_event(request, state.length - 1))
-        if resting == "waiting":
+        now, requests = resting(state, graph)
+        if now == "pending":
+            for request in requests:
+                self._show(request_event(request, state.length - 1))
+        if now == "waiting":
             self._show(Event("request_info", Waiting(in_control(state, graph)), state.length - 1))
-        self._show(Event("status", resting, state.length - 1))
+        self._show(Event("status", now, state.length - 1))
 
 
 def _still_welcome(state: State, effect: Work) -> bool:
