@@ -10,7 +10,7 @@ from legato.core import codec
 from legato.errors import LedgerConflict
 from legato.stores import Lease, MemoryStore, SQLiteStore
 
-# ruff: noqa: ASYNC109, ASYNC240 - the contract's names, and stores that need not be quick
+# ruff: noqa: ASYNC109 - the contract's names, and stores that need not be quick
 # Broken on purpose, and by overriding whatever it takes: types would only be in the way here.
 # mypy: disable-error-code="override,no-untyped-def"
 

@@ -3,7 +3,7 @@
 Every function prints what it has done *after* the store acknowledged it, and flushes, so that what a test has read is a promise.
 """
 
-# ruff: noqa: ASYNC251 - they sleep to be killed
+
 from __future__ import annotations
 
 import asyncio

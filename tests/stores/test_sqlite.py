@@ -1,6 +1,6 @@
 """What the SQLite store does beyond the contract: how much it writes, how little it costs, and what it leaves behind."""
 
-# ruff: noqa: ASYNC240 - looking at a file's size blocks nobody here
+
 from __future__ import annotations
 
 import asyncio

@@ -1,6 +1,6 @@
 """What can befall a file, done to real files: changed bytes, no room, no rights, a lock, another program's data."""
 
-# ruff: noqa: ASYNC221, ASYNC240 - what is done to the files blocks nobody here
+
 from __future__ import annotations
 
 import asyncio

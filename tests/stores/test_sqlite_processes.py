@@ -1,6 +1,6 @@
 """Several processes on one file: racing, dying, forking, waiting for one another."""
 
-# ruff: noqa: ASYNC240 - looking at files blocks nobody here
+
 from __future__ import annotations
 
 import asyncio

@@ -307,9 +307,10 @@ def stopped_after_four(told: Told, requests: list[Request]) -> None:
     # Two, and once more as many; an attempt that was lost and run again counts too, so a death may cost a step.
     steps = [told.world.times(f"step {number}") for number in range(5)]
     starts = sum(isinstance(fact, Started) for fact in told.session.facts)
-    assert starts == 4
+    lost = sum(isinstance(fact, Lost) for fact in told.session.facts)
+    assert 4 <= starts <= 4 + lost  # what a limit finds started, and a person wants run again, comes to its end
     assert max(steps) == 1
-    assert steps == sorted(steps, reverse=True) or any(isinstance(fact, Lost) for fact in told.session.facts)
+    assert lost or steps == sorted(steps, reverse=True)
     assert len(requests) == 2
     assert "a limit stopped this run" in outputs(requests[1])[-1]
     assert said(requests[1])[-1] == "Never mind"

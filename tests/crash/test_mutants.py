@@ -1,0 +1,71 @@
+"""The sweep and the kills must see, too: each of these deliberate bugs shows when a process dies in the wrong moment, and is found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from legato.core.facts import AnyFact
+from legato.stores import SQLiteStore
+from legato.testing.crash import SweepReport, crash_sweep
+from tests.crash import victim
+from tests.crash.kills import kill_until
+from tests.crash.own_stories import OWN
+from tests.crash.test_sweep import ALL, SAMPLE
+from tests.sim.mutants import applied
+
+UNWARNED = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+TWO_HANDOFFS = "two handoff calls in one reply: the first is taken, the second answered truthfully"
+
+SEEN_BY_THE_SWEEP = [
+    "other agents' tool outputs are dropped at a handoff",
+    "the second handoff of a batch is left unanswered",
+    "a handoff is taken before the rest of its batch is answered",
+    "everybody may drive, and nobody's attempt is ever lost",
+    "a new driver takes an attempt that was started by a dead one for its own",
+    "a tool that is not idempotent is started again after its attempt was lost",
+    "an attempt whose outcome is unknown is answered as failed, and nobody is asked",
+    "what needs approval runs without it",
+    "an edited call runs with the arguments the model wrote",
+]
+
+
+@UNWARNED
+@pytest.mark.parametrize("sentence", SEEN_BY_THE_SWEEP)
+def test_the_sweep_finds_this_bug(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = SweepReport()
+    with applied(sentence):
+        for title in (*OWN, TWO_HANDOFFS, *SAMPLE):
+            found.add(crash_sweep(ALL[title], name=title, modes=("death", "error")))
+            if found.violations:
+                break
+    assert found.violations, f"{found.runs} runs, and nobody noticed"
+    (_, point, mode), violation = found.violations[0]
+    with capsys.disabled():
+        print(f"\n  {mode} at point {point:>3}: {sentence}\n                      {str(violation)[:120]}", end="")
+
+
+@UNWARNED
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_the_kills_find_a_tool_that_is_started_again_unasked() -> None:
+    with applied("a tool that is not idempotent is started again after its attempt was lost"):
+        found = {violation.promise for seed in range(0, 60, 10) for _, violation in kill_until(30, seed).violations}
+    assert "D2" in found
+
+
+@UNWARNED
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_the_kills_find_a_store_that_acknowledges_before_it_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hasty(victim.TellingStore):
+        async def append(self, ledger: str, expected: int, facts: Sequence[AnyFact], **more: Any) -> int:
+            names = ",".join(type(fact).__name__ for fact in facts)
+            os.write(self.acks, f"{expected} {expected + len(facts)} {names}\n".encode())
+            return await SQLiteStore.append(self, ledger, expected, facts, **more)
+
+    monkeypatch.setattr(victim, "TellingStore", Hasty)
+    found = {violation.promise for seed in range(0, 60, 10) for _, violation in kill_until(30, seed).violations}
+    assert "D1" in found

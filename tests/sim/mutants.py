@@ -1,0 +1,484 @@
+"""Bugs, on purpose. Each mutant breaks the core or the driver in one way that the field has really seen; a harness that does not see it
+is blind. `applied(mutant)` patches the package in this process and restores it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from legato.core import groups, owed, state, view
+from legato.core.facts import Answered, Decided, Gated, HandedOff, Opened, Returned, Said, Words
+from legato.core.messages import Message, parts_of
+from legato.drive import asking, conversation, driver, tools
+from legato.errors import LedgerConflict
+from legato.session import Session
+from legato.stores.contract import Lease
+from legato.stores.memory import MemoryStore
+
+Patch = Callable[[Any, Any, Any], None]
+"""`patch(owner, name, value)`: an attribute of a module or class, or an entry of a dict."""
+
+MUTANTS: dict[str, Callable[[Patch], None]] = {}
+
+
+def mutant(sentence: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def register(make: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        MUTANTS[sentence] = make
+        return make
+
+    return register
+
+
+@contextmanager
+def applied(sentence: str) -> Iterator[None]:
+    """While active, the package has this bug."""
+    undo: list[Callable[[], None]] = []
+
+    def patch(owner: Any, name: Any, value: Any) -> None:
+        if isinstance(owner, dict):
+            before = owner[name]
+            undo.append(lambda: owner.__setitem__(name, before))
+            owner[name] = value
+        else:
+            before = owner.__dict__[name]
+            undo.append(lambda: setattr(owner, name, before))
+            setattr(owner, name, value)
+
+    try:
+        MUTANTS[sentence](patch)
+        yield
+    finally:
+        for back in reversed(undo):
+            back()
+
+
+# -- order and wholeness -----------------------------------------------------------------------------------------------
+
+
+@mutant("a message that came while the model was thinking is put before its reply")
+def _(patch: Patch) -> None:
+    before = state._RULES[Answered]
+
+    def answered(self: state.State, fact: Answered) -> None:
+        before(self, fact)
+        group = self.groups.pop()
+        self.groups += [*self.tail, group]
+        self.tail.clear()
+
+    patch(state._RULES, Answered, answered)
+
+
+@mutant("of two waiting messages the later is sent first")
+def _(patch: Patch) -> None:
+    before = state._RULES[Said]
+
+    def said(self: state.State, fact: Said) -> None:
+        before(self, fact)
+        self.tail.insert(0, self.tail.pop())
+
+    patch(state._RULES, Said, said)
+
+
+@mutant("other agents' tool outputs are dropped at a handoff")
+def _(patch: Patch) -> None:
+    before = asking.visible
+
+    def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
+        return [_without_outputs(group) if group.agent and group.agent != agent else group for group in before(now, spec, agent, *more)]
+
+    patch(asking, "visible", visible)
+
+
+def _without_outputs(group: groups.Group) -> groups.Group:
+    bare = groups.Group(group.kind, group.position, group.agent)
+    bare.fact = group.fact
+    bare._entries = tuple(entry for entry in group.entries if not isinstance(entry, groups.OutputEntry))
+    return bare
+
+
+@mutant("other agents' calls and outputs are dropped, both")
+def _(patch: Patch) -> None:
+    before = asking.visible
+
+    def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
+        seen = before(now, spec, agent, *more)
+        return [words for group in seen if (words := group if group.agent == agent or not group.agent else group.words())]
+
+    patch(asking, "visible", visible)
+
+
+@mutant("the receiving agent gets the user's messages twice")
+def _(patch: Patch) -> None:
+    before = asking.visible
+
+    def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
+        seen = before(now, spec, agent, *more)
+        return [group for group in seen for _ in range(2 if group.kind == "said" and now.handoffs else 1)]
+
+    patch(asking, "visible", visible)
+
+
+@mutant("the last-n-turns policy keeps one turn too few")
+def _(patch: Patch) -> None:
+    before = view.last_turns
+    patch(view, "last_turns", lambda seen, turns: before(seen, turns - 1) if turns > 1 else max(0, len(seen) - 1))
+
+
+@mutant("messages that a guardrail withholds are sent all the same")
+def _(patch: Patch) -> None:
+    def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
+        withheld, now.withheld = now.withheld, 0
+        try:
+            return view.visible(now, spec, agent, *more)
+        finally:
+            now.withheld = withheld
+
+    patch(asking, "visible", visible)
+
+
+@mutant("a prompt to an autonomous agent counts as a user's message")
+def _(patch: Patch) -> None:
+    before = conversation._messages
+
+    def messages(group: groups.Group) -> list[Message]:
+        if group.kind == "prompt":
+            return [Message(role="user", parts=parts_of(group.content), position=group.position)]
+        return before(group)
+
+    patch(conversation, "_messages", messages)
+
+
+@mutant("a reply records that it saw one fact less than it did")
+def _(patch: Patch) -> None:
+    before = asking._record_reply
+
+    def record(effect: Any, answered: Answered, number: int, state: Any) -> Any:
+        return before(effect, replace(answered, upto=answered.upto - 1), number, state)
+
+    patch(asking, "_record_reply", record)
+
+
+@mutant("a reply records that it saw all there was when it came")
+def _(patch: Patch) -> None:
+    before = asking._record_reply
+
+    def record(effect: Any, answered: Answered, number: int, state: Any) -> Any:
+        return before(effect, replace(answered, upto=state.length - 1), number, state)
+
+    patch(asking, "_record_reply", record)
+
+
+@mutant("the words of a broken attempt are recorded as a reply")
+def _(patch: Patch) -> None:
+    def failed(effect: Any, attempted: Any, state: Any) -> Any:
+        if state.replies == effect.turn and not state.batch and state.awaits_reply:
+            yield Answered(at=0, agent=effect.agent, frame=attempted.frame, upto=state.length - 1, items=(Words("half of "),))
+
+    patch(asking, "_record_failure", failed)
+
+
+@mutant("words that were streamed and came to nothing are not withdrawn")
+def _(patch: Patch) -> None:
+    patch(driver.Driver, "_withdraw", lambda self: None)
+
+
+# -- calls and handoffs ------------------------------------------------------------------------------------------------
+
+
+@mutant("a handoff is taken before the rest of its batch is answered")
+def _(patch: Patch) -> None:
+    before = owed._hand_over
+    patch(owed, "_hand_over", lambda now, graph, rules, handoffs, alone, *more: before(now, graph, rules, handoffs, True, *more))
+
+    def handed_off(self: state.State, fact: HandedOff) -> None:
+        for call in self.batch:
+            if call.output is None and call.ref != fact.call:
+                self._output(call, groups.Output("pending", "ok", self.length))
+        rule(self, fact)
+
+    rule = state._RULES[HandedOff]
+    patch(state._RULES, HandedOff, handed_off)
+
+
+@mutant("the second handoff of a batch is left unanswered")
+def _(patch: Patch) -> None:
+    rule = state._RULES[HandedOff]
+
+    def handed_off(self: state.State, fact: HandedOff) -> None:
+        others = [call for call in self.batch if call.output is None and call.ref != fact.call]
+        rule(self, fact)
+        for call in others:
+            call.output = None
+
+    patch(state._RULES, HandedOff, handed_off)
+
+
+@mutant("the last handoff of a batch wins, not the first")
+def _(patch: Patch) -> None:
+    before = owed._hand_over
+    patch(owed, "_hand_over", lambda now, graph, rules, handoffs, *more: before(now, graph, rules, handoffs[::-1], *more))
+
+
+@mutant("a late outcome is sent as a second output")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Returned]
+
+    def returned(self: state.State, fact: Returned) -> None:
+        call = self.call(fact.call)
+        if call is not None and call.output is not None and fact.attempt and not fact.late:
+            call.output = groups.Output(fact.output, fact.status, self.length)
+            for group in self.groups:
+                if group.position == fact.call.position:
+                    group._entries = None
+            return
+        rule(self, fact)
+
+    def in_time(*given: Any) -> Iterator[Any]:
+        yield from (msgspec.structs.replace(fact, late=False) for fact in before(*given))
+
+    before = tools._in_time
+    patch(state._RULES, Returned, returned)
+    patch(tools, "_in_time", in_time)
+
+
+@mutant("a cancel stops the conversation, but its open calls go on when the user speaks again")
+def _(patch: Patch) -> None:
+    from legato import session
+
+    patch(state.State, "_halt", lambda self, why: setattr(self, "halt", why))
+    patch(session.Session, "_stopped", lambda self, now: iter(()))
+
+
+# -- durability --------------------------------------------------------------------------------------------------------
+
+
+@mutant("a tool runs, and its start is never recorded")
+def _(patch: Patch) -> None:
+    before = driver.Driver._due
+
+    def due(self: Any, now: state.State, plan: owed.Plan) -> Iterator[Any]:
+        return before(self, now, owed.Plan([effect for effect in plan.effects if not isinstance(effect, owed.RunTool)], plan.requests))
+
+    patch(driver.Driver, "_due", due)
+
+
+@mutant("a tool's start is recorded, but nobody waits for that before it starts")
+def _(patch: Patch) -> None:
+    before = driver.Driver._record
+
+    async def record(self: Any, outcomes: Any) -> None:
+        task = asyncio.get_running_loop().create_task(before(self, outcomes))
+        await asyncio.wait({task}, timeout=0.0005)
+        if task.done():
+            task.result()
+        else:
+            _tasks.add(task)
+            task.add_done_callback(_tasks.discard)
+
+    patch(driver.Driver, "_record", record)
+
+
+_tasks: set[Any] = set()
+
+
+@mutant("whoever lost a race writes all the same")
+def _(patch: Patch) -> None:
+    before = MemoryStore.append
+
+    async def append(self: Any, name: str, expected: int, facts: Any, **more: Any) -> int:
+        try:
+            return await before(self, name, expected, facts, **more)
+        except LedgerConflict as conflict:
+            return await before(self, name, conflict.found_position, facts, **more)
+
+    patch(MemoryStore, "append", append)
+
+
+@mutant("what lost a race is dropped without a word")
+def _(patch: Patch) -> None:
+    before = MemoryStore.append
+
+    async def append(self: Any, name: str, expected: int, facts: Any, **more: Any) -> int:
+        try:
+            return await before(self, name, expected, facts, **more)
+        except LedgerConflict:
+            return expected + len(facts)
+
+    patch(MemoryStore, "append", append)
+
+
+@mutant("of an append of several facts the last is acknowledged and not written")
+def _(patch: Patch) -> None:
+    before = MemoryStore.append
+
+    async def append(self: Any, name: str, expected: int, facts: Any, **more: Any) -> int:
+        await before(self, name, expected, facts[:-1] if len(facts) > 2 else facts, **more)
+        return expected + len(facts)
+
+    patch(MemoryStore, "append", append)
+
+
+@mutant("everybody may drive, and nobody's attempt is ever lost")
+def _(patch: Patch) -> None:
+    async def lease(self: Any, name: str) -> Lease:
+        return Lease(name, 1)
+
+    patch(MemoryStore, "lease", lease)
+
+
+@mutant("a new driver takes an attempt that was started by a dead one for its own")
+def _(patch: Patch) -> None:
+    before = driver.plan
+    patch(driver, "plan", lambda now, graph, epoch=None: before(now, graph, None))
+
+
+@mutant("a driver whose lease was lost goes on starting tools")
+def _(patch: Patch) -> None:
+    patch(driver.Driver, "_overtaken", lambda self, now: False)
+
+
+@mutant("a tool that is not idempotent is started again after its attempt was lost")
+def _(patch: Patch) -> None:
+    before = owed._settle
+
+    def settle(now: Any, graph: Any, rules: Any, call: Any, tool: Any, *more: Any) -> bool:
+        return before(now, graph, rules, call, msgspec.structs.replace(tool, idempotent=True), *more)
+
+    patch(owed, "_settle", settle)
+
+
+@mutant("an attempt whose outcome is unknown is answered as failed, and nobody is asked")
+def _(patch: Patch) -> None:
+    rule = state._RULES[owed.Lost]
+
+    def lost(self: state.State, fact: Any) -> None:
+        rule(self, fact)
+        call = self.call(fact.call)
+        assert call is not None
+        self._output(call, groups.Output("It failed.", "error", self.length))
+
+    patch(state._RULES, owed.Lost, lost)
+
+
+@mutant("a delivery's key is ignored")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Said]
+    patch(state._RULES, Said, lambda self, fact: rule(self, msgspec.structs.replace(fact, key="")))
+
+
+@mutant("cancel stops the world: the user's next message gets no answer")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Said]
+
+    def said(self: state.State, fact: Said) -> None:
+        halt = self.halt
+        rule(self, fact)
+        self.halt = halt
+
+    patch(state._RULES, Said, said)
+
+
+# -- safety ------------------------------------------------------------------------------------------------------------
+
+
+@mutant("an approval counts whatever arguments it was given for")
+def _(patch: Patch) -> None:
+    before = Session._find
+
+    def find(self: Session, now: state.State, request: Any) -> Any:
+        return before(self, now, request if isinstance(request, str) else request.id)
+
+    patch(Session, "_find", find)
+
+
+@mutant("a request can be answered twice")
+def _(patch: Patch) -> None:
+    before = Session._find
+    rule = state._RULES[Decided]
+
+    def find(self: Session, now: state.State, request: Any) -> Any:
+        try:
+            return before(self, now, request)
+        except Exception:
+            if isinstance(request, str) or request.call is None or request.digest == "0" * 32 or now.call(request.call) is None:
+                raise
+            return request
+
+    def decided(self: state.State, fact: Decided) -> None:
+        call = self.call(fact.call) if fact.call else None
+        if call is not None and (call.output is not None or call.approved or call.attempts):
+            return
+        rule(self, fact)
+
+    patch(Session, "_find", find)
+    patch(state._RULES, Decided, decided)
+
+
+@mutant("what needs approval runs without it")
+def _(patch: Patch) -> None:
+    before = tools.ToolRunner.gate
+
+    def gate(self: Any, now: state.State, effect: Any) -> Any:
+        fact = before(self, now, effect)
+        return msgspec.structs.replace(fact, needed=False) if isinstance(fact, Gated) else fact
+
+    patch(tools.ToolRunner, "gate", gate)
+
+
+@mutant("a fork keeps the standing approvals of its parent")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Opened]
+
+    def opened(self: state.State, fact: Opened) -> None:
+        standing = set(self.standing)
+        rule(self, fact)
+        self.standing |= standing
+
+    patch(state._RULES, Opened, opened)
+
+
+@mutant("a standing approval of one agent's tool holds for all agents")
+def _(patch: Patch) -> None:
+    before = owed._settle
+
+    def settle(now: state.State, graph: Any, rules: Any, call: Any, *more: Any) -> bool:
+        kept = set(now.standing)
+        now.standing |= {msgspec.structs.replace(each, agent=rules.name) for each in kept}
+        try:
+            return before(now, graph, rules, call, *more)
+        finally:
+            now.standing = kept
+
+    patch(owed, "_settle", settle)
+
+
+@mutant("an edited call runs with the arguments the model wrote")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Decided]
+
+    def decided(self: state.State, fact: Decided) -> None:
+        call = self.call(fact.call) if fact.call else None
+        arguments = call.arguments if call else ""
+        rule(self, fact)
+        if call is not None and fact.verdict == "edit":
+            call.arguments = arguments
+
+    patch(state._RULES, Decided, decided)
+
+
+@mutant("what a person declined is cancelled for good: later messages are not heard")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Decided]
+
+    def decided(self: state.State, fact: Decided) -> None:
+        rule(self, fact)
+        if fact.verdict == "reject":
+            self.tail.clear()
+
+    patch(state._RULES, Decided, decided)
+

@@ -1,0 +1,53 @@
+"""A harness that cannot see is worse than none: each deliberate bug must be found by the simulator within a bounded number of seeds."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from legato.testing.simulator import simulate
+from legato.testing.workflows import random_workflow
+from tests.sim.mutants import MUTANTS, applied
+
+SEEDS = 4000
+SECONDS = 60
+
+
+class Hung(BaseException):
+    """Not an Exception: a simulated loop would take it for an error of a task."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """A mutant may well loop for ever."""
+
+    def ring(*_: object) -> None:
+        raise Hung
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# What a mutant leaves undone is not the point here.
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("sentence", list(MUTANTS))
+def test_the_simulator_finds_this_bug(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with applied(sentence), bounded():
+        report = simulate(random_workflow, range(SEEDS), stop_at=1)
+    assert report.violations, f"{SEEDS} schedules, and nobody noticed"
+    seed, violation = report.violations[0]
+    with capsys.disabled():
+        print(f"\n  seed {seed:4}: {sentence}\n             {str(violation)[:120]}", end="")
+
+
+def test_there_are_enough_mutants_and_the_package_is_whole_again_after_each() -> None:
+    assert len(MUTANTS) >= 30
+    assert simulate(random_workflow, range(50)).violations == []

@@ -1,0 +1,84 @@
+"""Random workflows under random schedules (C1, C2, C3, C6, D1, D2, D3, D4, D6, S2): as many as some seconds allow, every promise checked.
+
+`make sim` plays a million.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from legato import Agent, HandoffBuilder, tool
+from legato.testing import ScriptedModel
+from legato.testing.loop import Deadlock, SimulatedLoop, Timeline
+from legato.testing.simulator import Report, simulate
+from legato.testing.workflows import SEEDS_EACH, random_workflow
+
+SECONDS = 20.0  # in each of the two parts
+LEAST = 300
+
+
+@pytest.mark.parametrize("first", [0, 500_000], ids=["the first seeds", "later seeds"])
+def test_random_workflows_under_random_schedules_keep_every_promise(first: int, capsys: pytest.CaptureFixture[str]) -> None:
+    report, begun = Report(), time.process_time()
+    seed = first
+    while time.process_time() - begun < SECONDS or report.schedules < LEAST:
+        report.add(simulate(random_workflow, range(seed, seed + SEEDS_EACH)))
+        seed += SEEDS_EACH
+    with capsys.disabled():
+        print(f"\n  {report}", end="")
+    assert report.violations == []
+    assert report.distinct > report.schedules * 0.7
+    assert report.deaths > report.schedules / 10
+
+
+def test_a_schedule_is_the_same_every_time_it_is_played() -> None:
+    for seed in (3, 487, 4327):
+        first, second = (simulate(random_workflow, [seed], trace=True) for _ in range(2))
+        assert first.story == second.story
+        assert first.traces == second.traces
+
+
+def test_a_workflow_of_ones_own_is_simulated_and_its_tools_do_not_really_run() -> None:
+    @tool(needs_approval=True)
+    async def launch(code: int) -> str:
+        raise SystemExit("it ran")
+
+    model = ScriptedModel([])
+    desk = HandoffBuilder("desk", [Agent("triage", model=model), Agent("rockets", model=model, tools=[launch])]).build()
+    report = simulate(desk, range(300))
+    assert report.violations == []
+    assert report.deeds > 30
+    assert model.requests == []
+
+
+def test_time_is_virtual_and_schedules_differ_by_seed() -> None:
+    import asyncio
+
+    def order(seed: int) -> list[int]:
+        came: list[int] = []
+
+        async def one(number: int) -> None:
+            await asyncio.sleep(0)
+            came.append(number)
+
+        async def all_of_them() -> None:
+            await asyncio.gather(*(one(number) for number in range(6)))
+
+        SimulatedLoop(Timeline(seed)).run_until_complete(all_of_them())
+        return came
+
+    assert order(1) == order(1)
+    assert len({tuple(order(seed)) for seed in range(20)}) > 10
+
+
+def test_what_nobody_will_ever_wake_is_a_deadlock() -> None:
+    loop = SimulatedLoop(Timeline(1))
+
+    async def forever() -> None:
+        await loop.create_future()
+
+    with pytest.raises(Deadlock, match="nobody will ever wake"):
+        loop.run_until_complete(forever())
+    loop.bury()
