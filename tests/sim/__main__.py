@@ -22,13 +22,16 @@ CHUNK = SEEDS_EACH * 20
 
 def play(seeds: range) -> Report:
     """In a worker: one piece of the seeds."""
-    return simulate(random_workflow, seeds)
+    try:
+        return simulate(random_workflow, seeds)
+    finally:
+        gc.collect()
 
 
 def quiet() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who prints the summary
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)  # a schedule leaves cycles, and little else: seldom is enough
+    gc.disable()  # a schedule leaves cycles, and little else: once per piece is enough
 
 
 def pieces(first: int, count: int) -> Iterator[range]:

@@ -271,7 +271,7 @@ class Schedule:
     def play(self, total: Report) -> None:
         """Play, settle, check, and count."""
         dice = self.dice
-        actors = [Actor(self, index) for index in range(dice.choice((1, 1, 2, 2, 3)))]
+        actors = [Actor(self, index) for index in range(dice.choice((1, 1, 1, 2, 2, 3)))]
         two = len(actors) > 1 and dice.random() < 0.6
         for actor in actors:
             self.homes[actor] = actor.index % 2 if two else 0
@@ -485,7 +485,8 @@ class Actor:
         self.index = index
         dice = schedule.dice
         self.branch = "s"
-        self.todo: list[tuple[str, Any]] = [] if schedule.calm else [(self._choose(dice), None) for _ in range(dice.randrange(1, 5))]
+        few = 0 if schedule.calm else dice.choice((1, 1, 2, 2, 3, 4))
+        self.todo: list[tuple[str, Any]] = [(self._choose(dice), None) for _ in range(few)]
         if index == 0 and not schedule.calm:
             self.todo.insert(0, ("say", None))
         self._again: tuple[str, Any] | None = None
