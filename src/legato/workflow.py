@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from legato.agent import Agent, typed
 from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
-from legato.drive.definition import Definition, EdgeDefinition, History
+from legato.drive.definition import Definition, EdgeDefinition, History, Middleware
 from legato.errors import BadInput, BuildError
 from legato.portable import unpack
 from legato.run import Result, Run
@@ -91,6 +92,12 @@ class Workflow:
                 raise BadInput("the string carries a context", do="pass deserialize_context=..., or context=... in its place")
             context = deserialize_context(arriving["context"])
         return Session(self, id or arriving["session"], store or self._store, context, arriving)
+
+    def observed_by(self, *middleware: Middleware) -> Workflow:
+        """The same workflow with this middleware innermost around every agent's model and tools: for logs, measurements and tests."""
+        agents = self.definition.agents
+        watched = {name: replace(agent, middleware=(*agent.middleware, *middleware)) for name, agent in agents.items()}
+        return Workflow(replace(self.definition, agents=watched), self._given_store, self.description, self._dead_ends_meant)
 
     def graph(self) -> str:
         """The handoff graph as Mermaid."""

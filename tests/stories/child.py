@@ -19,7 +19,7 @@ from legato.session import Session
 from legato.stores import SQLiteStore
 from legato.testing import ScriptedModel, call
 from legato.testing.people import Person
-from legato.testing.story import World, recording
+from legato.testing.story import Asked, World
 from legato.workflow import HandoffBuilder, Workflow
 from tests.stories import approvals, checking, handoffs
 
@@ -28,11 +28,9 @@ def shown(requests: list[Request]) -> list[list[tuple[str, str]]]:
     return [[(message.role, message.text) for message in request.messages] for request in requests]
 
 
-async def told(session: Session, workflow: Workflow, person: Person, world: World) -> dict[str, Any]:
+async def told(session: Session, requests: list[Request], person: Person, world: World) -> dict[str, Any]:
     """Let a person carry the session on here, and tell what was asked and done."""
-    requests: list[Request] = []
-    with recording(workflow, requests):
-        await person.play(session)
+    await person.play(session)
     await checking.requests_of(session)
     return {"requests": shown(requests), "deeds": [deed for _, deed in world.deeds], "status": session.status}
 
@@ -41,23 +39,21 @@ async def cleanup() -> list[dict[str, Any]]:
     """Read sessions of the cleanup desk from stdin and decide the two cleanups of each."""
     results = []
     for given in json.loads(sys.stdin.read()):
-        world = World()
-        workflow = approvals.cleanup_desk(world)
-        session = workflow.load(given["text"])
+        world, requests = World(), list[Request]()
+        session = approvals.cleanup_desk(world).observed_by(Asked(requests)).load(given["text"])
         await session.refresh()
         asked = [(request.tool, request.arguments) for request in session.pending]
         person = Person(["Clean up and check"], approvals.decided(given["verdicts"]))
-        results.append({"asked": asked, **await told(session, workflow, person, world)})
+        results.append({"asked": asked, **await told(session, requests, person, world)})
     return results
 
 
 async def go_on(path: str, id: str, *messages: str) -> dict[str, Any]:
     """Open a session of the three-turns desk in a file and say more."""
     async with SQLiteStore(path) as store:
-        world = World()
-        workflow = handoffs.three_turns(world)
-        session = workflow.session(id, store=store)
-        return await told(session, workflow, Person(messages), world)
+        world, requests = World(), list[Request]()
+        session = handoffs.three_turns(world).observed_by(Asked(requests)).session(id, store=store)
+        return await told(session, requests, Person(messages), world)
 
 
 def slow_desk(world: World, flag: Path) -> Workflow:

@@ -12,7 +12,7 @@ from legato.stores import SQLiteStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call
 from legato.testing.people import Person
-from legato.testing.story import World, recording
+from legato.testing.story import Asked, World
 from tests.stories import approvals, checking, handoffs
 from tests.stories.processes import elsewhere
 
@@ -23,9 +23,8 @@ async def test_three_turns_through_two_agents_the_sum_over_the_run_is_what_the_t
     requests: list[Request] = []
     workflow = handoffs.three_turns(World())
     assert all(agent.providers == () for agent in workflow.definition.agents.values())  # nothing is injected
-    session = workflow.session("s", store=store)
-    with recording(workflow, requests):
-        await Person(TURNS, stream=stream).play(session)
+    session = workflow.observed_by(Asked(requests)).session("s", store=store)
+    await Person(TURNS, stream=stream).play(session)
     assert [len(request.messages) for request in requests] == [1, 3, 5, 7, 9, 11]
     assert session.usage.input == sum(
         (sum(len(message.text) for message in request.messages) + len(request.frame.instructions)) // 4 + 1 for request in requests

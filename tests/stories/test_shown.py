@@ -9,7 +9,7 @@ from legato.core.view import Request
 from legato.errors import BadInput
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call, handoff
-from legato.testing.story import recording
+from legato.testing.story import Asked
 from tests.stories import checking
 
 
@@ -27,8 +27,7 @@ async def test_every_request_can_be_shown_from_the_ledger_alone_after_the_defini
     asked: list[Request] = []
     for day, text in (("Monday", "Hello"), ("Tuesday", "And now?")):
         workflow = desk(day)
-        with recording(workflow, asked):
-            await workflow.session("s", store=store).run(text, stream=stream)
+        await workflow.observed_by(Asked(asked)).session("s", store=store).run(text, stream=stream)
     later = desk("Friday").session("s", store=store)
     shown = [await later.seen(number) for number in range(len(asked))]
     assert [(request.frame, request.messages) for request in shown] == [(request.frame, request.messages) for request in asked]

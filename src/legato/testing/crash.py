@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -237,7 +237,7 @@ class _Life:
         """Live: until the story is over, or the process is."""
         if self.before is not None:
             await self.before.store.bury()
-        self.workflow = _watched(self.story.build(self.store, self.told.world), self)
+        self.workflow = self.story.build(self.store, self.told.world).observed_by(_Observer(self))
         self.told.session = self.workflow.session("story", store=self.store)
         for _ in range(4):
             try:
@@ -304,13 +304,6 @@ class _Observer(Middleware):
             raise
         self._life.effect(f"after {call.tool}")
         return output
-
-
-def _watched(workflow: Workflow, life: _Life) -> Workflow:
-    definition = workflow.definition
-    observer = _Observer(life)
-    agents = {name: replace(agent, middleware=(*agent.middleware, observer)) for name, agent in definition.agents.items()}
-    return Workflow(replace(definition, agents=agents), life.store, workflow.description, ())
 
 
 def _truthful(world: World, facts: Callable[[], Sequence[AnyFact]]) -> Decide:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from legato.core.view import Request
-from legato.drive.definition import called
+from legato.drive.definition import Middleware, called
 from legato.drive.events import Event
+from legato.models.base import Reply
 from legato.session import Session
 from legato.stores.contract import Store
 from legato.testing.people import Person
@@ -64,39 +65,19 @@ class Story:
         """Tell the story once, on this store, and check it."""
         told = Told(None, world or World())  # type: ignore[arg-type]
         person = Person(self.person.messages, self.person.decide, stream, told.events.append, self.person.steps)
-        workflow = self.build(store, told.world)
+        workflow = self.build(store, told.world).observed_by(Asked(told.requests))
         told.session = workflow.session(session, store=store)
-        with recording(workflow, told.requests):
-            await person.play(told.session)
+        await person.play(told.session)
         await called(self.check, told)
         return told
 
 
-class recording:
-    """While active, every request that the workflow's models are asked is kept."""
+class Asked(Middleware):
+    """Keeps every request that models are asked: `workflow.observed_by(Asked(requests))`."""
 
-    def __init__(self, workflow: Workflow, requests: list[Request]) -> None:
-        self._workflow = workflow
-        self._requests = requests
+    def __init__(self, requests: list[Request]) -> None:
+        self.requests = requests
 
-    def __enter__(self) -> None:
-        definition = self._workflow.definition
-        self._before = definition.agents
-        agents = {name: _observed(agent, self._requests) for name, agent in definition.agents.items()}
-        object.__setattr__(definition, "agents", agents)
-
-    def __exit__(self, *_: object) -> None:
-        object.__setattr__(self._workflow.definition, "agents", self._before)
-
-
-def _observed(agent: Any, requests: list[Request]) -> Any:
-    from dataclasses import replace
-
-    from legato.drive.definition import Middleware
-
-    class Observer(Middleware):
-        async def around_model(self, request: Request, proceed: Any) -> Any:
-            requests.append(request)
-            return await proceed(request)
-
-    return replace(agent, middleware=(*agent.middleware, Observer()))
+    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
+        self.requests.append(request)
+        return await proceed(request)

@@ -1,0 +1,279 @@
+"""Simulated people. May know: a schedule and the process they sit at. Decides: by dice what they do to a session, some of it badly.
+
+They speak, answer in any order, twice and at once, forge, cancel, fork and leave in the middle; at the end one of them brings every
+branch to rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from legato.core.facts import Answered, Decided, Judged, Said
+from legato.core.requests import Pending
+from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotPending, StoreError
+from legato.session import Session
+from legato.testing.promises import check_stream
+from legato.testing.sampling import sample
+
+if TYPE_CHECKING:
+    from legato.testing.simulator import Process, Schedule
+
+
+class Actor:
+    """Somebody who does a few things to a session, some of them badly."""
+
+    def __init__(self, schedule: Schedule, index: int) -> None:
+        self.schedule = schedule
+        self.index = index
+        dice = schedule.dice
+        self.branch = "s"
+        few = 0 if schedule.calm else dice.choice((1, 1, 2, 2, 3, 4))
+        self.todo: list[tuple[str, Any]] = [(self._choose(dice), None) for _ in range(few)]
+        if index == 0 and not schedule.calm:
+            self.todo.insert(0, ("say", None))
+        self._again: tuple[str, Any] | None = None
+
+    @staticmethod
+    def _choose(dice: Random) -> str:
+        return dice.choice(("say", "say", "say", "answer", "answer", "answer", "answer", "cancel", "resume", "fork", "pause", "forge"))
+
+    async def play(self, process: Process) -> None:
+        """Do what is left to do."""
+        dice = self.schedule.dice
+        if self._again is not None and dice.random() < 0.6:
+            self.todo.insert(0, self._again)
+        session = self._open(process)
+        while self.todo:
+            action, value = self._again = self.todo.pop(0)
+            self.schedule.tell(f"process {process.name}: actor {self.index} {action} {value or ''} in {self.branch}")
+            if session.id != self.branch or dice.random() < 0.1:
+                session = self._open(process)
+            await self._guarded(self._act, session, process, action, value)
+            self._again = None
+
+    def _open(self, process: Process) -> Session:
+        return self.schedule.stage.workflow.session(self.branch, store=process.store)
+
+    async def _guarded(self, doing: Callable[..., Coroutine[Any, Any, Any]], *given: Any) -> bool:
+        """Whether it went well. A store's failure and a refusal are part of life; anything else is a bug."""
+        try:
+            await doing(*given)
+        except (LedgerConflict, LedgerExists) as error:
+            self.schedule.violate("D3", f"a conflict reached a caller: {error.summary}")
+        except (StoreError, NotPending) as error:
+            self.schedule.tell(f"actor {self.index} is told: {error.summary}")
+        except LegatoError as error:
+            self.schedule.violate("error", f"{type(error).__name__}: {error.summary}")
+        except Exception as error:
+            self.schedule.violate("error", repr(error))
+        else:
+            return True
+        return False
+
+    async def _act(self, session: Session, process: Process, action: str, value: Any) -> None:
+        schedule, dice = self.schedule, self.schedule.dice
+        match action:
+            case "say":
+                await self._say(session, process, value)
+            case "answer":
+                await session.refresh()
+                if session.status == "running":
+                    await session.resume()
+                await self._answer(session, process)
+            case "cancel":
+                await asyncio.sleep(dice.random() * 0.1)
+                await session.cancel()
+                await session.resume()
+            case "resume":
+                await session.resume()
+            case "pause":
+                await asyncio.sleep(dice.random() * 0.2)
+            case "fork":
+                await session.refresh()
+                if session.state.length and len(schedule.branches) < 3:
+                    at = dice.choice((None, dice.randrange(1, session.state.length + 1)))
+                    name = f"f{len(schedule.branches)}.{len(schedule.processes)}"
+                    schedule.branches.append(name)
+                    await session.fork(at, name)
+                    self.branch = name
+                    self.todo += [("say", None), ("answer", None)]
+            case "forge":
+                await self._forge(session)
+            case "settle":
+                await self._settle(process, value)
+
+    async def _say(self, session: Session, process: Process, value: Any) -> None:
+        schedule, dice = self.schedule, self.schedule.dice
+        if value is None:
+            words = schedule.new_words(self.index)
+            key = words if dice.random() < 0.6 else None
+            self._again = ("say", (words, key)) if key else None
+        else:
+            words, key = value
+        times = 2 if key and dice.random() < 0.3 else 1
+        deliveries = [self._deliver(session if number == 0 else self._open(process), words, key) for number in range(times)]
+        if times == 1:
+            await deliveries[0]
+        else:
+            await asyncio.gather(*deliveries)
+
+    async def _deliver(self, session: Session, words: str, key: str | None) -> None:
+        schedule, dice = self.schedule, self.schedule.dice
+        count = schedule.said.setdefault(words, [0, 0, int(key is not None)])
+        count[0] += 1
+        manner = dice.random()
+        if manner < 0.6:
+            await session.run(words, key=key)
+            count[1] += 1
+            return
+        events, leave = [], dice.randrange(1, 12) if manner > 0.9 else 0
+        stream = cast(Any, session.run(words, stream=True, key=key).__aiter__())
+        async for event in stream:
+            events.append(event)
+            if len(events) == leave:
+                break
+        await stream.aclose()
+        if events:
+            count[1] += 1
+        if not leave:
+            schedule.broken += check_stream(events, session.facts)
+
+    async def _answer(self, session: Session, process: Process) -> None:
+        dice = self.schedule.dice
+        pending = session.pending
+        dice.shuffle(pending)
+        for request in pending:
+            if dice.random() < 0.15:
+                continue
+            if dice.random() < 0.25:
+                other = self._open(process)
+                await asyncio.gather(*(self._guarded(self._give, each, request) for each in (session, other)))
+            else:
+                await self._guarded(self._give, session, request)
+        if dice.random() < 0.85:
+            await session.resume()
+
+    async def _give(self, session: Session, request: Pending) -> None:
+        """One answer of a fitting kind, or, rarely, of one that does not fit."""
+        schedule, dice = self.schedule, self.schedule.dice
+        key = f"answer {request.id} {dice.random()}" if dice.random() < 0.3 else None
+        chance = dice.random()
+        what: Pending | str = request if dice.random() < 0.7 else request.id
+        try:
+            if request.kind == "limit":
+                await (session.approve(what, key=key) if chance < 0.5 else session.reject(what, "no", key=key))
+            elif request.kind == "result":
+                await (session.answer(what, {"result": chance}, key=key) if chance < 0.8 else session.reject(what, "none", key=key))
+            elif request.kind == "outcome":
+                if chance < 0.4:
+                    await session.approve(what, key=key)
+                elif chance < 0.8:
+                    await session.answer(what, "a person says: done", key=key)
+                else:
+                    await session.reject(what, "failed", key=key)
+            elif chance < 0.6:
+                await session.approve(what, always=chance < 0.3, key=key)
+            elif chance < 0.8:
+                await session.reject(what, "declined", key=key)
+            else:
+                await self._edit(session, request, key)
+        except NotPending:
+            raise
+        schedule.accepted[f"{session.id} {request.id}"] += 1
+        if schedule.accepted[f"{session.id} {request.id}"] > 1:
+            schedule.violate("D3", f"two answers to {request.id} were both accepted")
+        if key and dice.random() < 0.3:
+            await self._same_key(session, request, key)
+
+    async def _same_key(self, session: Session, request: Pending, key: str) -> None:
+        """The same delivery once more: recorded once, whatever was answered."""
+        before = sum(1 for fact in session.facts if isinstance(fact, Decided) and fact.key == key)
+        with suppress(BadInput):  # it was another verdict, and we are told so
+            await session.approve(request, key=key)
+        after = sum(1 for fact in session.facts if isinstance(fact, Decided) and fact.key == key)
+        if before != after or after != 1:
+            self.schedule.violate("D6", f"an answer with one key was recorded {after} times")
+
+    async def _edit(self, session: Session, request: Pending, key: str | None) -> None:
+        schema = self.schedule.stage.schemas.get(request.tool)
+        value = sample(schema, self.schedule.dice) if schema else {"reason": "edited"}
+        try:
+            await session.edit(request, value, key=key)
+        except BadInput:
+            await session.approve(request, key=key)
+
+    async def _forge(self, session: Session) -> None:
+        """Answers that must be refused: for other arguments, for a request of another session, for nothing."""
+        await session.refresh()
+        dice = self.schedule.dice
+        for request in session.pending[:2]:
+            false: Pending | str = "x" + request.id[1:]
+            if request.digest and dice.random() < 0.5:
+                false = msgspec.structs.replace(request, digest="0" * 32)
+            try:
+                await session.approve(false)
+            except NotPending:
+                continue
+            if request.id in {each.id for each in session.pending}:
+                continue
+            self.schedule.violate("S2", f"a forged answer to {request.id} was accepted")
+
+    async def _settle(self, process: Process, branch: str) -> None:
+        """Bring a branch to rest; then a last message must be answered."""
+        schedule = self.schedule
+        if branch not in schedule.base._ledgers or not schedule.base._ledgers[branch].facts:
+            return
+        session = schedule.stage.workflow.session(branch, store=process.store)
+        await session.refresh()
+        words, at = f"last message in {branch}", -1
+        for _ in range(60):
+            await asyncio.sleep(0.02)  # whoever still holds the lease lets go of it
+            await session.refresh()
+            status = session.status
+            if status == "pending":
+                for request in session.pending:
+                    await self._calm_answer(session, request)
+                await session.resume()
+            elif status in ("running", "failed"):
+                await session.resume()
+                if session.status == "running":
+                    schedule.violate("D4", f"{branch} was driven and still says that it is running")
+                    return
+            elif at < 0:
+                schedule.said[words] = [1, 1, 0]
+                await session.run(words)
+                at = next((index for index, fact in enumerate(session.facts) if isinstance(fact, Said) and fact.content == words), -1)
+                if at < 0:
+                    return  # counted with the words that were lost
+            else:
+                break
+        else:
+            schedule.violate("D4", f"{branch} does not come to rest: {session.status}")
+            return
+        facts = session.facts
+        replied = any(isinstance(fact, Answered) and fact.upto >= at for fact in facts)
+        withheld = any(isinstance(fact, Judged) and fact.kind == "input" and fact.stop and fact.position == at for fact in facts)
+        # A budget that counts over the whole session may be used up for good.
+        spent = any(isinstance(fact, Decided) and fact.kind == "limit" and fact.verdict == "reject" for fact in facts[at:])
+        if not (replied or withheld or spent):
+            schedule.violate("D4", f"the last message in {branch} got no answer; the session is {session.status}")
+
+    async def _calm_answer(self, session: Session, request: Pending) -> None:
+        dice = self.schedule.dice
+        try:
+            if request.kind == "result":
+                await session.answer(request, "late result")
+            elif request.kind == "limit":
+                await (session.approve(request) if dice.random() < 0.5 else session.reject(request))
+            elif request.kind == "outcome":
+                await session.answer(request, "settled")
+            else:
+                await (session.approve(request) if dice.random() < 0.5 else session.reject(request))
+        except NotPending:
+            pass  # an answer before this one has overtaken it
