@@ -14,13 +14,15 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
  4. A call goes: unanswered -> (Judged, Gated) -> (Decided) -> Started -> Returned. `Gated` once; `Decided` only while that very thing is
     pending, with the digest of the recorded arguments; `Started` only when no attempt is open, numbered one above the last, and,
     if gated, approved for exactly those arguments.
- 5. A call is answered once: by `Returned`, by `Decided` (reject, answer), by `Judged` (a guardrail's no) or by `HandedOff`.
+ 5. `Cancelled`, and a limit that a person refuses, stop the conversation until the user speaks, and the open calls for good: they are
+    answered and never started. What a limit finds started comes to its end.
+ 6. A call is answered once: by `Returned`, by `Decided` (reject, answer), by `Judged` (a guardrail's no) or by `HandedOff`.
     A `Returned` for an attempt of an answered call, or for an attempt that another one followed, is `late`: kept for people, once.
- 6. `Lost` is legal for an open attempt. It makes the outcome unknown; a `Returned` that comes after all still answers the call,
+ 7. `Lost` is legal for an open attempt. It makes the outcome unknown; a `Returned` that comes after all still answers the call,
     unless a person decided first.
- 7. `HandedOff` is legal when nothing of the batch but handoffs is unanswered. It answers them all: its own call as taken, the
+ 8. `HandedOff` is legal when nothing of the batch but handoffs is unanswered. It answers them all: its own call as taken, the
     others as not taken.
- 8. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
+ 9. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
     for it. `Compacted` moves forward only.
 
 What is illegal raises `IllegalFact` naming the fact, the state and why; it changes nothing, and no store ever sees it.
