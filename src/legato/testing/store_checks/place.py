@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import inspect
 import multiprocessing
-import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
@@ -83,10 +82,9 @@ class Place:
         if not self.hooks.processes:
             raise LeftOut("the store is used in one process only (processes=False)")
         try:
-            pickle.dumps(self._factory)
+            other = OtherProcess(self._factory, self.name)
         except Exception as error:
             raise LeftOut("the factory cannot be sent to another process: give a function of a module, or a partial of one") from error
-        other = OtherProcess(self._factory, self.name)
         self._others.append(other)
         return other
 
