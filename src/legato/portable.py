@@ -16,8 +16,8 @@ import msgspec
 
 from legato.core.codec import decode, encode, newer
 from legato.core.digest import digest_bytes
-from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, File, Image, Opened, Origin, Returned, Said
-from legato.core.messages import parts_of
+from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Opened, Origin, Returned, Said
+from legato.core.messages import contents_named
 from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerExists
@@ -88,7 +88,7 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
         raise CodecError(f"this is not a session: {error}", expected=expected, do="check where it comes from") from None
     facts = [decode(bytes(raw)) for raw in envelope.facts]
     state = fold(facts)  # a ledger that breaks the rules is refused here, before it touches a store
-    if state.workflow != workflow:
+    if facts and state.workflow != workflow:
         raise DefinitionChanged(
             f"this is a session of workflow {state.workflow!r}, not of {workflow!r}", do="load it with a workflow of that name"
         )
@@ -130,7 +130,7 @@ def _named(facts: list[AnyFact]) -> set[str]:
             case Returned(full=full) if full:
                 named.add(full)
             case Said(content=content):
-                named.update(part.digest for part in parts_of(content) if isinstance(part, (Image, File)) and part.digest)
+                named |= contents_named(content)
     return named
 
 

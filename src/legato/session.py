@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.frame import decode_frame
 from legato.core.groups import spoken
-from legato.core.messages import Message, checked_text, content_from
+from legato.core.messages import Message, checked_text, content_from, contents_named
 from legato.core.owed import Answer, Status, fact_of, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
@@ -26,7 +26,7 @@ from legato.drive.conversation import messages_of
 from legato.drive.driver import Driver, check_definition
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
-from legato.errors import BadInput, DefinitionChanged, LegatoError, NotLoaded, NotPending
+from legato.errors import BadInput, DefinitionChanged, LegatoError, NotLoaded, NotPending, StoreError
 from legato.run import Result, Run
 from legato.stores.contract import Store
 from legato.tools import BadArguments, tool_output
@@ -66,9 +66,19 @@ class Session:
         content, contents = content_from(message)
 
         async def say() -> None:
+            for digest in contents_named(content) - contents.keys():
+                await self._known(digest)
             await self._append(lambda state: self._said(state, content, key or ""), contents)
 
         return self._run(say, stream, key or "")
+
+    async def _known(self, digest: str) -> None:
+        try:
+            await self.store.content(self.id, digest)
+        except StoreError:
+            raise BadInput(
+                "the message names a picture or file whose bytes are not in this session", do="attach it with image(bytes) or file(bytes)"
+            ) from None
 
     def resume(self, stream: bool = False) -> Run:
         """Go on with whatever is owed: after answers, after a restart, after a failure."""

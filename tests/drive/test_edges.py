@@ -6,9 +6,9 @@ from typing import Annotated
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from legato import Agent, HandoffBuilder, Limits, Provided, file, guardrail, history, image, tool
+from legato import Agent, HandoffBuilder, Image, Limits, Provided, file, guardrail, history, image, tool
 from legato.core.facts import Returned, Said
-from legato.errors import BadInput, CodecError, LedgerExists, StoreLocked
+from legato.errors import BadInput, CodecError, LedgerExists, ModelFailed, StoreLocked, UnknownLedger
 from legato.models import Call, Reply, Usage, Words
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
@@ -298,8 +298,9 @@ async def test_a_message_that_lands_while_a_request_is_made_is_judged_before_a_m
 CALLBACKS = ("instructions", "provider", "guardrail", "approval", "termination", "summariser")
 
 
+@pytest.mark.parametrize("kind", ["async", "sync"])
 @pytest.mark.parametrize("where", CALLBACKS)
-async def test_user_code_that_says_it_was_cancelled_is_asked_once_and_its_failure_is_told(where):
+async def test_user_code_that_says_it_was_cancelled_is_asked_once_and_its_failure_is_told(where, kind):
     asked = 0
 
     def cancelled(*given):
@@ -309,8 +310,10 @@ async def test_user_code_that_says_it_was_cancelled_is_asked_once_and_its_failur
             return "Be kind."
         raise asyncio.CancelledError
 
-    async def cancelled_async(*given):
+    async def later(*given):
         return cancelled()
+
+    cancelled_async = later if kind == "async" else cancelled
 
     @tool(needs_approval=cancelled_async if where == "approval" else False)
     async def pay() -> str:
@@ -448,3 +451,169 @@ async def test_messages_stay_in_conversational_order_when_one_was_withheld(store
         await session.run(words)
     assert [message.text for message in session.messages] == ["hello", "ok", "secret", "blocked", "again", "ok"]
     assert sum(isinstance(fact, Said) for fact in session.facts) == 3
+
+
+@pytest.mark.parametrize("how", ["spoken to", "forgotten while a tool runs"])
+async def test_a_session_that_was_deleted_under_a_handle_says_so(store, how):
+    go = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        await go.wait()
+        return "waited"
+
+    session = alone(ScriptedModel(lambda seen: call("wait") if seen.turn == 0 else "done"), tools=[wait]).session("s", store=store)
+    driving = asyncio.ensure_future(_awaited(session.run("go")))
+    if how == "spoken to":
+        go.set()
+        await driving
+        await store.delete("s")
+        with pytest.raises(UnknownLedger, match="was deleted"):
+            await asyncio.wait_for(session.run("more")._complete(), 10)
+        return
+    await asyncio.sleep(0.1)
+    await store.delete("s")
+    go.set()
+    with pytest.raises(UnknownLedger, match="was deleted"):
+        await asyncio.wait_for(driving, 10)
+
+
+async def test_a_reply_to_a_request_that_was_cancelled_is_not_part_of_the_conversation_although_the_user_has_spoken_since(store):
+    thinking, go = asyncio.Event(), asyncio.Event()
+    paid = []
+
+    @tool
+    async def pay() -> str:
+        paid.append(1)
+        return "paid"
+
+    async def reply(seen):
+        if seen.turn == 0 and "new" not in seen.messages[-1].text:
+            thinking.set()
+            await go.wait()
+            return call("pay")
+        return "to the new question"
+
+    workflow = alone(ScriptedModel(reply), tools=[pay])
+    driving = asyncio.ensure_future(_awaited(workflow.session("s", store=store).run("pay")))
+    await thinking.wait()
+    other = workflow.session("s", store=store)
+    await other.cancel()
+    speaking = asyncio.ensure_future(_awaited(other.run("a new question")))
+    await asyncio.sleep(0.1)
+    go.set()
+    await asyncio.gather(driving, speaking)
+    await other.refresh()
+    assert not paid
+    assert [message.text for message in other.messages] == ["pay", "a new question", "to the new question"]
+
+
+def blocking(model, **more):
+    @guardrail("input")
+    def no_bad(context, text):
+        return "blocked" if "bad" in text else None
+
+    return HandoffBuilder("w", [Agent("a", model=model, guardrails=[no_bad], **more)])
+
+
+async def test_a_withheld_message_revives_nothing(store):
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        return "paid"
+
+    model = ScriptedModel(lambda seen: call("pay") if seen.turn == 0 else "revived")
+    session = blocking(model, tools=[pay]).build().session("s", store=store)
+    await session.run("pay")
+    await session.cancel()
+    result = await session.run("bad")
+    assert (result.status, result.text, len(model.requests)) == ("cancelled", "blocked", 1)
+
+
+async def test_a_withheld_message_lifts_no_limit(store):
+    @tool
+    async def look() -> str:
+        return "seen"
+
+    model = ScriptedModel(lambda seen: call("look"))
+    session = blocking(model, tools=[look]).with_limits(Limits(turns=2)).build().session("s", store=store)
+    await session.run("go")
+    for _ in range(3):
+        result = await session.run("bad")
+        assert [request.kind for request in result.pending] == ["limit"]
+    assert len(model.requests) == 2
+
+
+async def test_a_withheld_message_supersedes_nothing(store):
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        return "paid"
+
+    model = ScriptedModel(lambda seen: call("pay") if seen.turn == 0 else "done")
+    session = blocking(model, tools=[pay]).with_messages("supersede").build().session("s", store=store)
+    await session.run("pay")
+    result = await session.run("bad")
+    assert [request.kind for request in result.pending] == ["approval"]
+    result = await session.run("good")
+    assert result.text == "done"
+    assert "new message first" in model.requests[-1].messages[2].text
+
+
+async def test_what_one_guardrail_cannot_say_costs_its_siblings_nothing(store):
+    @tool
+    async def pay() -> str:
+        await asyncio.sleep(0.1)
+        return "paid"
+
+    @tool
+    async def other() -> str:
+        return "other"
+
+    @guardrail("tool")
+    def unspeakable(context, asked):
+        return "bad \ud800" if asked.tool == "other" else None
+
+    model = ScriptedModel(lambda seen: [call("pay"), call("other")] if seen.turn == 0 else "done")
+    session = alone(model, tools=[pay, other], guardrails=[unspeakable]).session("s", store=store)
+    with pytest.raises(BadInput):
+        await session.run("go")
+    await session.refresh()
+    with pytest.raises(BadInput):
+        await session.resume()
+    outputs = [each.output.content for each in session.state.groups[1].calls if each.output]
+    assert outputs == ["paid"]
+
+
+async def test_a_frame_knows_of_a_message_that_came_while_the_model_was_thinking_and_is_kept_over_a_retry(store):
+    made, asked = 0, []
+    thinking, go = asyncio.Event(), asyncio.Event()
+
+    def provide(turn):
+        nonlocal made
+        made += 1
+        return f"{made}: {turn.messages[-1].text}"
+
+    async def reply(seen):
+        asked.append(seen.frame.instructions)
+        if len(asked) == 1:
+            raise ModelFailed("503", retryable=True, retry_after=0)
+        if len(asked) == 2:
+            thinking.set()
+            await go.wait()
+        return "ok"
+
+    session = alone(ScriptedModel(reply), context_providers=[provide]).session("s", store=store)
+    first = asyncio.ensure_future(_awaited(session.run("first")))
+    await thinking.wait()
+    second = asyncio.ensure_future(_awaited(session.run("second")))
+    await asyncio.sleep(0.1)
+    go.set()
+    await asyncio.gather(first, second)
+    assert asked == ["1: first", "1: first", "2: second"]
+
+
+async def test_an_attachment_without_its_bytes_is_refused_and_an_empty_session_can_be_carried(store):
+    workflow = alone(ScriptedModel(["ok"]))
+    with pytest.raises(BadInput, match="bytes are not in this session"):
+        await workflow.session("s", store=store).run([Image(digest="0" * 32)])
+    empty = await workflow.session("empty", store=store).to_string()
+    assert (await workflow.load(empty).refresh()).status == "new"

@@ -7,7 +7,7 @@ made and every output those calls got. A group is never split, so a view can nev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -121,6 +121,7 @@ class Group:
         "position",
         "rejected",
         "unanswered",
+        "undo",
     )
 
     def __init__(self, kind: Literal["said", "prompt", "feedback", "reply"], position: int, agent: str = "") -> None:
@@ -135,6 +136,7 @@ class Group:
         self.handed_to = ""
         self.judged = False  # an input guardrail has looked at it
         self.blocked = False  # and withholds it
+        self.undo: dict[str, Any] = {}  # how things stood before a message, should it be withheld
         self.rejected = False  # a reply that was not accepted: its agent sees it with the objection, people do not
         self._entries: tuple[Entry, ...] | None = None
         self._words: Group | None = None

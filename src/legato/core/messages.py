@@ -148,6 +148,11 @@ def content_from(message: Sendable | Iterable[Sendable]) -> tuple[Content, dict[
     return plain, contents
 
 
+def contents_named(content: Content) -> set[str]:
+    """The digests of the bytes that some content names."""
+    return {part.digest for part in parts_of(content) if isinstance(part, (Image, File)) and part.digest}
+
+
 def _not_a_message(found: object) -> BadInput:
     return BadInput(
         "this is not a message",

@@ -29,6 +29,8 @@ class CallModel(Struct, frozen=True):
 
     agent: str
     turn: int
+    stop: int = -1
+    """Where the conversation was last stopped: a call that was wanted before that is another one."""
 
 
 class RunTool(Struct, frozen=True):
@@ -153,7 +155,7 @@ def status(state: State, graph: Graph) -> Status:
 
 def resting(state: State, graph: Graph) -> tuple[Status, list[Pending]]:
     """The status, and what is asked of people."""
-    if state.runs == 0:
+    if not state.groups and not state.tail:
         return "new", []
     now = plan(state, graph)
     if now.effects:
@@ -195,6 +197,8 @@ def _batch(state: State, graph: Graph) -> Plan:
     _run(state, graph, free, effects, requests)
     if handoffs:
         _hand_over(state, graph, rules, handoffs, len(handoffs) == state.reply.unanswered, effects, requests)
+    if graph.supersede and requests and _judges(graph, agent := in_control(state, graph)):
+        effects.extend([JudgeInput(agent, group.position) for group in state.tail if not group.judged][:1])
     requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
     return Plan(effects, requests)
 
@@ -239,11 +243,17 @@ def _ask(
     state: State, graph: Graph, kind: Kind, call: CallState, agent: str, gone: bool, effects: list[Effect], requests: list[Pending]
 ) -> None:
     """Ask a person, or, where messages supersede pending calls and one has come, answer the call in their place."""
-    if graph.supersede and state.unseen:
+    accepted = [group for group in state.unseen if group.judged or not _judges(graph, in_control(state, graph))]
+    if graph.supersede and accepted:
         lost = call.attempts[-1].number if kind == "outcome" else 0
         effects.append(Answer(call.ref, lost, "superseded", wording.superseded(call.call.tool, kind == "outcome")))
     else:
         requests.append(about_call(state.ledger, kind, call, agent, graph.secrets(agent, call.call.tool), gone))
+
+
+def _judges(graph: Graph, agent: str) -> bool:
+    rules = graph.agents.get(agent)
+    return rules is not None and rules.judges_input
 
 
 def _run(
@@ -355,7 +365,7 @@ def _call_model(state: State, graph: Graph, agent: str) -> Plan:
         return Plan([], [over])
     if rules.summarise_above and not _policy_of_edge(state, graph, agent) and (upto := _summary_due(state, rules)) is not None:
         return Plan([Summarise(agent, upto)], [])
-    return Plan([CallModel(agent, state.replies)], [])
+    return Plan([CallModel(agent, state.replies, state.halted_at)], [])
 
 
 def _policy_of_edge(state: State, graph: Graph, agent: str) -> bool:

@@ -7,7 +7,7 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     standing approvals, renames all requests, and begins epochs anew: an attempt that was open belongs to nobody here.
  2. `Said` is always legal. It lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so a message
     that came while a model was thinking, or a call was pending, follows that reply's whole batch. It ends every pause: a limit
-    refused, a cancel, a termination.
+    refused, a cancel, a termination; unless a guardrail withholds it (`Judged`), and then all is as it stood before.
  3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
     and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
     reply is, and leaves no words.
@@ -87,6 +87,7 @@ class State:
         self.frame = ""  # in force since control or a message last arrived
         self.failed: Attempted | None = None  # the last call of a model left no words
         self.halt = ""  # "cancelled" or "limit": stopped until the user speaks
+        self.halted_at = -1  # where it was last stopped: what was asked before that is not wanted any more
         self.ended = False  # the termination condition said enough
         # what user code judged about the newest reply
         self.output_checked = False
@@ -194,6 +195,7 @@ class State:
         group = Group("said", self.length)
         group.content, group.author = fact.content, fact.author
         self.tail.append(group)
+        group.undo = self._stand()
         self._remember(fact.key)
         self._count_words(fact.content)
         self.halt, self.ended, self.feedback, self.frame, self.failed = "", False, "", "", None
@@ -202,13 +204,23 @@ class State:
         self.edges = {}
         self.allowances = {name: times for name, times in self.allowances.items() if name in ("tokens", "cost")}
 
+    def _stand(self) -> dict[str, Any]:
+        """How things stand before a message. One that a guardrail withholds must not have changed them."""
+        return {name: getattr(self, name) for name in _CHANGED_BY_A_MESSAGE}
+
+    def _as_it_stood(self, before: dict[str, Any]) -> None:
+        for name, value in before.items():
+            now = getattr(self, name)
+            # Counters begin anew with a message: what has been counted since comes on top.
+            setattr(self, name, value + now if name in _COUNTED else value)
+
     def _cancelled(self, fact: Cancelled) -> None:
         self._halt("cancelled")
         self.failed = None
 
     def _halt(self, why: str) -> None:
         """Stop until the user speaks, and the calls of the open batch for good. What a limit finds started comes to its end."""
-        self.halt, self.feedback = why, ""
+        self.halt, self.feedback, self.halted_at = why, "", self.length
         for call in self.batch:
             if call.output is None and not (why == "limit" and call.attempts):
                 call.stopped = why
@@ -227,6 +239,8 @@ class State:
         self._may_call(fact)
         if self.halt:
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
+        if fact.upto < self.halted_at:
+            self._refuse(fact, f"the conversation was stopped at {self.halted_at}, after its request was made")
         if not self._floor() <= fact.upto < self.length:
             self._refuse(fact, f"its request saw up to {fact.upto}, which is not what there was to see")
         while self.tail and self.tail[0].position <= fact.upto:
@@ -241,7 +255,9 @@ class State:
         self.reply = group
         if fact.agent != self.active:
             self.arrived, self.prompts = None, 0
-        self.active, self.frame, self.fresh, self.failed = fact.agent, fact.frame, False, None
+        # A message that came while the model was thinking wants a frame that knows of it.
+        self.frame = "" if self.tail else fact.frame
+        self.active, self.fresh, self.failed = fact.agent, False, None
         self.output_checked, self.feedback, self.termination_judged, self.ended = False, "", False, False
         self.replies += 1
         self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
@@ -442,6 +458,8 @@ class State:
                     self._refuse(fact, "no message waits to be judged there")
                 group.judged, group.blocked = True, fact.stop
                 self.withheld += fact.stop
+                if fact.stop and group is self.tail[-1]:
+                    self._as_it_stood(group.undo)
             case "output" | "termination":
                 if self.reply is None or self.reply.position != fact.position or not self.reply.complete:
                     self._refuse(fact, "that is not the newest reply, or it has calls without outputs")
@@ -503,6 +521,10 @@ class State:
 
     def _count_words(self, content: Content) -> None:
         self.letters += len(content) if isinstance(content, str) else len(text_of(content))
+
+
+_COUNTED = ("turns", "handoffs", "tool_calls", "active_ms", "prompts", "output_retries")
+_CHANGED_BY_A_MESSAGE = (*_COUNTED, "halt", "ended", "feedback", "frame", "failed", "fresh", "edges", "allowances", "runs")
 
 
 def _with_arguments(call: CallState, output: Content) -> Content:

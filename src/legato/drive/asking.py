@@ -146,7 +146,7 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
 def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:
     if state.replies != effect.turn:
         return
-    if state.halt:
+    if state.halt or answered.upto < state.halted_at:
         # The reply came when nobody wanted it any more. It is not part of the conversation; what it cost is.
         unwanted = Attempted(
             at=answered.at,
@@ -174,7 +174,7 @@ def _choose(state: State, spec: HistorySpec, history: History, agent: str) -> tu
     if not isinstance(spec, Custom) or history.choose is None:
         return visible(state, spec, agent), None
     everything = visible(state, Everything(), agent)
-    offered = [copy(group) for group in everything]  # what user code does to them changes nothing
+    offered = [_copied(group) for group in everything]  # what user code does to them changes nothing
     chosen = history.choose(list(offered))
     indexes = {id(group): index for index, group in enumerate(offered)}
     try:
@@ -185,6 +185,12 @@ def _choose(state: State, spec: HistorySpec, history: History, agent: str) -> tu
             do="return a list of some of the groups, for example [group for group in groups if ...]",
         ) from None
     return [everything[index] for index in kept], ranges(kept)
+
+
+def _copied(group: Group) -> Group:
+    twin = copy(group)
+    twin.calls = [copy(call) for call in group.calls]
+    return twin
 
 
 def _took(begun: float) -> int:

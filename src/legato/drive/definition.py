@@ -144,8 +144,12 @@ class Definition:
 
 async def called(function: Callable[..., Any], *given: Any) -> Any:
     """Call user code, sync or async."""
-    value = function(*given)
-    return await unless_cancelled(value) if inspect.isawaitable(value) else value
+
+    async def call() -> Any:
+        value = function(*given)
+        return await value if inspect.isawaitable(value) else value
+
+    return await unless_cancelled(call())
 
 
 async def unless_cancelled(doing: Awaitable[T]) -> T:

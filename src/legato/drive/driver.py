@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any
 
 from legato.core.facts import Answered, AnyFact, Refusal, Words
@@ -41,7 +42,7 @@ from legato.drive.judging import Judge
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome, record_later, record_outcomes
 from legato.drive.tools import ToolRunner
-from legato.errors import DefinitionChanged, StoreError
+from legato.errors import BadInput, DefinitionChanged, IllegalFact, StoreError
 
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
@@ -62,6 +63,7 @@ class Driver:
         self._shown = since  # events have been shown for all facts before this position
         self._epoch = 0
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
+        self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
         self._gave_up = False
         self._leaving = False
         self._recording = False
@@ -134,14 +136,14 @@ class Driver:
         finally:
             self._ledger.listeners.remove(self._moved)
             outcomes += self._collect()
+            if outcomes:
+                record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
             tasks: list[asyncio.Task[Any]] = [*self._running.values(), *([watch] if watch else [])]
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.gather(*tasks, return_exceptions=True)
             self._running.clear()
-            if outcomes:
-                record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
 
     async def _watch(self) -> None:
         """Read what others append, in this process or another, as soon as it is there."""
@@ -172,10 +174,12 @@ class Driver:
             await self._ledger.append(propose, contents)
         except StoreError:
             raise
-        except Exception:
-            await record_outcomes(self._ledger, outcomes)  # what followed from them failed; they did not
-            outcomes.clear()
-            raise
+        except Exception as error:
+            # User code failed, or gave what cannot be recorded. What else is finished is recorded; what runs comes to its end.
+            self._error = self._error or error
+            for outcome in outcomes:
+                with suppress(IllegalFact, BadInput):
+                    await record_outcomes(self._ledger, [outcome])
         finally:
             self._recording = False
         self._show_new()
@@ -215,6 +219,7 @@ class Driver:
         wanted = [effect for effect in now.effects if not isinstance(effect, Bookkeeping)]
         for effect, task in self._running.items():
             if effect not in wanted and not _still_welcome(state, effect):
+                self._unwanted.add(task)
                 task.cancel()
         nothing_new = self._nothing_new(state)
         for effect in wanted:
@@ -251,6 +256,9 @@ class Driver:
         for effect, task in done:
             del self._running[effect]
             if task.cancelled():
+                if task not in self._unwanted:
+                    self._error = self._error or RuntimeError(f"{effect} was cancelled, and not by its driver")
+                self._unwanted.discard(task)
                 continue
             error = task.exception()
             if error is None:

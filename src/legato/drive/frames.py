@@ -30,7 +30,7 @@ class Frames:
     async def in_force(self, agent: str) -> tuple[str, Frame, bytes]:
         """The frame of the call that is owed now: its digest, itself, its bytes."""
         state = self._ledger.state
-        if state.frame and state.active == agent:
+        if state.frame:
             frame, data = await self._fetch(state.frame)
             if frame.agent == agent:
                 return state.frame, frame, data

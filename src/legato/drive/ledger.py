@@ -14,7 +14,7 @@ from typing import TypeAlias
 from legato.core.codec import proved
 from legato.core.facts import AnyFact, Started
 from legato.core.state import State, fold
-from legato.errors import LedgerConflict
+from legato.errors import BadInput, LedgerConflict, UnknownLedger
 from legato.stores.contract import Store
 
 Propose: TypeAlias = Callable[[State], Iterator[AnyFact]]
@@ -30,6 +30,11 @@ class LoopLock:
     async def __aenter__(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
+            if self._loop is not None and self._loop.is_running() and self._lock.locked():
+                raise BadInput(
+                    "one session object is used in two event loops at once",
+                    do="make a handle in each: workflow.session(id, store=...)",
+                )
             self._loop, self._lock = loop, asyncio.Lock()
         await self._lock.acquire()
 
@@ -81,7 +86,14 @@ class Ledger:
             durable = any(type(fact) is Started for fact in facts)
             try:
                 await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable)
-            except LedgerConflict:
+            except LedgerConflict as conflict:
+                if conflict.found_position < self._sound:
+                    raise UnknownLedger(
+                        f"session {self.session!r} was deleted while this handle was open",
+                        expected=f"{self._sound} facts or more",
+                        found=f"{conflict.found_position}",
+                        do="nothing was written; open the session anew with workflow.session(id)",
+                    ) from conflict
                 self._forget()
                 await self._catch_up()
                 continue
