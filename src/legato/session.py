@@ -95,7 +95,7 @@ class Session:
         async def begin(show: Callable[[Event], None]) -> Driver:
             nonlocal since, spent
             await self.refresh()
-            since, spent = self._ledger.state.length, self._ledger.state.usage
+            since, spent = self._ledger.state.length, self._ledger.state.spent.total
             await start()
             current_store.set(self.store)
             return Driver(self.workflow.definition, self._ledger, self.context, show, stream, since)
@@ -314,16 +314,16 @@ class Session:
     @property
     def usage(self) -> Usage:
         """Of the whole conversation; see `usage_by_agent` and `usage_by_handoff`."""
-        return self.state.usage
+        return self.state.spent.total
 
     @property
     def usage_by_agent(self) -> dict[str, Usage]:
-        return dict(self.state.usage_of)
+        return dict(self.state.spent.of)
 
     @property
     def usage_by_handoff(self) -> list[tuple[str, str, Usage]]:
         """For each handoff taken: source, target, and what was used until the next one."""
-        return list(self.state.usage_by_handoff)
+        return list(self.state.spent.by_handoff)
 
     @property
     def losses(self) -> list[str]:
@@ -360,7 +360,7 @@ class Session:
             status=now,
             error=state.failed.error if state.failed and now == "failed" else "",
             usage=Usage(
-                *(getattr(state.usage, name) - getattr(spent, name) for name in Usage.__struct_fields__),
+                *(getattr(state.spent.total, name) - getattr(spent, name) for name in Usage.__struct_fields__),
             ),
             session=self,
         )

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from legato.core import groups, owed, state, view
+from legato.core import folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Opened, Returned, Said, Words
 from legato.core.messages import Message, parts_of
 from legato.drive import asking, conversation, driver, tools
@@ -118,7 +118,7 @@ def _(patch: Patch) -> None:
 
     def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
         seen = before(now, spec, agent, *more)
-        return [group for group in seen for _ in range(2 if group.kind == "said" and now.handoffs else 1)]
+        return [group for group in seen for _ in range(2 if group.kind == "said" and now.tally.handoffs else 1)]
 
     patch(asking, "visible", visible)
 
@@ -250,7 +250,10 @@ def _(patch: Patch) -> None:
 def _(patch: Patch) -> None:
     from legato import session
 
-    patch(state.State, "_halt", lambda self, why: setattr(self, "halt", why))
+    def stop(self: state.State, why: str) -> None:
+        self._halt, self.halted_at = why, self.length
+
+    patch(state.State, "_stop", stop)
     patch(session.Session, "_stopped", lambda self, now: iter(()))
 
 
@@ -373,14 +376,12 @@ def _(patch: Patch) -> None:
 
 @mutant("cancel stops the world: the user's next message gets no answer")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Said]
+    patch(folded.Folded, "halt", property(lambda self: self._halt))
 
-    def said(self: state.State, fact: Said) -> None:
-        halt = self.halt
-        rule(self, fact)
-        self.halt = halt
 
-    patch(state._RULES, Said, said)
+@mutant("a message ends a cancel even if a guardrail withholds it")
+def _(patch: Patch) -> None:
+    patch(folded.Folded, "spoken_at", property(lambda self: self.tail[-1].position if self.tail else -1))
 
 
 # -- safety ------------------------------------------------------------------------------------------------------------

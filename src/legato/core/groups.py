@@ -7,12 +7,13 @@ made and every output those calls got. A group is never split, so a view can nev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from legato.core.facts import Answered, Call, CallRef, Content, Item, Refusal, Words
 from legato.core.messages import Message, SeenCall, parts_of
+from legato.core.sums import Tally
 
 
 class Output(Struct, frozen=True):
@@ -111,6 +112,7 @@ class Group:
         "_words",
         "agent",
         "author",
+        "began",
         "blocked",
         "calls",
         "content",
@@ -120,8 +122,8 @@ class Group:
         "kind",
         "position",
         "rejected",
+        "tally",
         "unanswered",
-        "undo",
     )
 
     def __init__(self, kind: Literal["said", "prompt", "feedback", "reply"], position: int, agent: str = "") -> None:
@@ -136,7 +138,8 @@ class Group:
         self.handed_to = ""
         self.judged = False  # an input guardrail has looked at it
         self.blocked = False  # and withholds it
-        self.undo: dict[str, Any] = {}  # how things stood before a message, should it be withheld
+        self.began = False  # a message that found the conversation at rest
+        self.tally: Tally | None = None  # of the run that this message began
         self.rejected = False  # a reply that was not accepted: its agent sees it with the objection, people do not
         self._entries: tuple[Entry, ...] | None = None
         self._words: Group | None = None

@@ -262,7 +262,7 @@ def _run(
     """Start what may start: in call order, within the parallel limit, 'alone' tools by themselves, within the allowance."""
     running = [(call, tool) for call, tool in ready if call.running]
     effects.extend(RunTool(call.ref, len(call.attempts)) for call, _ in running)
-    started = state.tool_calls
+    started = state.tally.tool_calls
     places = graph.parallel_tools - len(running)
     for call, tool in ready:
         if call.running:
@@ -298,9 +298,10 @@ def _hand_over(
     if undecided or not alone:
         return
     call, edge = handoffs[0]
-    taken = state.edges.get((edge.source, edge.target), 0)
-    if over := _over(state, graph.limits, "handoffs", state.handoffs):
-        told = f"{state.handoffs} handoffs since the user last spoke, the limit is {over:g}; {edge.source} wants to hand to {edge.target}."
+    taken = state.tally.edges.get((edge.source, edge.target), 0)
+    if over := _over(state, graph.limits, "handoffs", state.tally.handoffs):
+        wish = f"{edge.source} wants to hand to {edge.target}."
+        told = f"{state.tally.handoffs} handoffs since the user last spoke, the limit is {over:g}; {wish}"
         requests.append(_limit(state, "handoffs", edge.source, told))
     elif over := _over(state, graph.limits, "same_edge", taken):
         told = f"This looks like a loop. {_loop_seen(state)}; {edge.source} handed to {edge.target} {taken} times, the limit is {over:g}."
@@ -332,9 +333,9 @@ def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan 
     if newest and not reply.calls and rules.judges_output and not state.output_checked:
         return Plan([JudgeOutput(reply.position)], [])
     if state.feedback and not state.unseen:
-        allowed = rules.output_retries + max(1, rules.output_retries) * state.allowances.get("output", 0)
-        if state.output_retries > allowed:
-            number = f"{state.output_retries} replies were" if state.output_retries > 1 else "a reply was"
+        allowed = rules.output_retries + max(1, rules.output_retries) * state.tally.allowances.get("output", 0)
+        if state.tally.output_retries > allowed:
+            number = f"{state.tally.output_retries} replies were" if state.tally.output_retries > 1 else "a reply was"
             told = f"{rules.name}: {number} not accepted: {state.feedback.rstrip('.')}."
             return Plan([], [_limit(state, "output", rules.name, told)])
         return None
@@ -348,7 +349,7 @@ def _rest(state: State, graph: Graph) -> Plan:
     rules = graph.agents.get(state.active)
     if state.reply is None or state.tail or state.ended:
         return Plan([], [])
-    if rules is None or not rules.autonomous or state.prompts >= rules.prompt_limit:
+    if rules is None or not rules.autonomous or state.tally.prompts >= rules.prompt_limit:
         return Plan([], [])
     if over := _limits_before_model(state, graph, rules.name):
         return Plan([], [over])
@@ -400,22 +401,22 @@ def _over(state: State, limits: Limits, name: str, used: float) -> float:
     limit = getattr(limits, name)
     if limit is None:
         return 0
-    allowed = limit * (1 + state.allowances.get(name, 0))
+    allowed = limit * (1 + state.tally.allowances.get(name, 0))
     return float(max(allowed, 1e-9)) if used >= allowed else 0
 
 
 def _limits_before_model(state: State, graph: Graph, agent: str) -> Pending | None:
-    limits = graph.limits
-    if over := _over(state, limits, "turns", state.turns):
-        return _limit(state, "turns", agent, f"{state.turns} turns since the user last spoke, the limit is {over:g}. {_loop_seen(state)}")
-    if over := _over(state, limits, "seconds", state.active_ms / 1000):
-        return _limit(state, "seconds", agent, f"{state.active_ms / 1000:.1f} s of work since the user last spoke, the limit is {over:g}.")
+    limits, turns, seconds = graph.limits, state.tally.turns, state.tally.active_ms / 1000
+    if over := _over(state, limits, "turns", turns):
+        return _limit(state, "turns", agent, f"{turns} turns since the user last spoke, the limit is {over:g}. {_loop_seen(state)}")
+    if over := _over(state, limits, "seconds", seconds):
+        return _limit(state, "seconds", agent, f"{seconds:.1f} s of work since the user last spoke, the limit is {over:g}.")
     # A budget pauses before it is broken: the next call will cost at least what is already there to be sent.
-    next_call = max(state.letters // LETTERS_PER_TOKEN, state.last_usage.total)
-    if limits.tokens is not None and (over := _over(state, limits, "tokens", state.usage.total + next_call)):
-        told = f"{state.usage.total} tokens used, the next call takes about {next_call} more, the budget is {over:g}."
+    next_call = max(state.spent.letters // LETTERS_PER_TOKEN, state.spent.last.total)
+    if limits.tokens is not None and (over := _over(state, limits, "tokens", state.spent.total.total + next_call)):
+        told = f"{state.spent.total.total} tokens used, the next call takes about {next_call} more, the budget is {over:g}."
         return _limit(state, "tokens", agent, told)
-    spent, next_cost = state.usage.cost / 1e9, state.last_usage.cost / 1e9
+    spent, next_cost = state.spent.total.cost / 1e9, state.spent.last.cost / 1e9
     if limits.cost is not None and (over := _over(state, limits, "cost", spent + next_cost)):
         told = f"${spent:.4f} spent, the next call costs about ${next_cost:.4f} more, the budget is ${over:.4f}."
         return _limit(state, "cost", agent, told)
@@ -423,14 +424,14 @@ def _limits_before_model(state: State, graph: Graph, agent: str) -> Pending | No
 
 
 def _limit(state: State, name: str, agent: str, told: str) -> Pending:
-    return about_limit(state.ledger, name, state.runs, state.allowances.get(name, 0), agent, told.rstrip())
+    return about_limit(state.ledger, name, state.tally.number, state.tally.allowances.get(name, 0), agent, told.rstrip())
 
 
 def _loop_seen(state: State) -> str:
     """The handoffs since the user last spoke, as a person would tell them."""
-    if not state.edges:
+    if not state.tally.edges:
         return ""
-    told = ", ".join(f"{source} -> {target} {times}x" for (source, target), times in state.edges.items())
+    told = ", ".join(f"{source} -> {target} {times}x" for (source, target), times in state.tally.edges.items())
     return f"Handoffs: {told}"
 
 

@@ -6,8 +6,9 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
  1. A ledger begins with `Opened`. A later `Opened` must have an origin: the ledger is a fork or a copy from there on. It voids
     standing approvals, renames all requests, and begins epochs anew: an attempt that was open belongs to nobody here.
  2. `Said` is always legal. It lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so a message
-    that came while a model was thinking, or a call was pending, follows that reply's whole batch. It ends every pause: a limit
-    refused, a cancel, a termination; unless a guardrail withholds it (`Judged`), and then all is as it stood before.
+    that came while a model was thinking, or a call was pending, follows that reply's whole batch. It overtakes whatever stands
+    before it: a limit refused, a cancel, a termination, an objection, a failure, a frame. What overtakes is a message's position
+    in the tail, so one that a guardrail withholds (`Judged`) overtakes nothing.
  3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
     and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
     reply is, and leaves no words.
@@ -36,7 +37,6 @@ from typing import Any, NoReturn
 from legato.core import wording
 from legato.core.digest import digest_arguments
 from legato.core.facts import (
-    NO_USAGE,
     Answered,
     AnyFact,
     Attempted,
@@ -54,107 +54,18 @@ from legato.core.facts import (
     Prompted,
     Returned,
     Said,
-    Standing,
     Started,
     Usage,
 )
+from legato.core.folded import Folded
 from legato.core.groups import Attempt, CallState, Group, Output, spoken
 from legato.core.handoff import Arrival
-from legato.core.messages import text_of
+from legato.core.sums import Tally
 from legato.errors import IllegalFact
 
 
-class State:
+class State(Folded):
     """What a ledger means. Made by `fold`; advanced one fact at a time by `apply`, at a cost that depends on the fact alone."""
-
-    def __init__(self) -> None:
-        self.facts: list[AnyFact] = []
-        self.session = ""
-        self.ledger = ""  # the unique name of this ledger, from the last Opened
-        self.names: list[tuple[int, str]] = []  # from which position on the ledger had which unique name
-        self.workflow = ""
-        # the conversation
-        self.groups: list[Group] = []
-        self.tail: list[Group] = []
-        self.rejections = 0  # replies that were not accepted, which only their agent sees
-        self.withheld = 0  # messages that an input guardrail keeps from every view
-        self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
-        # control
-        self.active = ""
-        self.arrived: Arrival | None = None  # how control came to the active agent
-        self.fresh = False  # a message began a new run and no reply has followed yet
-        self.reply: Group | None = None  # the newest reply
-        self.frame = ""  # in force since control or a message last arrived
-        self.failed: Attempted | None = None  # the last call of a model left no words
-        self.halt = ""  # "cancelled" or "limit": stopped until the user speaks
-        self.halted_at = -1  # where it was last stopped: what was asked before that is not wanted any more
-        self.ended = False  # the termination condition said enough
-        # what user code judged about the newest reply
-        self.output_checked = False
-        self.feedback = ""
-        self.output_retries = 0
-        self.termination_judged = False
-        # counters since the user last spoke, and over all
-        self.runs = 0
-        self.turns = 0
-        self.handoffs = 0
-        self.edges: dict[tuple[str, str], int] = {}
-        self.tool_calls = 0
-        self.active_ms = 0
-        self.prompts = 0
-        self.allowances: dict[str, int] = {}
-        self.replies = 0
-        self.replies_of: dict[str, int] = {}
-        self.usage = Usage()
-        self.usage_of: dict[str, Usage] = {}
-        self.usage_by_handoff: list[tuple[str, str, Usage]] = []
-        self.last_usage = Usage()
-        self.letters = 0  # said so far, for estimates
-        self.epoch = 0
-        self.standing: set[Standing] = set()
-        self.summaries: dict[str, Compacted] = {}
-        self.late: list[Returned] = []
-        self.losses: list[str] = []
-        self._last_at = 0
-
-    @property
-    def length(self) -> int:
-        """How many facts there are; the position the next one will have."""
-        return len(self.facts)
-
-    @property
-    def batch(self) -> list[CallState]:
-        """The calls of the newest reply, while any is unanswered."""
-        return self.reply.calls if self.reply and not self.reply.complete else []
-
-    @property
-    def unseen(self) -> list[Group]:
-        """Messages that no reply has seen and no guardrail withholds."""
-        return [group for group in self.tail if not group.blocked] if self.withheld else self.tail
-
-    @property
-    def awaits_reply(self) -> bool:
-        """Whether anything stands in the conversation that a model has not replied to."""
-        if self.unseen or self.reply is None:
-            return bool(self.unseen)
-        last = self.groups[-1]
-        return bool(self.reply.calls) or last.kind == "prompt" or (last.kind == "feedback" and bool(self.feedback))
-
-    def name_at(self, position: int) -> str:
-        """The unique name the ledger had when this position was recorded; forks share it for what they share."""
-        for start, name in reversed(self.names):
-            if position >= start:
-                return name
-        return self.ledger
-
-    def call(self, ref: CallRef) -> CallState | None:
-        """What is recorded about a call, of any reply."""
-        for group in reversed(self.groups):
-            if group.position == ref.position:
-                return next((call for call in group.calls if call.ref == ref), None)
-            if group.position < ref.position and group.kind == "reply":
-                return None
-        return None
 
     def apply(self, fact: AnyFact) -> None:
         """Advance by one fact, or raise `IllegalFact` and change nothing."""
@@ -190,37 +101,21 @@ class State:
     def _said(self, fact: Said) -> None:
         if fact.key and fact.key in self.keys:
             self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
-        busy = self.awaits_reply and not self.halt and not self.ended
-        self.fresh = self.fresh or not busy
         group = Group("said", self.length)
         group.content, group.author = fact.content, fact.author
+        group.began = not self.awaits_reply or bool(self.halt) or self.ended
+        group.tally = self.tally = Tally(self.tally)
         self.tail.append(group)
-        group.undo = self._stand()
         self._remember(fact.key)
-        self._count_words(fact.content)
-        self.halt, self.ended, self.feedback, self.frame, self.failed = "", False, "", "", None
-        self.runs += 1
-        self.turns = self.handoffs = self.tool_calls = self.active_ms = self.prompts = self.output_retries = 0
-        self.edges = {}
-        self.allowances = {name: times for name, times in self.allowances.items() if name in ("tokens", "cost")}
-
-    def _stand(self) -> dict[str, Any]:
-        """How things stand before a message. One that a guardrail withholds must not have changed them."""
-        return {name: getattr(self, name) for name in _CHANGED_BY_A_MESSAGE}
-
-    def _as_it_stood(self, before: dict[str, Any]) -> None:
-        for name, value in before.items():
-            now = getattr(self, name)
-            # Counters begin anew with a message: what has been counted since comes on top.
-            setattr(self, name, value + now if name in _COUNTED else value)
+        self.spent.count_words(fact.content)
 
     def _cancelled(self, fact: Cancelled) -> None:
-        self._halt("cancelled")
-        self.failed = None
+        self._stop("cancelled")
+        self._failed = None
 
-    def _halt(self, why: str) -> None:
+    def _stop(self, why: str) -> None:
         """Stop until the user speaks, and the calls of the open batch for good. What a limit finds started comes to its end."""
-        self.halt, self.feedback, self.halted_at = why, "", self.length
+        self._halt, self._feedback, self.halted_at = why, "", self.length
         for call in self.batch:
             if call.output is None and not (why == "limit" and call.attempts):
                 call.stopped = why
@@ -253,26 +148,26 @@ class State:
         group.unanswered = len(group.calls)
         self.groups.append(group)
         self.reply = group
+        if not self.tail:
+            self.tally.before = None  # the run's message was seen: nothing can withhold it any more
         if fact.agent != self.active:
-            self.arrived, self.prompts = None, 0
-        # A message that came while the model was thinking wants a frame that knows of it.
-        self.frame = "" if self.tail else fact.frame
-        self.active, self.fresh, self.failed = fact.agent, False, None
-        self.output_checked, self.feedback, self.termination_judged, self.ended = False, "", False, False
+            self.arrived, self.tally.prompts = None, 0
+        self._frame, self._framed_at = fact.frame, fact.upto
+        self.active, self._failed, self._halt = fact.agent, None, ""
+        self.output_checked, self._feedback, self.termination_judged, self._ended = False, "", False, False
         self.replies += 1
         self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
-        self.turns += 1
-        self._spend(fact.agent, fact.usage)
+        self.tally.turns += 1
+        self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
-        self._count_words(spoken(fact))
+        self.spent.count_words(spoken(fact))
         self.losses.extend(fact.losses)
 
     def _attempted(self, fact: Attempted) -> None:
         self._may_call(fact)
-        self.failed = fact
-        if not any(group.position > fact.upto for group in self.tail):
-            self.frame = fact.frame  # else a message came since, and with it a new frame is due
-        self._spend(fact.agent, fact.usage)
+        self._failed = fact
+        self._frame, self._framed_at = fact.frame, fact.upto
+        self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
 
     def _floor(self) -> int:
@@ -317,9 +212,9 @@ class State:
         if not fact.limit or self.halt or self.ended:
             self._refuse(fact, "no limit is waiting for an answer")
         if fact.verdict == "approve":
-            self.allowances[fact.limit] = self.allowances.get(fact.limit, 0) + 1
+            self.tally.allowances[fact.limit] = self.tally.allowances.get(fact.limit, 0) + 1
         elif fact.verdict == "reject":
-            self._halt("limit")
+            self._stop("limit")
         else:
             self._refuse(fact, "a limit is approved or rejected")
 
@@ -371,7 +266,7 @@ class State:
         call.attempts.append(Attempt(fact.attempt, fact.epoch))
         call.redo = False
         self.epoch = fact.epoch
-        self.tool_calls += 1
+        self.tally.tool_calls += 1
 
     def _returned(self, fact: Returned) -> None:
         call = self.call(fact.call)
@@ -413,7 +308,7 @@ class State:
         assert self.reply is not None
         call.output = output
         self.reply.unanswered -= 1
-        self._count_words(output.content)
+        self.spent.count_words(output.content)
 
     # -- control, judgement, prompts -----------------------------------------------------------------------------------
 
@@ -437,11 +332,10 @@ class State:
                 words = _with_arguments(call, wording.handed_off(fact.target)) if call is taken else wording.not_taken(fact.target)
                 self._output(call, Output(words, "ok" if call is taken else "not_taken", self.length))
         self.arrived = Arrival(fact.source, fact.target, taken.arguments)
-        self.active, self.frame, self.prompts = fact.target, "", 0
-        self.handoffs += 1
-        edge = (fact.source, fact.target)
-        self.edges[edge] = self.edges.get(edge, 0) + 1
-        self.usage_by_handoff.append((fact.source, fact.target, Usage()))
+        self.active, self._frame, self.tally.prompts = fact.target, "", 0
+        self.tally.handoffs += 1
+        self.tally.count_edge(fact.source, fact.target)
+        self.spent.by_handoff.append((fact.source, fact.target, Usage()))
 
     def _judged(self, fact: Judged) -> None:
         match fact.kind:
@@ -458,8 +352,8 @@ class State:
                     self._refuse(fact, "no message waits to be judged there")
                 group.judged, group.blocked = True, fact.stop
                 self.withheld += fact.stop
-                if fact.stop and group is self.tail[-1]:
-                    self._as_it_stood(group.undo)
+                if fact.stop and group.tally:
+                    self.tally = self.tally.withdraw(group.tally)
             case "output" | "termination":
                 if self.reply is None or self.reply.position != fact.position or not self.reply.complete:
                     self._refuse(fact, "that is not the newest reply, or it has calls without outputs")
@@ -468,8 +362,8 @@ class State:
                         self._refuse(fact, "this reply was judged before")
                     self.output_checked = True
                     if fact.stop:
-                        self.output_retries += 1
-                        self.feedback = fact.words
+                        self.tally.output_retries += 1
+                        self._feedback = fact.words
                         self.reply.rejected = True
                         self.rejections += 1
                         group = Group("feedback", self.length, self.reply.agent)
@@ -479,7 +373,7 @@ class State:
                     if self.termination_judged:
                         self._refuse(fact, "termination was judged for this reply before")
                     self.termination_judged = True
-                    self.ended = fact.stop
+                    self._ended = fact.stop
 
     def _prompted(self, fact: Prompted) -> None:
         if self.reply is None or self.reply.calls or self.tail or self.halt or self.ended or self.groups[-1] is not self.reply:
@@ -489,15 +383,15 @@ class State:
         group = Group("prompt", self.length)
         group.content = fact.text
         self.groups.append(group)
-        self.prompts += 1
-        self._count_words(fact.text)
+        self.tally.prompts += 1
+        self.spent.count_words(fact.text)
 
     def _compacted(self, fact: Compacted) -> None:
         before = self.summaries.get(fact.agent)
         if fact.upto >= self.length or (before and fact.upto <= before.upto):
             self._refuse(fact, "a summary covers more than the one before it, and nothing that has not happened")
         self.summaries[fact.agent] = fact
-        self._spend(fact.agent, fact.usage)
+        self.spent.spend(fact.agent, fact.usage)
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
@@ -505,26 +399,9 @@ class State:
         if key:
             self.keys[key] = self.length
 
-    def _spend(self, agent: str, usage: Usage) -> None:
-        if usage is NO_USAGE:
-            return
-        self.usage += usage
-        self.usage_of[agent] = self.usage_of.get(agent, Usage()) + usage
-        self.last_usage = usage
-        if self.usage_by_handoff:
-            source, target, spent = self.usage_by_handoff[-1]
-            self.usage_by_handoff[-1] = (source, target, spent + usage)
-
     def _work(self, at: int, took: int) -> None:
         """Time that was worked: what an effect took, but no longer than since the last fact, so that parallel work counts once."""
-        self.active_ms += max(0, min(took, at - self._last_at))
-
-    def _count_words(self, content: Content) -> None:
-        self.letters += len(content) if isinstance(content, str) else len(text_of(content))
-
-
-_COUNTED = ("turns", "handoffs", "tool_calls", "active_ms", "prompts", "output_retries")
-_CHANGED_BY_A_MESSAGE = (*_COUNTED, "halt", "ended", "feedback", "frame", "failed", "fresh", "edges", "allowances", "runs")
+        self.tally.active_ms += max(0, min(took, at - self._last_at))
 
 
 def _with_arguments(call: CallState, output: Content) -> Content:

@@ -92,13 +92,13 @@ class ModelCaller:
     async def _prepare(self, effect: CallModel) -> tuple[Request, Kept, dict[str, bytes]] | None:
         """The request, made from one state: the one in which the call is owed, and whose frame it is. None if it is owed no more."""
         while True:
-            runs = self._ledger.state.runs
+            runs = self._ledger.state.tally.number
             digest, frame, data = await self._frames.in_force(effect.agent)
             async with self._ledger.lock:  # what is asked is what the store holds, not what is just being proposed
                 state = self._ledger.state
                 if not self._wanted(state, effect):
                     return None
-                if state.runs != runs:
+                if state.tally.number != runs:
                     continue  # the user spoke while the frame was made: it must know
                 arrived = state.arrived if state.active == effect.agent else None
                 groups, kept = _choose(state, frame.history, history_in_force(self._definition, effect.agent, arrived), effect.agent)

@@ -176,6 +176,7 @@ class _Reading:
         keys: dict[str, int] = {}
         name, latest = "", -1
         standing: set[Standing] = set()
+        cancelled, since = False, list[int]()  # where the user spoke after the last cancel
         for position, fact in enumerate(self.facts):
             kind = type(fact)
             key = fact.key if isinstance(fact, (Said, Decided)) else ""
@@ -191,6 +192,9 @@ class _Reading:
                 open_calls = [call for call in self.by_reply.get(latest, ()) if not call.answers]
                 if open_calls:
                     self.say("C3", f"the reply at {position} came before call {open_calls[0].ref} had its output")
+                if cancelled and not any(spoken <= fact.upto for spoken in since):
+                    self.say("D4", f"the reply at {position} came after a cancel, and the user had not spoken since")
+                cancelled = False
                 latest = position
                 if fact.response_id:
                     if fact.response_id in self.replies:
@@ -215,12 +219,17 @@ class _Reading:
                     call.lost.append(fact.attempt)
             elif isinstance(fact, Returned):
                 self._returned(position, fact)
+            elif isinstance(fact, Said):
+                since.append(position)
             elif isinstance(fact, Judged):
+                if fact.kind == "input" and fact.stop and fact.position in since:
+                    since.remove(fact.position)
                 if fact.kind == "tool" and fact.stop and (call := self._call(CallRef(fact.position, fact.index), position)):
                     self._answer(call, position, None)
             elif isinstance(fact, HandedOff):
                 self._handed_off(position, fact, latest)
             elif isinstance(fact, Cancelled):
+                cancelled, since = True, []
                 for call in self.by_reply.get(latest, ()):
                     call.cancelled = True
 

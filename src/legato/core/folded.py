@@ -1,0 +1,130 @@
+"""What a ledger means, to be read. May know: facts and groups. Decides: what a message that nobody has replied to overtakes.
+
+`State` (state.py) is this with the rules by which it grows. What a later message overtakes (a pause, a failure, a frame) is never
+erased by the message: it is read through properties that compare positions, so a message that a guardrail withholds changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from legato.core.facts import AnyFact, Attempted, CallRef, Compacted, Returned, Standing
+from legato.core.groups import CallState, Group
+from legato.core.handoff import Arrival
+from legato.core.sums import Spent, Tally
+
+
+class Folded:
+    """The fields and what follows from them."""
+
+    def __init__(self) -> None:
+        self.facts: list[AnyFact] = []
+        self.session = ""
+        self.ledger = ""  # the unique name of this ledger, from the last Opened
+        self.names: list[tuple[int, str]] = []  # from which position on the ledger had which unique name
+        self.workflow = ""
+        # the conversation
+        self.groups: list[Group] = []
+        self.tail: list[Group] = []
+        self.rejections = 0  # replies that were not accepted, which only their agent sees
+        self.withheld = 0  # messages that an input guardrail keeps from every view
+        self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
+        # control
+        self.active = ""
+        self.arrived: Arrival | None = None  # how control came to the active agent
+        self.reply: Group | None = None  # the newest reply
+        self.halted_at = -1  # where it was last stopped: what was asked before that is not wanted any more
+        # what a later message overtakes: read through the properties below
+        self._frame, self._framed_at = "", -1
+        self._failed: Attempted | None = None
+        self._halt = ""
+        self._ended = False
+        self._feedback = ""
+        # what user code judged about the newest reply
+        self.output_checked = False
+        self.termination_judged = False
+        # what is counted, since the user last spoke and over all
+        self.tally = Tally()
+        self.spent = Spent()
+        self.replies = 0
+        self.replies_of: dict[str, int] = {}
+        self.epoch = 0
+        self.standing: set[Standing] = set()
+        self.summaries: dict[str, Compacted] = {}
+        self.late: list[Returned] = []
+        self.losses: list[str] = []
+        self._last_at = 0
+
+    @property
+    def length(self) -> int:
+        """How many facts there are; the position the next one will have."""
+        return len(self.facts)
+
+    @property
+    def batch(self) -> list[CallState]:
+        """The calls of the newest reply, while any is unanswered."""
+        return self.reply.calls if self.reply and not self.reply.complete else []
+
+    @property
+    def unseen(self) -> list[Group]:
+        """Messages that no reply has seen and no guardrail withholds."""
+        return [group for group in self.tail if not group.blocked] if self.withheld else self.tail
+
+    @property
+    def spoken_at(self) -> int:
+        """Where the newest message stands that no reply has seen and no guardrail withholds; -1 if there is none."""
+        unseen = self.unseen
+        return unseen[-1].position if unseen else -1
+
+    @property
+    def halt(self) -> str:
+        """ "cancelled" or "limit" while the conversation is stopped: until the user speaks."""
+        return self._halt if self.halted_at > self.spoken_at else ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the termination condition said enough, and nobody has spoken since."""
+        return self._ended and not self.unseen
+
+    @property
+    def feedback(self) -> str:
+        """The objection to the newest reply, while it stands."""
+        return "" if self.unseen else self._feedback
+
+    @property
+    def failed(self) -> Attempted | None:
+        """The last call of a model, if it left no words and saw all that there is to see."""
+        return self._failed if self._failed and self._failed.upto >= self.spoken_at else None
+
+    @property
+    def frame(self) -> str:
+        """The frame in force since control or a message last arrived; empty: a new one is due."""
+        return self._frame if self._framed_at >= self.spoken_at else ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a message began a new run and no reply has followed yet."""
+        return bool(self.unseen) and any(group.began for group in self.tail)
+
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether anything stands in the conversation that a model has not replied to."""
+        if self.unseen or self.reply is None:
+            return bool(self.unseen)
+        last = self.groups[-1]
+        return bool(self.reply.calls) or last.kind == "prompt" or (last.kind == "feedback" and bool(self._feedback))
+
+    def name_at(self, position: int) -> str:
+        """The unique name the ledger had when this position was recorded; forks share it for what they share."""
+        for start, name in reversed(self.names):
+            if position >= start:
+                return name
+        return self.ledger
+
+    def call(self, ref: CallRef) -> CallState | None:
+        """What is recorded about a call, of any reply."""
+        for group in reversed(self.groups):
+            if group.position == ref.position:
+                return next((call for call in group.calls if call.ref == ref), None)
+            if group.position < ref.position and group.kind == "reply":
+                return None
+        return None
