@@ -20,6 +20,7 @@ from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Opened, Orig
 from legato.core.messages import contents_named
 from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
+from legato.drive.ledger import meet
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerExists
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
 async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     """Put a copy into the session's store, or find that it is there. `LedgerExists` if another conversation is."""
     facts: list[AnyFact] = arriving["facts"]
-    there = list(await session.store.read(session.id))
+    born, read = await meet(session.store, session.id)
+    there = list(read)
     if there[: len(facts)] == facts:
         return
     if facts[: len(there)] != there:
@@ -116,8 +118,9 @@ async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     new = facts[len(there) :]
     if not there:
         origin = Origin(arriving["session"], len(facts), "copy")
-        new = [*new, Opened(at=now_ms(), ledger=fresh_name(), workflow=session.workflow.name, origin=origin)]
-    await session.store.append(session.id, len(there), new, contents=arriving["contents"])
+        born = fresh_name()
+        new = [*new, Opened(at=now_ms(), ledger=born, workflow=session.workflow.name, origin=origin)]
+    await session.store.append(session.id, len(there), new, contents=arriving["contents"], born=born)
 
 
 def _named(facts: list[AnyFact]) -> set[str]:

@@ -387,7 +387,7 @@ class Session:
         if at:
             origin = Origin(self.id, at)
             opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name, origin=origin)
-            await self.store.fork(self.id, at, branch.id, [opened])
+            await self._ledger.fork(at, branch.id, opened)
         return await branch.refresh()
 
     async def to_string(

@@ -297,7 +297,7 @@ def _(patch: Patch) -> None:
         try:
             return await before(self, name, expected, facts, **more)
         except LedgerConflict as conflict:
-            return await before(self, name, conflict.found_position, facts, **more)
+            return await before(self, name, conflict.found_position, facts, **{**more, "born": ""})
 
     patch(MemoryStore, "append", append)
 

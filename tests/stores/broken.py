@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from legato.core import codec
-from legato.errors import LedgerConflict
+from legato.errors import LedgerConflict, UnknownLedger
 from legato.stores import Lease, MemoryStore, SQLiteStore
 
 # ruff: noqa: ASYNC109 - the contract's names, and stores that need not be quick
@@ -65,91 +65,91 @@ class WritesEverythingAgain(MemoryStore):
 
 
 class SortsByTime(MemoryStore):
-    async def read(self, ledger, start=0):
-        return sorted(await super().read(ledger, start), key=lambda fact: fact.at)
+    async def read(self, ledger, start=0, **options):
+        return sorted(await super().read(ledger, start, **options), key=lambda fact: fact.at)
 
 
 class IgnoresStart(MemoryStore):
-    async def read(self, ledger, start=0):
-        return await super().read(ledger, 0 if start >= 0 else start)
+    async def read(self, ledger, start=0, **options):
+        return await super().read(ledger, 0 if start >= 0 else start, **options)
 
 
 class ReturnsItsOwnList(MemoryStore):
-    async def read(self, ledger, start=0):
-        return self._ledgers[ledger].facts if start == 0 and ledger in self._ledgers else await super().read(ledger, start)
+    async def read(self, ledger, start=0, **options):
+        return self._ledgers[ledger].facts if start == 0 and ledger in self._ledgers else await super().read(ledger, start, **options)
 
 
 class FoldsNames(MemoryStore):
     async def append(self, ledger, expected, facts, **options):
         return await super().append(ledger.lower(), expected, facts, **options)
 
-    async def read(self, ledger, start=0):
-        return await super().read(ledger.lower(), start)
+    async def read(self, ledger, start=0, **options):
+        return await super().read(ledger.lower(), start, **options)
 
 
 class LosesContents(MemoryStore):
-    async def append(self, ledger, expected, facts, *, contents=None, durable=False):
-        return await super().append(ledger, expected, facts)
+    async def append(self, ledger, expected, facts, *, contents=None, **options):
+        return await super().append(ledger, expected, facts, **options)
 
 
 class ReplacesContents(MemoryStore):
-    async def append(self, ledger, expected, facts, *, contents=None, durable=False):
-        length = await super().append(ledger, expected, facts, contents=contents)
+    async def append(self, ledger, expected, facts, *, contents=None, **options):
+        length = await super().append(ledger, expected, facts, contents=contents, **options)
         self._ledgers[ledger].contents.update({digest: (expected, body) for digest, body in (contents or {}).items()})
         return length
 
 
 class RecordsContentsFirst(MemoryStore):
-    async def append(self, ledger, expected, facts, *, contents=None, durable=False):
+    async def append(self, ledger, expected, facts, *, contents=None, **options):
         if ledger in self._ledgers:
             self._ledgers[ledger].contents.update({digest: (expected, body) for digest, body in (contents or {}).items()})
-        return await super().append(ledger, expected, facts, contents=contents)
+        return await super().append(ledger, expected, facts, contents=contents, **options)
 
 
 class ForksLookAtTheirParent(MemoryStore):
-    async def fork(self, ledger, at, new, facts):
-        length = await super().fork(ledger, at, new, facts)
+    async def fork(self, ledger, at, new, facts, **options):
+        length = await super().fork(ledger, at, new, facts, **options)
         if not facts and at == len(self._ledgers[ledger].facts):
             self._ledgers[new].facts = self._ledgers[ledger].facts
         return length
 
 
 class ForksAtTheEnd(MemoryStore):
-    async def fork(self, ledger, at, new, facts):
-        return await super().fork(ledger, len(await self.read(ledger)) if at >= 0 else at, new, facts)
+    async def fork(self, ledger, at, new, facts, **options):
+        return await super().fork(ledger, len(await self.read(ledger)) if at >= 0 else at, new, facts, **options)
 
 
 class ForksSeeLaterContents(MemoryStore):
-    async def fork(self, ledger, at, new, facts):
-        length = await super().fork(ledger, at, new, facts)
+    async def fork(self, ledger, at, new, facts, **options):
+        length = await super().fork(ledger, at, new, facts, **options)
         self._ledgers[new].contents = dict(self._ledgers[ledger].contents)
         return length
 
 
 class ForksLoseContents(MemoryStore):
-    async def fork(self, ledger, at, new, facts):
-        length = await super().fork(ledger, at, new, facts)
+    async def fork(self, ledger, at, new, facts, **options):
+        length = await super().fork(ledger, at, new, facts, **options)
         self._ledgers[new].contents = {}
         return length
 
 
 class ForksOntoAnything(MemoryStore):
-    async def fork(self, ledger, at, new, facts):
+    async def fork(self, ledger, at, new, facts, **options):
         if new != ledger:
             await self.delete(new)
-        return await super().fork(ledger, at, new, facts)
+        return await super().fork(ledger, at, new, facts, **options)
 
 
 class ForksBeginAtEpochOne(MemoryStore):
-    async def fork(self, ledger, at, new, facts):
-        length = await super().fork(ledger, at, new, facts)
+    async def fork(self, ledger, at, new, facts, **options):
+        length = await super().fork(ledger, at, new, facts, **options)
         self._ledgers[new].epoch = 0
         return length
 
 
 class DeletesWhatForksShare(MemoryStore):
-    async def fork(self, ledger, at, new, facts):
-        length = await super().fork(ledger, at, new, facts)
+    async def fork(self, ledger, at, new, facts, **options):
+        length = await super().fork(ledger, at, new, facts, **options)
         self._shares = {**getattr(self, "_shares", {}), new: (ledger, at)}
         return length
 
@@ -239,7 +239,69 @@ class WorksAfterClosing(MemoryStore):
         pass
 
 
+class AppendsToWhateverHasTheName(MemoryStore):
+    async def append(self, ledger, expected, facts, *, born="", **options):
+        return await super().append(ledger, expected, facts, born="" if expected else born, **options)
+
+
+class ReadsWhateverHasTheName(MemoryStore):
+    async def read(self, ledger, start=0, *, born=""):
+        return await super().read(ledger, start)
+
+
+class ForksWhateverHasTheName(MemoryStore):
+    async def fork(self, ledger, at, new, facts, *, born="", of=""):
+        return await super().fork(ledger, at, new, facts, born=born)
+
+
+class LooksAtTheBirthNameTooEarly(MemoryStore):
+    async def append(self, ledger, expected, facts, *, born="", **options):
+        if expected:
+            await self.read(ledger, born=born)
+            await asyncio.sleep(0)
+        return await super().append(ledger, expected, facts, born="" if expected else born, **options)
+
+
+class LooksAtTheBirthNameAfterReading(MemoryStore):
+    async def read(self, ledger, start=0, *, born=""):
+        await super().read(ledger, start, born=born)
+        await asyncio.sleep(0)
+        return await super().read(ledger, start)
+
+
+class TellsAnotherLedgerAsAConflict(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        try:
+            return await super().append(ledger, expected, facts, **options)
+        except UnknownLedger:
+            raise LedgerConflict(ledger, expected, len(await self.read(ledger))) from None
+
+
+class TakesTheNamelessForAnybody(MemoryStore):
+    async def append(self, ledger, expected, facts, *, born="", **options):
+        return await super().append(ledger, expected, facts, born=born if not expected or await self.born(ledger) else "", **options)
+
+
+class GivesForksTheirParentsName(MemoryStore):
+    async def fork(self, ledger, at, new, facts, *, born="", of=""):
+        return await super().fork(ledger, at, new, facts, born=self._ledgers[ledger].born if ledger in self._ledgers else born, of=of)
+
+
+class KeepsTheFirstNameForever(MemoryStore):
+    async def append(self, ledger, expected, facts, *, born="", **options):
+        first = self.__dict__.setdefault("first", {}).setdefault(ledger, born)
+        return await super().append(ledger, expected, facts, born=first if expected == 0 else born, **options)
+
+
+class RenamesWithEveryAppend(MemoryStore):
+    async def append(self, ledger, expected, facts, *, born="", **options):
+        length = await super().append(ledger, expected, facts, born=born, **options)
+        self._ledgers[ledger].born = born
+        return length
+
+
 APPEND, READ = "every kind of fact is read back", "read gives the facts from `start` on"
+BORN, REFUSED = "a ledger has the birth name that it was made with", "whoever means a ledger that was deleted or replaced is refused"
 IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (ForgetsToCheckThePosition, "an append at the wrong position writes nothing"),
     (ChecksThePositionTooEarly, "of many appends that race for one position exactly one"),
@@ -275,6 +337,16 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (AlwaysSaysTrue, "wait says False when the time is over"),
     (LivesInOneLoop, "one store serves several event loops"),
     (WorksAfterClosing, "a closed store says so"),
+    (AppendsToWhateverHasTheName, REFUSED),
+    (ReadsWhateverHasTheName, REFUSED),
+    (ForksWhateverHasTheName, REFUSED),
+    (LooksAtTheBirthNameTooEarly, "a ledger that is replaced at the very moment"),
+    (LooksAtTheBirthNameAfterReading, "a ledger that is replaced at the very moment"),
+    (TellsAnotherLedgerAsAConflict, REFUSED),
+    (TakesTheNamelessForAnybody, REFUSED),
+    (GivesForksTheirParentsName, BORN),
+    (KeepsTheFirstNameForever, BORN),
+    (RenamesWithEveryAppend, BORN),
 ]
 
 
@@ -310,7 +382,7 @@ class ForgetsWhenKilled(SQLiteStore):
         kept += facts
         return expected + len(facts)
 
-    async def read(self, ledger, start=0):
+    async def read(self, ledger, start=0, **options):
         return [*await super().read(ledger), *self.later.get(ledger, [])][start:]
 
     async def close(self):
@@ -321,8 +393,8 @@ class ForgetsWhenKilled(SQLiteStore):
 
 
 class SkipsDamage(SQLiteStore):
-    async def read(self, ledger, start=0):
-        return (await self.salvage(ledger))[start:] if start >= 0 else await super().read(ledger, start)
+    async def read(self, ledger, start=0, **options):
+        return (await self.salvage(ledger))[start:] if start >= 0 else await super().read(ledger, start, **options)
 
 
 class WaitsInItsOwnProcessOnly(SQLiteStore):
@@ -330,9 +402,42 @@ class WaitsInItsOwnProcessOnly(SQLiteStore):
         return len(await self.read(ledger)) > position
 
 
+class ForgetsBirthNames(SQLiteStore):
+    """Knows them as long as it is open."""
+
+    async def born(self, ledger):
+        return self.__dict__.get("names", {}).get(ledger, "")
+
+    async def append(self, ledger, expected, facts, *, born="", **options):
+        if expected == 0:
+            self.__dict__.setdefault("names", {})[ledger] = born
+        return await super().append(ledger, expected, facts, born=born, **options)
+
+
+class BelievesTheBirthNameItSawFirst(SQLiteStore):
+    """Looks at the file once, and not again when somebody may have replaced the ledger."""
+
+    async def known(self, ledger, expected, born):
+        seen = self.__dict__.setdefault("names", {})
+        if not seen.get(ledger):
+            seen[ledger] = await self.born(ledger) if expected else born
+        if expected and born and born != seen[ledger]:
+            raise UnknownLedger("another one")
+
+    async def append(self, ledger, expected, facts, *, born="", **options):
+        await self.known(ledger, expected, born)
+        return await super().append(ledger, expected, facts, born="" if expected else born, **options)
+
+    async def read(self, ledger, start=0, *, born=""):
+        await self.known(ledger, 1, born)
+        return await super().read(ledger, start)
+
+
 IN_A_FILE: list[tuple[type[SQLiteStore], str]] = [
     (LeasesOutliveTheirHolder, "a lease ends with the process that held it"),
     (ForgetsWhenKilled, "what a process acknowledged is there after it was killed"),
     (SkipsDamage, "damage is told"),
     (WaitsInItsOwnProcessOnly, "wait ends when another process appends"),
+    (ForgetsBirthNames, "birth names are there after reopening"),
+    (BelievesTheBirthNameItSawFirst, "a ledger that another process replaced is another one"),
 ]

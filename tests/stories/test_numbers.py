@@ -33,8 +33,8 @@ class Counting:
         self.appends.append(len(facts))
         return await self._store.append(ledger, expected, facts, **more)
 
-    async def read(self, ledger: str, start: int = 0) -> Any:
-        found = await self._store.read(ledger, start)
+    async def read(self, ledger: str, start: int = 0, **more: Any) -> Any:
+        found = await self._store.read(ledger, start, **more)
         self.facts_read += len(found)
         return found
 

@@ -3,18 +3,21 @@
 There is one way in: `append(propose)`. `propose` looks at the state and yields facts; each is applied as it is yielded, so the next
 can follow from it, and all are recorded in one atomic append. If another writer was first, the state is folded again with
 what it wrote and `propose` is asked anew: an input or an outcome that is still legal is proposed again, a claim is decided again.
+
+A session may be deleted while a handle on it is open, and another made under its id. So the handle knows its ledger by its birth name
+too, and gives that with all it reads and appends: what it has read is never mixed with another conversation.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from legato.core.codec import proved
-from legato.core.facts import AnyFact, Started
+from legato.core.facts import AnyFact, Opened, Started
 from legato.core.state import State, fold
-from legato.errors import BadInput, LedgerConflict, UnknownLedger
+from legato.errors import BadInput, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 
 Propose: TypeAlias = Callable[[State], Iterator[AnyFact]]
@@ -42,6 +45,18 @@ class LoopLock:
         self._lock.release()
 
 
+async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
+    """A ledger's birth name and its facts, both of the same one although it may be replaced meanwhile; nothing if there is none."""
+    while True:
+        born = await store.born(session)
+        try:
+            facts = await store.read(session, born=born)
+        except UnknownLedger:
+            continue  # it was deleted since
+        if born or not facts or not await store.born(session):  # nobody made it between the two, or whoever did gave it no name
+            return born, facts
+
+
 class Ledger:
     """The state of one session, kept level with its store."""
 
@@ -53,6 +68,7 @@ class Ledger:
         self.lock = LoopLock()
         self.listeners: list[Callable[[], None]] = []  # called when the state has moved
         self._sound = 0  # how many facts of the state are known to be in the store
+        self._born = ""  # the birth name of the ledger that they are of
 
     @property
     def settled(self) -> State:
@@ -74,6 +90,13 @@ class Ledger:
                 self._forget()
                 raise
 
+    async def fork(self, at: int, new: str, opened: Opened) -> None:
+        """Begin the ledger `new` with the first `at` facts of this one, then `opened`."""
+        try:
+            await self.store.fork(self.session, at, new, [opened], born=opened.ledger, of=self._born)
+        except UnknownLedger as unknown:
+            raise self._deleted(unknown) from unknown
+
     async def _append(self, propose: Propose, contents: Mapping[str, bytes] | None) -> list[AnyFact]:
         while True:
             facts: list[AnyFact] = []
@@ -84,31 +107,46 @@ class Ledger:
             if not facts:
                 return facts
             durable = any(type(fact) is Started for fact in facts)
+            born = self._born if self._sound else self.state.ledger
             try:
-                await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable)
+                await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable, born=born)
+            except UnknownLedger as unknown:
+                raise self._deleted(unknown) from unknown
             except LedgerConflict as conflict:
-                if conflict.found_position < self._sound:
-                    raise UnknownLedger(
-                        f"session {self.session!r} was deleted while this handle was open",
-                        expected=f"{self._sound} facts or more",
-                        found=f"{conflict.found_position}",
-                        do="nothing was written; open the session anew with workflow.session(id)",
-                    ) from conflict
+                if conflict.found_position < self._sound:  # so it is noticed of a ledger without a birth name
+                    raise self._deleted(conflict) from conflict
                 self._forget()
                 await self._catch_up()
                 continue
-            self._sound = self.state.length
+            self._sound, self._born = self.state.length, born
             self._tell()
             return facts
 
     async def _catch_up(self) -> None:
-        read = await self.store.read(self.session, self._sound)
+        read = await self._read()
         for fact in read:
             self.state.apply(fact)
             self._sound += 1
         self.loaded = True
         if read:
             self._tell()
+
+    async def _read(self) -> Sequence[AnyFact]:
+        if not self._sound:
+            self._born, read = await meet(self.store, self.session)
+            return read
+        try:
+            return await self.store.read(self.session, self._sound, born=self._born)
+        except UnknownLedger as unknown:
+            raise self._deleted(unknown) from unknown
+
+    def _deleted(self, told: StoreError) -> UnknownLedger:
+        return UnknownLedger(
+            f"session {self.session!r} was deleted while this handle was open",
+            expected=f"the conversation that it has read {self._sound} facts of",
+            found=told.summary,
+            do="nothing was written; open the session anew with workflow.session(id)",
+        )
 
     def _tell(self) -> None:
         for listener in self.listeners:

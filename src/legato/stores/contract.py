@@ -19,6 +19,11 @@
 11. Damage is told as `DamagedStore`, naming how many facts are still readable; a full disk as `StoreFull`, a lock held too long
     as `StoreLocked`, a read-only file as `StoreReadOnly`. After any of them the store works on once the cause is gone.
 12. No operation blocks the event loop, and a store may be used from several event loops, one after another or at once.
+13. A ledger has a birth name, given by whoever makes it: `born` of the append that creates it, or of the fork. `born(ledger)` says
+    it. It tells a ledger from another that was made under the same name after it was deleted, whatever their lengths: an `append`
+    at a position above 0 and a `read` that give `born`, and a `fork` that gives `of`, are about the ledger that was born so. If it
+    is not there, deleted or replaced, they are refused with `UnknownLedger`, before any `LedgerConflict`, and nothing is written;
+    the name is looked at in the same transaction as what it guards. An empty one is not looked at.
 """
 
 from __future__ import annotations
@@ -59,22 +64,31 @@ class Store(Protocol):
         *,
         contents: Mapping[str, bytes] | None = None,
         durable: bool = False,
+        born: str = "",
     ) -> int:
-        """Record the facts at `expected` and return the new length (1, 2, 4, 5)."""
+        """Record the facts at `expected` and return the new length (1, 2, 4, 5).
+
+        `born` is the birth name: at 0, of the ledger that is made; else of the ledger that is meant (13).
+        """
         ...
 
-    async def read(self, ledger: str, start: int = 0) -> Sequence[AnyFact]:
-        """The facts from `start` on (3)."""
+    async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
+        """The facts from `start` on (3), of the ledger that was born so (13)."""
+        ...
+
+    async def born(self, ledger: str) -> str:
+        """The birth name (13): empty if there is no such ledger, or if it was made without one."""
         ...
 
     async def content(self, ledger: str, digest: str) -> bytes:
         """What was recorded under this digest (5); `UnknownLedger` or `StoreError` if there is none."""
         ...
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact]) -> int:
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
         """Begin `new` with the first `at` facts of `ledger`, then `facts` (6). Returns its length.
 
-        `LedgerExists` if `new` is taken; `UnknownLedger` if `ledger` is not there; `BadInput` if `at` is beyond its end.
+        `born` is the birth name of `new`, `of` that of `ledger` (13). `LedgerExists` if `new` is taken; `UnknownLedger` if `ledger` is
+        not there; `BadInput` if `at` is beyond its end.
         """
         ...
 

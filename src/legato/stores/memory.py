@@ -16,17 +16,18 @@ from types import TracebackType
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo
-from legato.stores.refusals import bad_start, beyond_end, closed_store, ledger_exists, no_content, unknown_ledger
+from legato.stores.refusals import another_ledger, bad_start, beyond_end, closed_store, ledger_exists, no_content, unknown_ledger
 from legato.stores.waiters import Waiters
 
 
 class _Ledger:
     """One ledger: its facts, and its contents with the position each was recorded at."""
 
-    __slots__ = ("contents", "epoch", "facts", "held", "name", "origin", "touched")
+    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "origin", "touched")
 
     def __init__(self, name: str, epoch: int) -> None:
         self.name = name
+        self.born = ""
         self.facts: list[AnyFact] = []
         self.contents: dict[str, tuple[int, bytes]] = {}
         self.epoch = epoch
@@ -57,17 +58,22 @@ class MemoryStore:
         *,
         contents: Mapping[str, bytes] | None = None,
         durable: bool = False,
+        born: str = "",
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         with self._lock:
             if self._closed:
                 raise closed_store()
             kept = self._ledgers.get(ledger)
+            if expected:
+                _check_birth(ledger, kept, born)
             found = len(kept.facts) if kept else 0
             if found != expected:
                 raise LedgerConflict(ledger, expected, found)
             if kept is None:
                 kept = self._create(ledger)
+            if not expected:
+                kept.born = born
             kept.facts.extend(facts)
             kept.touched = next(self._tick)
             if contents:
@@ -78,13 +84,20 @@ class MemoryStore:
             self._waiters.wake(ledger, length)
         return length
 
-    async def read(self, ledger: str, start: int = 0) -> Sequence[AnyFact]:
+    async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
         """The facts from `start` on."""
         if start < 0:
             raise bad_start(start)
         with self._lock:
             kept = self._find(ledger)
+            _check_birth(ledger, kept, born)
             return kept.facts[start:] if kept else []
+
+    async def born(self, ledger: str) -> str:
+        """The birth name."""
+        with self._lock:
+            kept = self._find(ledger)
+            return kept.born if kept and kept.facts else ""
 
     async def content(self, ledger: str, digest: str) -> bytes:
         """What was recorded under this digest."""
@@ -96,10 +109,11 @@ class MemoryStore:
                 raise no_content(ledger, digest)
             return kept.contents[digest][1]
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact]) -> int:
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
         """Begin `new` with the first `at` facts of `ledger`, then `facts`."""
         with self._lock:
             parent = self._find(ledger)
+            _check_birth(ledger, parent, of)
             if parent is None or not parent.facts:
                 raise unknown_ledger(ledger)
             branch = self._find(new)
@@ -108,6 +122,7 @@ class MemoryStore:
             if not 0 <= at <= len(parent.facts):
                 raise beyond_end(ledger, at, len(parent.facts))
             branch = branch or self._create(new)
+            branch.born = born
             branch.facts = [*parent.facts[:at], *facts]
             branch.contents = {digest: kept for digest, kept in parent.contents.items() if kept[0] < at}
             branch.epoch = max(branch.epoch, parent.epoch)
@@ -189,3 +204,13 @@ class MemoryStore:
     def _create(self, ledger: str) -> _Ledger:
         kept = self._ledgers[ledger] = _Ledger(ledger, self._epoch_floor)
         return kept
+
+
+def _check_birth(ledger: str, kept: _Ledger | None, born: str) -> None:
+    """Refuse whoever means a ledger that is not there any more."""
+    if not born:
+        return
+    if kept is None or not kept.facts:
+        raise unknown_ledger(ledger)
+    if kept.born != born:
+        raise another_ledger(ledger)

@@ -9,6 +9,13 @@ def unknown_ledger(ledger: str) -> UnknownLedger:
     return UnknownLedger(f"there is no ledger {ledger!r} in this store", do="look at store.list() for the names it has")
 
 
+def another_ledger(ledger: str) -> UnknownLedger:
+    return UnknownLedger(
+        f"ledger {ledger!r} was deleted, and another made under the same name",
+        do="nothing was written; read the ledger that is there now before going on with it",
+    )
+
+
 def ledger_exists(ledger: str) -> LedgerExists:
     return LedgerExists(f"there already is a ledger {ledger!r} in this store", do="choose another name; nothing was written")
 

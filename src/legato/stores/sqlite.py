@@ -82,21 +82,28 @@ class SQLiteStore:
         *,
         contents: Mapping[str, bytes] | None = None,
         durable: bool = False,
+        born: str = "",
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         bodies = [encode(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
-        length = await self._write(lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept), durable=durable)
+        length = await self._write(
+            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born), durable=durable
+        )
         if self._waiters:
             self._waiters.wake(ledger, length)
         return length
 
-    async def read(self, ledger: str, start: int = 0) -> Sequence[AnyFact]:
+    async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
         """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
         if start < 0:
             raise bad_start(start)
-        return await self._read(lambda connection: ledgers.read(connection, ledger, start))
+        return await self._read(lambda connection: ledgers.read(connection, ledger, start, born))
+
+    async def born(self, ledger: str) -> str:
+        """The birth name."""
+        return await self._read(lambda connection: ledgers.born(connection, ledger))
 
     async def salvage(self, ledger: str) -> Sequence[AnyFact]:
         """The facts that come before the first damage: all of them, if there is none."""
@@ -114,11 +121,11 @@ class SQLiteStore:
         """What was recorded under this digest."""
         return await self._read(lambda connection: ledgers.content(connection, ledger, digest))
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact]) -> int:
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
         bodies = [encode(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
-        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated))
+        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of))
         if self._waiters:
             self._waiters.wake(new, length)
         return length

@@ -10,11 +10,11 @@ import sqlite3
 import time
 from pathlib import Path
 
-from legato.errors import NewerFormat, StoreError
-from legato.stores.sqlite_ledgers import SCHEMA
+from legato.errors import DamagedStore, NewerFormat, StoreError
+from legato.stores.sqlite_ledgers import SCHEMA, UPGRADES
 
 APPLICATION_ID = 0x4C474154  # "LGAT", in the file's header, where `file` and SQLite's own tools show it
-VERSION = 1
+VERSION = 2
 
 
 def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
@@ -25,31 +25,32 @@ def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")
         connection.execute("BEGIN")  # look at one moment: another process may be making it a store
-        known = _is_store(connection, path)
+        version = _version(connection, path)
         connection.execute("COMMIT")
-        if not known:
+        if not version or _pragma(connection, "journal_mode") != "wal":
             _use_wal(connection, busy_timeout)
-            _create(connection, path)
-        elif _pragma(connection, "journal_mode") != "wal":
-            _use_wal(connection, busy_timeout)
+        if version != VERSION:
+            _bring_up_to_date(connection, path)
         return connection
     except BaseException:
         connection.close()
         raise
 
 
-def _is_store(connection: sqlite3.Connection, path: str) -> bool:
-    """True: a store that we can use. False: an empty file. Anything else is refused."""
+def _version(connection: sqlite3.Connection, path: str) -> int:
+    """The version of a store that we can use; 0: an empty file. Anything else is refused."""
     application, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
     if application == APPLICATION_ID:
-        if not isinstance(version, int) or version > VERSION:
+        if not isinstance(version, int) or version < 1:
+            raise DamagedStore(f"{path} is a store of schema {version}, which there never was", do="restore the file from a copy")
+        if version > VERSION:
             raise NewerFormat(
                 f"{path} is a store of schema {version}, made by a newer Legato",
                 expected=f"schema {VERSION} or older",
                 found=f"schema {version}",
                 do="upgrade legato to use it; nothing was changed",
             )
-        return True
+        return version
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application or version or objects:
         raise StoreError(
@@ -58,15 +59,18 @@ def _is_store(connection: sqlite3.Connection, path: str) -> bool:
             found=f"application id {application}, {objects} tables and indexes",
             do="give SQLiteStore a path of its own; nothing was changed",
         )
-    return False
+    return 0
 
 
-def _create(connection: sqlite3.Connection, path: str) -> None:
+def _bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
+    """Make an empty file a store, and one of an older version one of ours: whole or not at all, whoever else tries."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if not _is_store(connection, path):  # another process may have been quicker
-            for statement in SCHEMA:
-                connection.execute(statement)
+        version = _version(connection, path)  # another process may have been quicker
+        upgrades = [UPGRADES[older] for older in range(version, VERSION)] if version else [SCHEMA]
+        for statement in (statement for upgrade in upgrades for statement in upgrade):
+            connection.execute(statement)
+        if upgrades:
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")

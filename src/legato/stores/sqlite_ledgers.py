@@ -24,7 +24,7 @@ from legato.core.codec import decode
 from legato.core.facts import FORMAT, AnyFact
 from legato.errors import DamagedStore, LedgerConflict, LegatoError
 from legato.stores.contract import LedgerInfo
-from legato.stores.refusals import beyond_end, ledger_exists, no_content, unknown_ledger
+from legato.stores.refusals import another_ledger, beyond_end, ledger_exists, no_content, unknown_ledger
 
 SCHEMA = (
     """CREATE TABLE ledgers(
@@ -37,7 +37,8 @@ SCHEMA = (
         epoch INTEGER NOT NULL,
         updated INTEGER NOT NULL DEFAULT 0,   -- `at` of the last fact
         touched INTEGER NOT NULL DEFAULT 0,   -- when it was recorded, in microseconds: the order of list()
-        crc INTEGER NOT NULL DEFAULT 0        -- of all that; with the name, so that a broken index cannot lead elsewhere
+        crc INTEGER NOT NULL DEFAULT 0,       -- of all the rest; with the name, so that a broken index cannot lead elsewhere
+        born TEXT                             -- the birth name; NULL in rows from before there was this column
     )""",
     "CREATE INDEX ledgers_parent ON ledgers(parent) WHERE parent IS NOT NULL",
     "CREATE TABLE facts(key INTEGER PRIMARY KEY, format INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL)",
@@ -48,6 +49,10 @@ SCHEMA = (
     "CREATE TABLE epochs(floor INTEGER NOT NULL)",  # the largest epoch of any deleted ledger: no name sees an epoch twice
     "INSERT INTO epochs VALUES (0)",
 )
+
+# What makes a file of an older version one of the next. Rows stay as they are, so that it costs the same whatever is in the file, and
+# what is damaged stays damaged and what is whole whole.
+UPGRADES = {1: ("ALTER TABLE ledgers ADD COLUMN born TEXT",)}
 
 _SHIFT = 32  # bits for the position within a ledger
 _last_touch = 0
@@ -65,9 +70,15 @@ class Row(NamedTuple):
     epoch: int
     updated: int
     touched: int
+    born: str | None
+
+    @property
+    def birth_name(self) -> str:
+        """Of a ledger that was made before there were any, its number is one: it is never used again."""
+        return f"number {self.id}" if self.born is None else self.born
 
 
-_ROW = "SELECT id, parent, shared, origin, length, epoch, updated, touched, crc FROM ledgers WHERE "
+_ROW = "SELECT id, parent, shared, origin, length, epoch, updated, touched, born, crc FROM ledgers WHERE "
 
 
 def find(connection: sqlite3.Connection, ledger: str) -> Row | None:
@@ -80,6 +91,11 @@ def length(connection: sqlite3.Connection, ledger: str) -> int:
     return row.length if row else 0
 
 
+def born(connection: sqlite3.Connection, ledger: str) -> str:
+    row = find(connection, ledger)
+    return row.birth_name if row and row.length else ""
+
+
 def append(
     connection: sqlite3.Connection,
     ledger: str,
@@ -87,12 +103,17 @@ def append(
     bodies: Sequence[bytes],
     updated: int,
     contents: Mapping[str, bytes],
+    born: str,
 ) -> int:
     row = find(connection, ledger)
+    if expected:
+        _check_birth(ledger, row, born)
     found = row.length if row else 0
     if found != expected:
         raise LedgerConflict(ledger, expected, found)
     row = row or _create(connection, ledger)
+    if not expected:
+        row = row._replace(born=born)
     _record(connection, row.id, expected, bodies)
     for digest, body in contents.items():
         if _content(connection, row, digest) is None:
@@ -104,9 +125,10 @@ def append(
     return expected + len(bodies)
 
 
-def read(connection: sqlite3.Connection, ledger: str, start: int) -> list[AnyFact]:
+def read(connection: sqlite3.Connection, ledger: str, start: int, born: str = "") -> list[AnyFact]:
     """The facts from `start` on; `DamagedStore` says how many come before the damage."""
     row = find(connection, ledger)
+    _check_birth(ledger, row, born)
     facts: list[AnyFact] = []
     if row is not None and row.length > start:
         facts.extend(_facts(connection, row, start))
@@ -151,8 +173,9 @@ def content(connection: sqlite3.Connection, ledger: str, digest: str) -> bytes:
     return body
 
 
-def fork(connection: sqlite3.Connection, ledger: str, at: int, new: str, bodies: Sequence[bytes], updated: int) -> int:
+def fork(connection: sqlite3.Connection, ledger: str, at: int, new: str, bodies: Sequence[bytes], updated: int, born: str, of: str) -> int:
     parent = find(connection, ledger)
+    _check_birth(ledger, parent, of)
     if parent is None or parent.length == 0:
         raise unknown_ledger(ledger)
     branch = find(connection, new)
@@ -175,6 +198,7 @@ def fork(connection: sqlite3.Connection, ledger: str, at: int, new: str, bodies:
         epoch=max(branch.epoch, parent.epoch),
         updated=updated,
         touched=_touch(),
+        born=born,
     )
     sharing_of = (branch.parent, branch.shared, branch.origin, branch.id)
     connection.execute("UPDATE ledgers SET parent = ?, shared = ?, origin = ? WHERE id = ?", sharing_of)
@@ -217,7 +241,7 @@ def _create(connection: sqlite3.Connection, ledger: str) -> Row:
     (epoch,) = connection.execute("SELECT floor FROM epochs").fetchone()
     made = connection.execute("INSERT INTO ledgers(name, epoch) VALUES (?, ?)", (ledger, epoch))
     assert made.lastrowid is not None
-    row = Row(ledger, made.lastrowid, None, 0, None, 0, epoch, 0, 0)
+    row = Row(ledger, made.lastrowid, None, 0, None, 0, epoch, 0, 0, "")
     _save(connection, row)
     return row
 
@@ -225,13 +249,24 @@ def _create(connection: sqlite3.Connection, ledger: str) -> Row:
 def _save(connection: sqlite3.Connection, row: Row) -> None:
     """Write what changes with every append or lease, and the checksum of the whole row."""
     connection.execute(
-        "UPDATE ledgers SET length = ?, epoch = ?, updated = ?, touched = ?, crc = ? WHERE id = ?",
-        (row.length, row.epoch, row.updated, row.touched, _row_crc(row), row.id),
+        "UPDATE ledgers SET length = ?, epoch = ?, updated = ?, touched = ?, born = ?, crc = ? WHERE id = ?",
+        (row.length, row.epoch, row.updated, row.touched, row.born, _row_crc(row), row.id),
     )
 
 
 def _row_crc(row: Row) -> int:
-    return crc32(repr(tuple(row)).encode())
+    """Of all columns; in a row from before there was `born`, of those that there were."""
+    return crc32(repr(tuple(row) if row.born is not None else tuple(row)[:-1]).encode())
+
+
+def _check_birth(ledger: str, row: Row | None, born: str) -> None:
+    """Refuse whoever means a ledger that is not there any more."""
+    if not born:
+        return
+    if row is None or row.length == 0:
+        raise unknown_ledger(ledger)
+    if row.birth_name != born:
+        raise another_ledger(ledger)
 
 
 def _whole(row: Row, crc: int) -> Row:

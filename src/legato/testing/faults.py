@@ -14,7 +14,7 @@ from legato.core.facts import AnyFact
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 
-OPERATIONS = ("append", "read", "content", "fork", "delete", "list", "lease", "release", "wait")
+OPERATIONS = ("append", "read", "born", "content", "fork", "delete", "list", "lease", "release", "wait")
 
 
 class Died(BaseException):
@@ -150,12 +150,13 @@ class FailingStore:
         *,
         contents: Mapping[str, bytes] | None = None,
         durable: bool = False,
+        born: str = "",
     ) -> Coroutine[Any, Any, int]:
         number = self._before("append")
 
         async def append() -> int:
             await self._dawdle()
-            length = await self.store.append(ledger, expected, facts, contents=contents, durable=durable)
+            length = await self.store.append(ledger, expected, facts, contents=contents, durable=durable, born=born)
             self._fail("append", "after", number)
             await self._dawdle()
             self.acknowledged.append((ledger, expected, facts))
@@ -175,14 +176,17 @@ class FailingStore:
 
         return do()
 
-    def read(self, ledger: str, start: int = 0) -> Coroutine[Any, Any, Sequence[AnyFact]]:
-        return self._do("read", lambda: self.store.read(ledger, start))
+    def read(self, ledger: str, start: int = 0, *, born: str = "") -> Coroutine[Any, Any, Sequence[AnyFact]]:
+        return self._do("read", lambda: self.store.read(ledger, start, born=born))
+
+    def born(self, ledger: str) -> Coroutine[Any, Any, str]:
+        return self._do("born", lambda: self.store.born(ledger))
 
     def content(self, ledger: str, digest: str) -> Coroutine[Any, Any, bytes]:
         return self._do("content", lambda: self.store.content(ledger, digest))
 
-    def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact]) -> Coroutine[Any, Any, int]:
-        return self._do("fork", lambda: self.store.fork(ledger, at, new, facts))
+    def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> Coroutine[Any, Any, int]:
+        return self._do("fork", lambda: self.store.fork(ledger, at, new, facts, born=born, of=of))
 
     def delete(self, ledger: str) -> Coroutine[Any, Any, bool]:
         return self._do("delete", lambda: self.store.delete(ledger))

@@ -87,6 +87,7 @@ async def _closed(place: Place) -> None:
     operations: dict[str, Callable[[], Awaitable[Any]]] = {
         "append": lambda: store.append("s", 1, said(1)),
         "read": lambda: store.read("s"),
+        "born": lambda: store.born("s"),
         "list": lambda: store.list(),
         "fork": lambda: store.fork("s", 1, "fork", []),
         "delete": lambda: store.delete("s"),
