@@ -10,10 +10,10 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types layers pytest sim crash fuzz scale clean
+.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers load clauses clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.base ## a conversation with handoffs, an approval and a restart; no keys, no network
 	@$(PY) -m legato.demo $(ARGS)
@@ -41,11 +41,23 @@ crash: $(VENV)/.dev ## die at every point of every story, restart, check every p
 fuzz: $(VENV)/.dev ## hostile bytes against every decoder
 	@$(PY) -m tests.fuzz $(ARGS)
 
+fuzz-bodies: $(VENV)/.dev ## 100,000 spoiled requests to the emulator
+	@$(PY) -m tests.fuzz.bodies $(ARGS)
+
 scale: $(VENV)/.dev ## what 800 handoffs, 10,000 facts and 1,000 sessions cost
 	@$(PY) -m tests.scale $(ARGS)
 
+peers: $(VENV)/.dev ## other people's clients and gateways against the emulator, each in its own environment
+	@$(PY) -m tests.peers $(ARGS)
+
+load: $(VENV)/.dev ## 200 streams at once against the emulator, and its cost next to a bare server
+	@$(PY) -m tests.load $(ARGS)
+
+clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
+	@$(PY) -m tests.wire.table $(ARGS)
+
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are what "set up" means. The demo needs only the first, so it starts quickly.

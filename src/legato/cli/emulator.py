@@ -1,0 +1,104 @@
+"""`legato emulator`. May know: the emulator. Decides: what is shown while it runs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from legato.errors import BadInput
+
+
+def emulator(
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 for any.", min=0, max=65535)] = 8765,
+    host: Annotated[str, typer.Option(help="The address to listen on. Another than loopback needs --key.")] = "127.0.0.1",
+    mind: Annotated[
+        Path | None, typer.Option(help="What the model says: a script (.yaml) or a recorded log (.jsonl). Without: a support desk.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Everything that looks random follows from it.")] = 0,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="A fault: 'rate_limit@3', 'cut event=5~10%'. May be given again. See --faults.")
+    ] = None,
+    state: Annotated[Path | None, typer.Option(help="Keep what is stored in this file, so that it survives a restart.")] = None,
+    log: Annotated[Path | None, typer.Option(help="Append every exchange to this file, one JSON object per line.")] = None,
+    profile: Annotated[str, typer.Option(help="Whose rules: openai or azure.")] = "openai",
+    switch: Annotated[
+        list[str] | None, typer.Option(help="Turn a switch of a law book: responses.zero_data_retention=true. May be given again.")
+    ] = None,
+    key: Annotated[list[str] | None, typer.Option(help="Accept this key and no other. May be given again.")] = None,
+    latency: Annotated[float, typer.Option(help="Seconds before every answer.", min=0)] = 0.0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show the exchanges.")] = False,
+    faults: Annotated[bool, typer.Option("--faults", help="Show the faults there are, and exit.")] = False,
+) -> None:
+    """A strict provider on this machine: OpenAI's Responses and Chat, Anthropic's Messages, and the Azure paths.
+
+    Point any client's base_url at it. What the provider would refuse is refused, with the same words.
+    """
+    from legato.emulator import serve
+    from legato.emulator.exchanges import Exchange
+    from legato.emulator.faults import KINDS, Fault
+
+    if faults:
+        for name, kind in KINDS.items():
+            shown = str(Fault(name, kind.options)).partition(" ")[2]
+            typer.echo(f"  {name:<20} {kind.tells}" + (f"  [{shown}]" if shown else ""))
+        return
+    switches = dict(_switch(text) for text in switch or [])
+    server = serve(
+        port=port,
+        host=host,
+        mind=mind,
+        seed=seed,
+        faults=fault or [],
+        state=state,
+        log=log,
+        profile=profile,
+        switches=switches,
+        keys=key or [],
+        latency=latency,
+    )
+
+    def show(exchange: Exchange) -> None:
+        typer.echo(f"{exchange.number:>5}  {exchange.api:<10} ", nl=False)
+        typer.secho(f"{exchange.status}", fg="green" if exchange.status < 400 else "red", nl=False)
+        told = f"{exchange.verdict[0].clause}  {exchange.verdict[0].message}" if exchange.verdict else _said(exchange)
+        typer.echo(f"  {f'[{exchange.fault}] ' if exchange.fault else ''}{told}"[:160])
+
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    with server:
+        typer.echo(f"OpenAI      base_url={server.openai_url}")
+        typer.echo(f"Anthropic   base_url={server.url}")
+        typer.echo(f"Azure       azure_endpoint={server.url}")
+        typer.echo(f"live page   {server.page}")
+        typer.echo("any key is accepted; Ctrl-C stops" if not key else "Ctrl-C stops")
+        if not quiet:
+            server.log.listen(show)
+        while not stopped.wait(0.5):
+            pass
+    typer.echo("\n" + server.summary())
+
+
+def _switch(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"the switch {text!r} has no value", do=f"write it as {text}=true")
+    return name.strip(), value.strip()
+
+
+def _said(exchange: object) -> str:
+    from legato.emulator.exchanges import Exchange
+    from legato.emulator.minds.base import Use
+
+    assert isinstance(exchange, Exchange)
+    items = exchange.say.items if exchange.say else ()
+    return " | ".join(f"{item.tool}({item.arguments})" if isinstance(item, Use) else item.text for item in items).replace("\n", " ")

@@ -1,0 +1,69 @@
+"""A strict provider on your own machine: the law books behind HTTP.
+
+    with serve() as emulator:
+        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any")
+
+What the provider would refuse is refused, with the same status and the same words. See docs/emulator.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from legato.emulator.options import options_of
+from legato.emulator.running import Emulator
+
+
+def serve(
+    *,
+    mind: object = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    seed: int = 0,
+    faults: Sequence[str] = (),
+    state: str | Path | None = None,
+    log: str | Path | None = None,
+    profile: str = "openai",
+    switches: Mapping[str, Any] | None = None,
+    keys: Sequence[str] = (),
+    latency: float = 0.0,
+    keep: int = 1000,
+    clock: Callable[[], float] = time.time,
+) -> Emulator:
+    """An emulator, to be used in a `with` or `async with` block.
+
+    - `mind`: what the model says. A script (`.yaml`), a recorded log (`.jsonl`), a function of the prompt, a list of replies;
+      without one, a support desk that uses the tools it is given.
+    - `host`, `port`: where it listens; port 0 is any that is free. A host that is not loopback needs `keys`.
+    - `seed`: ids, faults by rate and whatever the mind chooses follow from it.
+    - `faults`: what goes wrong: `["rate_limit@3", "cut event=5~10%"]`.
+    - `state`: a file in which stored responses and conversations survive a restart.
+    - `log`: a file to which every exchange is appended as a line of JSON.
+    - `profile`, `switches`: whose rules, and which of the uncertain ones: `{"responses.zero_data_retention": True}`.
+    - `keys`: the API keys that are accepted; without, any.
+    - `latency`: seconds before every answer. `keep`: how many exchanges can be looked at afterwards. `clock`: the
+      time in seconds, for those who cannot wait thirty days until a response expires.
+    """
+    return Emulator(
+        options_of(
+            mind=mind,
+            host=host,
+            port=port,
+            seed=seed,
+            faults=faults,
+            state=state,
+            log=log,
+            profile=profile,
+            switches=switches,
+            keys=keys,
+            latency=latency,
+            keep=keep,
+            clock=clock,
+        )
+    )
+
+
+__all__ = ["Emulator", "serve"]

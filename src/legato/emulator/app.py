@@ -1,0 +1,265 @@
+"""Which path leads where. May know: Starlette and the dialects. Decides: who may ask, and what an unknown path is told."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from legato.emulator.anthropic.dialect import AnthropicDialect
+from legato.emulator.asks import Failure
+from legato.emulator.chat.dialect import ChatDialect
+from legato.emulator.dialect import Dialect
+from legato.emulator.exchanges import Exchanges
+from legato.emulator.faults import FaultPlan
+from legato.emulator.ids import Ids
+from legato.emulator.models import Catalogue
+from legato.emulator.options import Options
+from legato.emulator.responses.dialect import ResponsesDialect
+from legato.emulator.seal import Seal
+from legato.emulator.serving import UNREADABLE, Serving, TooLarge, json_of, read_body, whole
+from legato.emulator.shelf import Shelf
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+UNAUTHORIZED = Failure("unauthorized", 401)
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+Look: TypeAlias = Callable[[], tuple[int, dict[str, Any]]]
+Endpoint: TypeAlias = Callable[..., tuple[int, dict[str, Any]]]
+
+
+class App:
+    """One emulator's parts, put together."""
+
+    def __init__(self, options: Options) -> None:
+        self.token = secrets.token_urlsafe(18)
+        self.exchanges = Exchanges(options.keep, options.log)
+        self.faults = FaultPlan(options.faults, options.seed)
+        self._shelf = Shelf(options.state)
+        seal, models = Seal(_key(self._shelf, options.seed)), Catalogue()
+        self.serving = Serving(
+            options.mind,
+            self.faults,
+            self.exchanges,
+            keys=options.keys,
+            latency=options.latency,
+            seed=options.seed,
+            clock=options.clock,
+        )
+        self.responses = ResponsesDialect(self._shelf, Ids(options.seed), seal, options.responses, models)
+        self.chat = ChatDialect(self._shelf, Ids(f"{options.seed}/chat"), options.chat, models)
+        self.anthropic = AnthropicDialect(Ids(f"{options.seed}/anthropic"), seal, options.anthropic, models)
+        self._models = models
+        self.asgi = _only_from_here(Starlette(routes=self._routes(), exception_handlers={404: _no_such_path, 405: _no_such_path}), options)
+
+    def close(self) -> None:
+        """Let go of files."""
+        self.exchanges.close()
+        self._shelf.close()
+
+    def _routes(self) -> list[Route]:
+        openai = [
+            *self._stored("/v1"),
+            Route("/v1/responses", self._asked(self.responses), methods=["POST"]),
+            Route("/v1/chat/completions", self._asked(self.chat), methods=["POST"]),
+            Route("/v1/models", self._list_models),
+            Route("/v1/models/{id:path}", self._one_model),
+        ]
+        azure = [
+            *self._stored("/openai/v1"),
+            *self._stored("/openai"),
+            Route("/openai/v1/responses", self._asked(self.responses, azure=True), methods=["POST"]),
+            Route("/openai/responses", self._asked(self.responses, azure=True), methods=["POST"]),
+            Route("/openai/v1/chat/completions", self._asked(self.chat, azure=True), methods=["POST"]),
+            Route("/openai/deployments/{deployment}/chat/completions", self._asked(self.chat, azure=True), methods=["POST"]),
+            Route("/openai/deployments/{deployment}/responses", self._asked(self.responses, azure=True), methods=["POST"]),
+            Route("/openai/v1/models", self._list_models),
+        ]
+        anthropic = [
+            Route("/v1/messages", self._asked(self.anthropic), methods=["POST"]),
+            Route("/v1/messages/count_tokens", self._count_tokens, methods=["POST"]),
+        ]
+        inside = [Route("/_emulator", self._page), Route("/_emulator/exchanges", self._exchanges)]
+        return [*openai, *anthropic, *azure, *inside]
+
+    def _stored(self, root: str) -> list[Route]:
+        """What can be asked about stored responses and conversations."""
+        stored, talks = self.responses.responses, self.responses.conversations
+        table: list[tuple[str, str, Endpoint]] = [
+            ("GET", "/responses/{id}", stored.get),
+            ("DELETE", "/responses/{id}", stored.delete),
+            ("POST", "/responses/{id}/cancel", stored.cancel),
+            ("GET", "/responses/{id}/input_items", stored.input_items),
+            ("POST", "/conversations", talks.create),
+            ("GET", "/conversations/{id}", talks.get),
+            ("POST", "/conversations/{id}", talks.update),
+            ("DELETE", "/conversations/{id}", talks.delete),
+            ("GET", "/conversations/{id}/items", talks.list_items),
+            ("POST", "/conversations/{id}/items", talks.add_items),
+            ("GET", "/conversations/{id}/items/{item}", talks.get_item),
+            ("DELETE", "/conversations/{id}/items/{item}", talks.delete_item),
+        ]
+        return [Route(root + path, self._held(endpoint), methods=[method]) for method, path, endpoint in table]
+
+    # -- handlers ------------------------------------------------------------------------------------------------------
+
+    def _asked(self, dialect: Dialect, *, azure: bool = False) -> Handler:
+        async def answer(http: Request) -> Response:
+            return await self.serving.answer(http, dialect, azure=azure)
+
+        return answer
+
+    def _held(self, endpoint: Endpoint) -> Handler:
+        """An endpoint about what is stored: its answer is made at once."""
+
+        async def answer(http: Request) -> Response:
+            ask = self.serving.ask(http, "responses", azure=http.url.path.startswith("/openai"))
+            if self.serving.refused_key(ask):
+                refusal = self.responses.fail(ask, UNAUTHORIZED)
+                return whole(refusal.status, refusal.body, refusal.headers)
+            body = await _body(http)
+            if body is None:
+                refusal = self.responses.fail(ask, Failure("bad_json", 400, UNREADABLE))
+                return whole(refusal.status, refusal.body, refusal.headers)
+            ask.body = body
+            status, told = endpoint(ask, **http.path_params, query=dict(http.query_params))
+            return whole(status, told, self.responses.headers(ask, streams=False))
+
+        return answer
+
+    async def _list_models(self, http: Request) -> Response:
+        after = http.query_params.get("after_id", "")
+        return self._about_models(
+            http, self._models.list_openai, lambda: self._models.list_anthropic(_number(http, "limit", 20), after)
+        )
+
+    async def _one_model(self, http: Request) -> Response:
+        name = http.path_params["id"]
+        return self._about_models(http, lambda: self._models.get_openai(name), lambda: self._models.get_anthropic(name))
+
+    def _about_models(self, http: Request, openai: Look, anthropic: Look) -> Response:
+        """Both vendors have the same path; the version header is Anthropic's."""
+        theirs = "anthropic-version" in http.headers
+        dialect: Dialect = self.anthropic if theirs else self.chat
+        ask = self.serving.ask(http, dialect.api)
+        if self.serving.refused_key(ask):
+            refusal = dialect.fail(ask, UNAUTHORIZED)
+            return whole(refusal.status, refusal.body, refusal.headers)
+        status, body = anthropic() if theirs else openai()
+        return whole(status, body, dialect.headers(ask, streams=False))
+
+    async def _count_tokens(self, http: Request) -> Response:
+        ask = self.serving.ask(http, "anthropic")
+        body = await _body(http)
+        if self.serving.refused_key(ask) or body is None:
+            refusal = self.anthropic.fail(ask, Failure("bad_json", 400, UNREADABLE) if body is None else UNAUTHORIZED)
+            return whole(refusal.status, refusal.body, refusal.headers)
+        ask.body = body
+        status, told = self.anthropic.count_tokens(ask)
+        return whole(status, told, self.anthropic.headers(ask, streams=False))
+
+    # -- looking inside ------------------------------------------------------------------------------------------------
+
+    async def _page(self, http: Request) -> Response:
+        if not self._may_look(http):
+            return _ask_for_token()
+        page = files("legato.emulator").joinpath("page.html").read_text(encoding="utf-8")
+        return HTMLResponse(page, headers=_NOTHING_FROM_ELSEWHERE)
+
+    async def _exchanges(self, http: Request) -> Response:
+        if not self._may_look(http):
+            return _ask_for_token()
+        after, limit = _number(http, "after", 0), _number(http, "limit", 1000)
+        seen = self.exchanges.after(after, limit)
+        return whole(200, {"summary": self.exchanges.summary(), "exchanges": msgspec.to_builtins(seen)}, {"cache-control": "no-store"})
+
+    def _may_look(self, http: Request) -> bool:
+        """Conversations are nobody else's business, not even another page's in the same browser."""
+        given = http.query_params.get("token") or http.headers.get("authorization", "").removeprefix("Bearer ")
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def make_app(options: Options) -> App:
+    """An emulator that is ready to be served."""
+    return App(options)
+
+
+_NOTHING_FROM_ELSEWHERE = {
+    "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "x-frame-options": "DENY",
+}
+
+
+def _ask_for_token() -> Response:
+    return Response("this page needs the token that the emulator showed when it started\n", 401, media_type="text/plain")
+
+
+def _number(http: Request, name: str, default: int) -> int:
+    try:
+        return max(0, int(http.query_params.get(name, default)))
+    except ValueError:
+        return default
+
+
+async def _body(http: Request) -> dict[str, Any] | None:
+    """The JSON object that was sent; nothing at all counts as an empty one. None if it is something else."""
+    try:
+        data = await read_body(http)
+    except TooLarge:
+        return None
+    body = json_of(data) if data else {}
+    return body if isinstance(body, dict) else None
+
+
+async def _no_such_path(http: Request, error: Exception) -> Response:
+    """An unknown path, in the words of whoever would own it."""
+    if http.url.path.startswith("/openai"):
+        return whole(404, {"error": {"code": "404", "message": "Resource not found"}}, {})
+    if "anthropic-version" in http.headers:
+        return whole(404, {"type": "error", "error": {"type": "not_found_error", "message": "Not found"}}, {})
+    words = f"Invalid URL ({http.method} {http.url.path})"
+    return whole(404, {"error": {"message": words, "type": "invalid_request_error", "param": None, "code": None}}, {})
+
+
+def _key(shelf: Shelf, seed: int) -> bytes:
+    """The key that seals reasoning. It lies on the shelf, so that what was sealed can be opened after a restart."""
+    row = shelf.get("", "emulator", "seal")
+    if row is None:
+        row = {"key": hashlib.sha256(f"legato emulator {seed}".encode()).hexdigest()}
+        shelf.put("", "emulator", "seal", row)
+    return bytes.fromhex(row["key"])
+
+
+def _only_from_here(app: ASGIApp, options: Options) -> ASGIApp:
+    """Refuse requests that name another host: a page elsewhere, led here by its own DNS, must not read what is kept."""
+    if options.host not in LOOPBACK:
+        return app
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+            if _hostname(host) not in LOOPBACK:
+                await Response("this emulator answers to loopback names only\n", 421, media_type="text/plain")(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return guard
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

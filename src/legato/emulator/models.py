@@ -1,0 +1,234 @@
+"""The models the emulator has, under the names the providers give them. May know: data. Decides: which names it answers to.
+
+A name that is not in the catalogue is still taken for a model of its family: a dated or fine-tuned variant (it contains a known name)
+or a newer one (it begins as the family's names do). Any other name does not exist, unless the catalogue was told to take any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from legato.wire.anthropic.held import ModelInfo as AnthropicInfo
+from legato.wire.responses.held import ModelInfo as OpenAIInfo
+
+Vendor: TypeAlias = Literal["openai", "anthropic"]
+
+
+class Model(Struct, frozen=True):
+    """One model. `dated` is the name that answers carry; empty: the same as `name`."""
+
+    name: str
+    vendor: Vendor = "openai"
+    dated: str = ""
+    reasons: bool = False
+    window: int = 0  # tokens; 0: no limit
+    phases: bool = False  # its messages say whether they are commentary or the final answer
+    binds: bool = False  # its thinking is bound to what stood before it
+    prefill: bool = True  # a conversation may end with the assistant's words
+    output: int = 0  # the most tokens it writes; 0: no limit
+    system_role: bool = True  # messages may have the role `system`
+    reads: tuple[str, ...] = ()  # models other than itself whose thinking it may read
+    unlocked: bool = False  # any model may read its thinking
+    created: int = 0
+
+    @property
+    def answers_as(self) -> str:
+        """The name in its answers."""
+        return self.dated or self.name
+
+
+def _openai(name: str, day: str, window: int, *, dated: bool = True, reasons: bool = False, phases: bool = False) -> Model:
+    return Model(name, "openai", f"{name}-{day}" if dated else "", reasons, window, phases, created=_second(day))
+
+
+def _claude(name: str, day: str, window: int, *, dated: bool = False, binds: bool = False, reads: tuple[str, ...] = ()) -> Model:
+    old = "-4-5" in name  # the generation that still takes a prefill, and does not yet take the role `system`
+    return Model(
+        name,
+        "anthropic",
+        f"{name}-{day.replace('-', '')}" if dated else "",
+        reasons=True,
+        window=window,
+        binds=binds,
+        prefill=old,
+        output=64_000 if old else 0,
+        system_role=not old,
+        reads=reads,
+        unlocked=name == "claude-haiku-5-5",
+        created=_second(day),
+    )
+
+
+def _second(day: str) -> int:
+    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
+
+
+# The days of undated models and the windows of the newest are estimates: nothing in the emulator's rules hangs on them.
+KNOWN: tuple[Model, ...] = (
+    _openai("gpt-4o", "2024-08-06", 128_000),
+    _openai("gpt-4o-mini", "2024-07-18", 128_000),
+    _openai("gpt-4.1", "2025-04-14", 1_047_576),
+    _openai("gpt-4.1-mini", "2025-04-14", 1_047_576),
+    _openai("gpt-4.1-nano", "2025-04-14", 1_047_576),
+    _openai("o1", "2024-12-17", 200_000, reasons=True),
+    _openai("o3", "2025-04-16", 200_000, reasons=True),
+    _openai("o3-mini", "2025-01-31", 200_000, reasons=True),
+    _openai("o4-mini", "2025-04-16", 200_000, reasons=True),
+    _openai("gpt-5", "2025-08-07", 400_000, reasons=True),
+    _openai("gpt-5-mini", "2025-08-07", 400_000, reasons=True),
+    _openai("gpt-5-nano", "2025-08-07", 400_000, reasons=True),
+    _openai("gpt-5-chat-latest", "2025-08-07", 128_000, dated=False),
+    _openai("gpt-5.1", "2025-11-13", 400_000, reasons=True),
+    _openai("gpt-5.2", "2025-12-11", 400_000, reasons=True),
+    _openai("gpt-5.4", "2026-03-05", 1_050_000, dated=False, reasons=True),
+    _openai("gpt-5.4-mini", "2026-03-17", 400_000, reasons=True),
+    _openai("gpt-5.5", "2026-04-23", 1_050_000, reasons=True, phases=True),
+    _openai("gpt-5.6-sol", "2026-07-09", 1_050_000, dated=False, reasons=True, phases=True),
+    _openai("gpt-5.6-terra", "2026-07-09", 1_050_000, dated=False, reasons=True, phases=True),
+    _openai("gpt-5.6-luna", "2026-07-09", 400_000, dated=False, reasons=True, phases=True),
+    _openai("gpt-6-astra", "2026-09-17", 1_050_000, dated=False, reasons=True, phases=True),
+    _openai("gpt-6-sol", "2026-09-17", 1_050_000, dated=False, reasons=True, phases=True),
+    _openai("gpt-6-luna", "2026-09-17", 400_000, dated=False, reasons=True, phases=True),
+    _openai("gpt-6.1-sol", "2026-10-22", 1_050_000, dated=False, reasons=True, phases=True),
+    _claude("claude-haiku-4-5", "2025-10-01", 200_000, dated=True),
+    _claude("claude-sonnet-4-5", "2025-09-29", 200_000, dated=True),
+    _claude("claude-opus-4-5", "2025-11-01", 200_000, dated=True),
+    _claude("claude-sonnet-4-6", "2026-02-17", 200_000),
+    _claude("claude-opus-4-6", "2026-02-05", 200_000),
+    _claude("claude-opus-4-7", "2026-04-16", 1_000_000),
+    _claude("claude-opus-4-8", "2026-05-28", 1_000_000),
+    _claude("claude-sonnet-5", "2026-06-30", 1_000_000),
+    _claude("claude-opus-5", "2026-07-24", 1_000_000),
+    _claude("claude-fable-5", "2026-06-09", 1_000_000),
+    _claude("claude-mythos-5", "2026-06-09", 1_000_000),
+    _claude("claude-fable-5-1", "2026-08-31", 1_000_000, binds=True, reads=("claude-opus-5-5",)),
+    _claude("claude-mythos-5-1", "2026-08-31", 1_000_000, binds=True),
+    _claude("claude-opus-5-5", "2026-09-14", 1_000_000, binds=True),
+    _claude("claude-sonnet-5-5", "2026-10-05", 1_000_000, binds=True),
+    _claude("claude-haiku-5-5", "2026-10-19", 1_000_000, binds=True),
+    _claude("claude-fable-5-2", "2026-11-02", 1_000_000, binds=True),
+    _claude("claude-mythos-5-2", "2026-11-02", 1_000_000, binds=True),
+)
+
+_FAMILY = {
+    "openai": re.compile(r"gpt-|chatgpt-|codex-|o\d"),
+    "anthropic": re.compile(r"claude-"),
+}
+_REASONING_FAMILY = re.compile(r"o\d|gpt-([5-9]|\d\d)|codex-")
+_LETTER_OR_DIGIT = "[a-z0-9]"
+
+
+class Catalogue:
+    """Which models there are. `any_model`: every name is one.
+
+    >>> catalogue = Catalogue()
+    >>> catalogue.openai("gpt-4o").window, catalogue.openai("o4-mini").reasons
+    (128000, True)
+    >>> catalogue.openai("no-such-model") is None
+    True
+    >>> catalogue.find("openai", "gpt-4o").answers_as
+    'gpt-4o-2024-08-06'
+    >>> catalogue.anthropic("claude-opus-5.5").binds
+    True
+    """
+
+    def __init__(self, models: Iterable[Model] = KNOWN, *, any_model: bool = False) -> None:
+        self.any_model = any_model
+        self.models = tuple(models)
+        self._by_name = {(model.vendor, name): model for model in self.models for name in (model.answers_as, model.name)}
+        longest_first = sorted(self.models, key=lambda model: -len(model.name))
+        self._within = [
+            (re.compile(f"(?<!{_LETTER_OR_DIGIT}){re.escape(model.name)}(?!{_LETTER_OR_DIGIT})"), model) for model in longest_first
+        ]
+
+    def find(self, vendor: Vendor, name: str, *, deployment: bool = False) -> Model | None:
+        """The model of that name. A deployment may have any name."""
+        if not name:
+            return None
+        # Anthropic's documents write 5.5 where its API has 5-5.
+        sought = name.lower().replace(".", "-") if vendor == "anthropic" else name.lower()
+        exact = self._by_name.get((vendor, sought)) or self._by_name.get((vendor, name))
+        if exact:
+            return exact if name == exact.name else replace(exact, name=name)
+        for pattern, model in self._within:
+            if model.vendor == vendor and pattern.search(sought):
+                return replace(model, name=name, dated=name)
+        if deployment or self.any_model or _FAMILY[vendor].match(sought):
+            reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(sought)) and "chat" not in sought)
+            return Model(name, vendor, reasons=reasons, prefill=vendor != "anthropic")
+        return None
+
+    def openai(self, name: str, *, deployment: bool = False) -> OpenAIInfo | None:
+        """What OpenAI's law books need to know of a model. None: it does not exist."""
+        model = self.find("openai", name, deployment=deployment)
+        return OpenAIInfo(model.name, model.reasons, model.window) if model else None
+
+    def anthropic(self, name: str) -> AnthropicInfo | None:
+        """What Anthropic's law book needs to know of a model. None: it does not exist."""
+        model = self.find("anthropic", name)
+        if model is None:
+            return None
+        return AnthropicInfo(
+            model.name, model.binds, model.prefill, model.window, model.output, model.system_role, model.reads, model.unlocked
+        )
+
+    def list_openai(self) -> tuple[int, dict[str, Any]]:
+        """GET /v1/models as OpenAI answers it."""
+        mine = [model for model in self.models if model.vendor == "openai"]
+        names = [(name, model) for model in mine for name in dict.fromkeys((model.name, model.answers_as))]
+        return 200, {"object": "list", "data": [_openai_body(name, model) for name, model in names]}
+
+    def get_openai(self, name: str) -> tuple[int, dict[str, Any]]:
+        """GET /v1/models/{name} as OpenAI answers it."""
+        model = self.find("openai", name)
+        if model:
+            return 200, _openai_body(name, model)
+        message = f"The model '{name}' does not exist"
+        return 404, {"error": {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}}
+
+    def list_anthropic(self, limit: int = 20, after: str = "") -> tuple[int, dict[str, Any]]:
+        """GET /v1/models as Anthropic answers it: the newest first, a page at a time."""
+        newest = sorted((model for model in self.models if model.vendor == "anthropic"), key=lambda model: -model.created)
+        names = [model.answers_as for model in newest]
+        start = names.index(after) + 1 if after in names else 0
+        page = newest[start : start + max(limit, 1)]
+        return 200, {
+            "data": [_anthropic_body(model.answers_as, model) for model in page],
+            "first_id": page[0].answers_as if page else None,
+            "has_more": start + len(page) < len(newest),
+            "last_id": page[-1].answers_as if page else None,
+        }
+
+    def get_anthropic(self, name: str) -> tuple[int, dict[str, Any]]:
+        """GET /v1/models/{name} as Anthropic answers it; without the request's id, which only the server knows."""
+        model = self.find("anthropic", name)
+        if model:
+            return 200, _anthropic_body(model.answers_as, model)
+        return 404, {"type": "error", "error": {"type": "not_found_error", "message": f"model: {name}"}}
+
+
+def _openai_body(name: str, model: Model) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": model.created, "owned_by": "system"}
+
+
+def _anthropic_body(name: str, model: Model) -> dict[str, Any]:
+    line, *version = [part for part in model.name.split("-")[1:] if part.isalpha() or len(part) < 3] or [model.name]
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": f"Claude {line.capitalize()} {'.'.join(version)}".rstrip(),
+        "created_at": datetime.fromtimestamp(model.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+        "line": line,
+        "deprecated_at": None,
+        "retires_at": None,
+        "max_input_tokens": model.window,
+        "max_tokens": 64_000,
+        "capabilities": None,
+    }

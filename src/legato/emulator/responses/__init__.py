@@ -1,0 +1,1 @@
+"""The emulator's Responses API: what it stores, seals, says and streams."""

@@ -1,0 +1,95 @@
+"""The effective input as the model is given it. May know: items. Decides: nothing; the law book did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.emulator.loose import mapping, mappings, string
+from legato.emulator.minds.base import Heard, Prompt, Tool, Use
+from legato.emulator.responses.items import CALLS, OUTPUTS, text_of
+from legato.emulator.responses.work import Work
+from legato.wire.responses.case import type_of
+
+_SYSTEM = ("system", "developer")
+_FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+
+
+def prompt_of(work: Work) -> Prompt:
+    """What the model is given. The system messages that open the input are instructions; later ones stay where they are."""
+    items, request = work.items, work.request
+    frame = 0
+    while frame < len(items) and items[frame].get("role") in _SYSTEM:
+        frame += 1
+    told = [string(request.get("instructions")), *(text_of(item.get("content")) for item in items[:frame])]
+    tools, choice = _offer(request)
+    return Prompt(
+        api="responses",
+        model=work.model.name,
+        instructions="\n\n".join(filter(None, told)),
+        tools=tools,
+        heard=_heard(items[frame:]),
+        choice=choice,
+        parallel=parallel(request),
+        thinks=thinks(work),
+        schema=_schema(mapping(mapping(request.get("text")).get("format"))),
+    )
+
+
+def parallel(request: dict[str, Any]) -> bool:
+    """Whether the model may call more than one tool at a time."""
+    return request.get("parallel_tool_calls") is not False
+
+
+def thinks(work: Work) -> bool:
+    """Whether the model reasons before it speaks: because it always does, or because it was asked to."""
+    asked = mapping(work.request.get("reasoning"))
+    return (work.model.reasons or bool(asked)) and asked.get("effort") != "none"
+
+
+def free_text_tools(request: dict[str, Any]) -> frozenset[str]:
+    """The tools that take text in place of arguments."""
+    return frozenset(string(tool.get("name")) for tool in mappings(request.get("tools")) if tool.get("type") == "custom")
+
+
+def _heard(items: list[dict[str, Any]]) -> tuple[Heard, ...]:
+    heard: list[Heard] = []
+    names: dict[str, str] = {}  # of the tools, by the ids of their calls
+    for item in items:
+        kind = type_of(item)
+        if kind in CALLS:
+            use = Use(string(item.get("name")), string(item.get(CALLS[kind])), string(item.get("call_id")))
+            names[use.id] = use.tool
+            if heard and heard[-1].who == "assistant":  # calls belong to the words before them
+                heard[-1] = Heard("assistant", heard[-1].text, (*heard[-1].uses, use))
+            else:
+                heard.append(Heard("assistant", uses=(use,)))
+        elif kind in OUTPUTS:
+            call = string(item.get("call_id"))
+            heard.append(Heard("tool", text_of(item.get("output")), call=call, tool=names.get(call) or string(item.get("name"))))
+        elif kind == "message":
+            text, role = text_of(item.get("content")), item.get("role")
+            heard.append(Heard("system" if role in _SYSTEM else "assistant" if role == "assistant" else "user", text))
+    return tuple(heard)
+
+
+def _offer(request: dict[str, Any]) -> tuple[tuple[Tool, ...], str]:
+    """The tools the model may call, and which it must. Tools that the provider runs itself are not offered: nobody would run them."""
+    tools = tuple(_tool(tool) for tool in mappings(request.get("tools")) if tool.get("type") in ("function", "custom"))
+    choice: Any = request.get("tool_choice")
+    if not isinstance(choice, dict):
+        return tools, choice if choice in ("none", "required") else "auto"
+    if choice.get("type") == "allowed_tools":
+        names = {string(tool.get("name")) for tool in mappings(choice.get("tools"))}
+        return tuple(tool for tool in tools if tool.name in names), "required" if choice.get("mode") == "required" else "auto"
+    return tools, string(choice.get("name")) or "auto"
+
+
+def _tool(tool: dict[str, Any]) -> Tool:
+    schema = _FREE_TEXT if tool.get("type") == "custom" else mapping(tool.get("parameters"))
+    return Tool(string(tool.get("name")), string(tool.get("description")), schema)
+
+
+def _schema(wanted: dict[str, Any]) -> dict[str, Any] | None:
+    if wanted.get("type") == "json_object":
+        return {"type": "object"}
+    return mapping(wanted.get("schema")) if wanted.get("type") == "json_schema" else None

@@ -1,0 +1,96 @@
+"""A request before the law of the Messages API. May know: what the provider can tell. Decides: nothing; it looks things up once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from legato.wire.anthropic.held import Held, ModelInfo
+from legato.wire.anthropic.prefix import blocks_of
+from legato.wire.anthropic.profile import Profile
+from legato.wire.anthropic.thinking import Thought, betas_of, thoughts
+from legato.wire.anthropic.turns import Turn, turns_of
+
+
+class Case(Struct, frozen=True, dict=True):
+    """A request and what is known about it. `tokens` and `size` (bytes) are 0 where nobody counted.
+
+    What is looked up from the conversation on takes for granted that the request has its shape: earlier phases saw to that.
+    """
+
+    request: Any
+    headers: Mapping[str, str]
+    held: Held
+    tokens: int = 0
+    profile: Profile = Profile()
+    size: int = 0
+
+    @cached_property
+    def betas(self) -> frozenset[str]:
+        """The betas that are asked for."""
+        return betas_of(self.headers)
+
+    @cached_property
+    def info(self) -> ModelInfo | None:
+        """What is known of the model."""
+        return self.held.model(self.request["model"])
+
+    @property
+    def model(self) -> ModelInfo:
+        """The same, where it is known that the model exists."""
+        return self.info or ModelInfo("")
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """The conversation."""
+        return turns_of(self.request["messages"])
+
+    @property
+    def last(self) -> Turn:
+        """The turn that ends the conversation."""
+        return self.turns[-1]
+
+    @cached_property
+    def thoughts(self) -> list[Thought]:
+        """The thinking blocks."""
+        return list(thoughts(self.request, self.held, self.model))
+
+    @cached_property
+    def first_uses(self) -> dict[str, tuple[int, int]]:
+        """Where each id of a tool's use stands first."""
+        found: dict[str, tuple[int, int]] = {}
+        for turn in self.turns:
+            for spot in turn.of("tool_use"):
+                found.setdefault(spot.value["id"], (spot.message, spot.block))
+        return found
+
+    @cached_property
+    def server_uses(self) -> dict[str, tuple[int, int]]:
+        """Where each id of a use of the provider's own tools stands first."""
+        found: dict[str, tuple[int, int]] = {}
+        for turn in self.turns:
+            for spot in turn.of("server_tool_use", "mcp_tool_use"):
+                found.setdefault(spot.value["id"], (spot.message, spot.block))
+        return found
+
+    @property
+    def thinks(self) -> str:
+        """How the model is to think; empty where the request does not say."""
+        return str((self.request.get("thinking") or {}).get("type", ""))
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of the tools, where they have one."""
+        names = [tool.get("name") for tool in self.request.get("tools") or ()]
+        return [name for name in names if isinstance(name, str)]
+
+    def marked(self) -> int:
+        """How many blocks are to be cached."""
+        system = blocks_of(self.request.get("system"))
+        content = [spot.value for turn in self.turns for spot in turn.spots]
+        inner = [block for each in content if each["type"] == "tool_result" for block in blocks_of(each.get("content"))]
+        everything = [*(self.request.get("tools") or ()), *system, *content, *inner, self.request]
+        return sum(each.get("cache_control") is not None for each in everything)

@@ -1,0 +1,387 @@
+"""The law book of the Chat Completions API. May know: its shapes and switches. Decides: what is refused, in which words and order.
+
+The API holds nothing between requests, so a request is judged on its own, with what is known of its model. Of the order only this was
+measured: C4 comes last of all. The rest follows the Responses API, whose phases were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from legato.wire.chat.functions import not_an_object, open_objects
+from legato.wire.chat.held import ModelInfo, Models, any_model
+from legato.wire.chat.pairing import Answer, Call, answers, text_of, unanswered
+from legato.wire.chat.profile import AZURE, LENIENT, OPENAI, Profile
+from legato.wire.chat.request import FIELDS, differences
+from legato.wire.chat.shapes import Found, kind, shown
+from legato.wire.law import Book, Complaint, Fault, Grade
+
+__all__ = ["AZURE", "BOOK", "LENIENT", "OPENAI", "Case", "Profile", "envelope", "judge"]
+
+
+class Case(Struct, frozen=True):
+    """A request and what is known about it. `tokens`: how many its messages are; 0: nobody counted."""
+
+    request: Any
+    model: ModelInfo | None
+    tokens: int = 0
+    profile: Profile = OPENAI
+
+    @property
+    def tools(self) -> list[tuple[str, dict[str, Any]]]:
+        """The function tools, each with its path."""
+        return [
+            (f"tools[{index}].function", tool["function"])
+            for index, tool in enumerate(self.request.get("tools") or ())
+            if tool["type"] == "function"
+        ]
+
+    def given(self, field: str) -> bool:
+        """Whether a parameter was sent with a value."""
+        return self.request.get(field) is not None
+
+
+BOOK: Book[Case] = Book("chat")
+
+# -- 1. the body, and what it must have --------------------------------------------------------------------------------
+
+BODY = BOOK.phase("the body")
+
+
+@BOOK.law("CB1", "The body is an object.", BODY, grade="D", seen="2026-11", code="invalid_type")
+def body_is_an_object(case: Case) -> Iterator[Fault]:
+    if not isinstance(case.request, dict):
+        yield Fault(f"Invalid type for request body: expected an object, but got {kind(case.request)} instead.")
+
+
+PRESENT = BOOK.phase("required parameters")
+
+
+@BOOK.law("CP1", "A model is named.", PRESENT, grade="B", seen="2025-09", switch="requires_model")
+def model_is_named(case: Case) -> Iterator[Fault]:
+    if case.request.get("model") in (None, ""):
+        yield Fault("you must provide a model parameter", path="model")
+
+
+@BOOK.law("C11a", "There are messages.", PRESENT, grade="A", seen="2026-11", code="missing_required_parameter")
+def messages_are_there(case: Case) -> Iterator[Fault]:
+    if "messages" not in case.request:
+        yield Fault("Missing required parameter: 'messages'.", param="messages")
+
+
+UNKNOWN = BOOK.phase("unknown parameters")
+
+
+@BOOK.law("CP2", "Every parameter is known.", UNKNOWN, grade="B", seen="2026-06", switch="unknown_parameter")
+def parameters_are_known(case: Case) -> Iterator[Fault]:
+    unknown = [name for name in case.request if name not in FIELDS]
+    if unknown and case.profile.unknown_parameter == "unrecognized":
+        word = "argument" if len(unknown) == 1 else "arguments"
+        yield Fault(f"Unrecognized request {word} supplied: {', '.join(unknown)}", path=unknown[0])
+    elif unknown:
+        for name in unknown:
+            yield Fault(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
+
+
+# -- 2. the shape of every field: request.py has the shapes, these rows what a difference means ------------------------
+
+SHAPE = BOOK.phase("the shape of the fields", each=lambda case: differences(case.profile, case.request))
+
+
+def shape(id: str, rule: str, *, grade: Grade, seen: str, code: str | None = None, switch: str = "") -> None:
+    """Write down a clause about shapes."""
+
+    def find(case: Case, found: Found) -> Iterable[Fault]:
+        return (found.fault,) if found.clause == id else ()
+
+    BOOK.law(id, rule, SHAPE, grade=grade, seen=seen, code=code, switch=switch)(find)
+
+
+shape("C11b", "`messages` is an array.", grade="A", seen="2026-11", code="invalid_type")
+shape("C11c", "`messages` is not empty.", grade="A", seen="2026-11", code="empty_array")
+shape("C10", "A message's role is one of the six.", grade="A", seen="2026-11", code="invalid_value")
+shape("CM1", "A tool message names the call it answers.", grade="B", seen="2024-10")
+shape("C3", "`tool_calls` is left out rather than empty.", grade="A", seen="2026-11", code="empty_array", switch="refuses_empty_arrays")
+shape("C5", "The id of a call has at most 64 characters.", grade="B", seen="2026-11", code="string_above_max_length", switch="id_limit")
+shape("C6", "A name has letters, digits, _ and - only.", grade="A", seen="2026-11", code="invalid_value", switch="name_pattern")
+shape("C7", "A name has at most 64 characters.", grade="B", seen="2026-11", code="string_above_max_length", switch="name_limit")
+shape("C8", "There are at most 128 tools.", grade="B", seen="2026-11", code="array_above_max_length", switch="tool_limit")
+shape("CT1", "`tools` is left out rather than empty.", grade="C", seen="2025-11", code="empty_array", switch="refuses_empty_arrays")
+shape("CS1", "A member that must be there is there.", grade="B", seen="2026-11", code="missing_required_parameter")
+shape("CS2", "A value has its type.", grade="B", seen="2025-07", code="invalid_type")
+shape("CS3", "A value is one of those supported.", grade="B", seen="2025-02", code="invalid_value", switch="supported_values")
+shape("CS4", "A number is not below its minimum.", grade="B", seen="2025-09", switch="ranges")
+shape("CS5", "A number is not above its maximum.", grade="B", seen="2025-09", switch="ranges")
+shape("CS6", "`content` has a part.", grade="D", seen="2026-11", code="empty_array", switch="refuses_empty_arrays")
+shape("CS7", "An array is not too long.", grade="C", seen="2026-11", code="array_above_max_length")
+shape("CS8", "A name is not empty.", grade="C", seen="2026-11", code="empty_string", switch="name_pattern")
+shape("CS9", "Every member is known.", grade="C", seen="2024-04", code="unknown_parameter", switch="unknown_members")
+
+# -- 3. functions ------------------------------------------------------------------------------------------------------
+
+FUNCTIONS = BOOK.phase("the schemas of functions")
+
+
+@BOOK.law("CT2", "A function's parameters are an object.", FUNCTIONS, grade="B", seen="2025-11", code="invalid_function_parameters")
+def parameters_are_an_object(case: Case) -> Iterator[Fault]:
+    for path, function in case.tools:
+        given = not_an_object(function.get("parameters") or {})
+        if given:
+            told = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: {given}'."
+            yield Fault(f"Invalid schema for function '{function['name']}': {told}", param=f"{path}.parameters")
+
+
+@BOOK.law(
+    "CT3",
+    "The schema of a strict function is closed and requires all its properties.",
+    FUNCTIONS,
+    grade="A",
+    seen="2026-11",
+    code="invalid_function_parameters",
+    switch="strict_schemas",
+)
+def strict_functions_are_closed(case: Case) -> Iterator[Fault]:
+    for path, function in case.tools:
+        if function.get("strict") is True:
+            for told in islice(open_objects(function.get("parameters") or {}), 1):  # the API says one thing about a schema
+                yield Fault(f"Invalid schema for function '{function['name']}': {told}", param=f"{path}.parameters")
+
+
+@BOOK.law(
+    "CT4",
+    "The schema of strict structured output is closed and requires all its properties.",
+    FUNCTIONS,
+    grade="B",
+    seen="2025-11",
+    switch="strict_schemas",
+)
+def strict_output_is_closed(case: Case) -> Iterator[Fault]:
+    wanted = case.request.get("response_format") or {}
+    output = wanted["json_schema"] if wanted.get("type") == "json_schema" else {}
+    if output.get("strict") is True:
+        for told in islice(open_objects(output.get("schema") or {}), 1):
+            yield Fault(f"Invalid schema for response_format '{output['name']}': {told}", param="response_format")
+
+
+# -- 4. the model, and what it does not take ---------------------------------------------------------------------------
+
+MODEL = BOOK.phase("the model")
+
+
+@BOOK.law("CP3", "The model exists.", MODEL, grade="A", seen="2026-11", status=404, code="model_not_found")
+def model_exists(case: Case) -> Iterator[Fault]:
+    if case.model is None:
+        yield Fault(f"The model `{case.request.get('model')}` does not exist or you do not have access to it.", path="model")
+
+
+ABILITY = BOOK.phase("what the model takes")
+
+
+@BOOK.law(
+    "C10b", "The model takes the role `developer`.", ABILITY, grade="A", seen="2026-11", code="unsupported_value", switch="model_rules"
+)
+def developer_is_taken(case: Case) -> Iterator[Fault]:
+    if case.model and not case.model.developer:
+        for index, message in enumerate(case.request["messages"]):
+            if message["role"] == "developer":
+                at = f"messages[{index}].role"
+                yield Fault(f"Unsupported value: '{at}' does not support 'developer' with this model.", param=at)
+
+
+@BOOK.law(
+    "C13", "The model takes function tools together with `reasoning_effort`.", ABILITY, grade="A", seen="2026-11", switch="model_rules"
+)
+def tools_go_with_effort(case: Case) -> Iterator[Fault]:
+    if case.model and not case.model.tools_with_effort and case.request.get("reasoning_effort") not in (None, "none") and case.tools:
+        told = f"Function tools with reasoning_effort are not supported for {case.model.name} in /v1/chat/completions."
+        yield Fault(f"{told} To use function tools, use /v1/responses or set reasoning_effort to 'none'.", param="reasoning_effort")
+
+
+@BOOK.law(
+    "CP4",
+    "To a reasoning model the limit is given as `max_completion_tokens`.",
+    ABILITY,
+    grade="B",
+    seen="2026-07",
+    code="unsupported_parameter",
+    switch="model_rules",
+)
+def limit_has_its_new_name(case: Case) -> Iterator[Fault]:
+    if case.model and case.model.reasons and case.given("max_tokens"):
+        told = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        yield Fault(f"Unsupported parameter: {told}", param="max_tokens")
+
+
+@BOOK.law(
+    "CP5",
+    "A reasoning model's sampling is left as it is.",
+    ABILITY,
+    grade="B",
+    seen="2026-04",
+    code="unsupported_value",
+    switch="model_rules",
+)
+def sampling_is_left(case: Case) -> Iterator[Fault]:
+    if case.model and case.model.reasons:
+        for field, usual in (("temperature", 1), ("top_p", 1), ("presence_penalty", 0), ("frequency_penalty", 0)):
+            value = case.request.get(field)
+            if value is not None and value != usual:
+                told = f"'{field}' does not support {shown(value)} with this model. Only the default ({usual}) value is supported."
+                yield Fault(f"Unsupported value: {told}", param=field)
+
+
+@BOOK.law("CP6", "Only a reasoning model is told how hard to think.", ABILITY, grade="B", seen="2026-03", switch="model_rules")
+def effort_is_for_reasoning(case: Case) -> Iterator[Fault]:
+    if case.model and case.model.reasons is False and case.given("reasoning_effort"):
+        yield Fault("Unrecognized request argument supplied: reasoning_effort", path="reasoning_effort")
+
+
+# -- 5. parameters that need one another -------------------------------------------------------------------------------
+
+TOGETHER = BOOK.phase("parameters that need one another")
+
+
+@BOOK.law("C9", "`tool_choice` comes with tools.", TOGETHER, grade="A", seen="2026-11", switch="combinations")
+def choice_has_tools(case: Case) -> Iterator[Fault]:
+    if case.given("tool_choice") and not case.request.get("tools"):
+        told = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
+        yield Fault(told, param="tool_choice")
+
+
+@BOOK.law("CT5", "`parallel_tool_calls` comes with tools.", TOGETHER, grade="B", seen="2026-11", switch="combinations")
+def parallel_has_tools(case: Case) -> Iterator[Fault]:
+    if case.given("parallel_tool_calls") and not case.request.get("tools"):
+        told = "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified."
+        yield Fault(told, param="parallel_tool_calls")
+
+
+@BOOK.law("CT6", "The tool that `tool_choice` names is declared.", TOGETHER, grade="D", seen="2026-11", switch="combinations")
+def chosen_tool_is_declared(case: Case) -> Iterator[Fault]:
+    choice, tools = case.request.get("tool_choice"), case.request.get("tools")
+    if isinstance(choice, dict) and choice["type"] in ("function", "custom") and tools:
+        sort = choice["type"]
+        if not any(tool["type"] == sort and tool[sort]["name"] == choice[sort]["name"] for tool in tools):
+            yield Fault(f"Tool choice '{choice[sort]['name']}' not found in 'tools' parameter.", param="tool_choice")
+
+
+@BOOK.law("CP7", "`stream_options` comes with `stream`.", TOGETHER, grade="B", seen="2026-11", switch="combinations")
+def stream_options_have_a_stream(case: Case) -> Iterator[Fault]:
+    if case.given("stream_options") and case.request.get("stream") is not True:
+        yield Fault("The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options")
+
+
+@BOOK.law("CP8", "Who wants a JSON object says so in a message.", TOGETHER, grade="B", seen="2026-05", switch="combinations")
+def json_is_asked_for(case: Case) -> Iterator[Fault]:
+    wanted = (case.request.get("response_format") or {}).get("type") == "json_object"
+    if wanted and not any("json" in text_of(message).lower() for message in case.request["messages"]):
+        told = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
+        yield Fault(told, param="messages")
+
+
+# -- 6. calls and their answers ----------------------------------------------------------------------------------------
+
+CALLS = BOOK.phase("calls and their answers", each=lambda case: answers(case.request["messages"]))
+
+
+@BOOK.law("C2", "A tool message follows a message with calls.", CALLS, grade="B", seen="2026-11")
+def answer_follows_calls(case: Case, each: Answer | Call) -> Iterator[Fault]:
+    if isinstance(each, Answer) and each.calls is None:
+        told = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+        yield Fault(f"Invalid parameter: {told}", param=f"messages.[{each.index}].role", path=f"messages[{each.index}]")
+
+
+@BOOK.law("C2b", "A tool message answers a call of the message before it.", CALLS, grade="B", seen="2026-11")
+def answer_has_its_call(case: Case, each: Answer | Call) -> Iterator[Fault]:
+    if isinstance(each, Answer) and each.calls is not None and each.id not in each.calls:
+        told = f"'tool_call_id' of '{each.id}' not found in 'tool_calls' of previous message."
+        at = f"messages.[{each.index}].tool_call_id"
+        yield Fault(f"Invalid parameter: {told}", param=at, path=f"messages[{each.index}].tool_call_id")
+
+
+@BOOK.law("C14", "A call is answered once.", CALLS, grade="D", seen="2026-11", switch="duplicate_answers")
+def call_is_answered_once(case: Case, each: Answer | Call) -> Iterator[Fault]:
+    if isinstance(each, Answer) and each.again:
+        told = f"'tool_call_id' of '{each.id}' was already answered by an earlier message."  # our words: nobody has seen the API's
+        at = f"messages.[{each.index}].tool_call_id"
+        yield Fault(f"Invalid parameter: {told}", param=at, path=f"messages[{each.index}].tool_call_id")
+
+
+@BOOK.law("C1", "Calls are answered, all of them, right after they are made.", CALLS, grade="B", seen="2026-11")
+def calls_are_answered(case: Case, each: Answer | Call) -> Iterator[Fault]:
+    if isinstance(each, Call) and (open := unanswered(each)):
+        told = "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
+        named = f"The following tool_call_ids did not have response messages: {', '.join(open)}"
+        # Seen with the place of the message that stands where an answer should, and with `messages` where nothing follows.
+        param = "messages" if each.next is None else f"messages.[{each.next}].role"
+        yield Fault(f"{told} {case.profile.pairing_note or named}", param=param, path=f"messages[{each.index}]")
+
+
+# -- 7. the model's window, and at the very last empty messages --------------------------------------------------------
+
+WINDOW = BOOK.phase("the model's window")
+
+
+@BOOK.law("C12", "The messages fit the model's window.", WINDOW, grade="A", seen="2026-11", code="context_length_exceeded")
+def messages_fit(case: Case) -> Iterator[Fault]:
+    if case.model and 0 < case.model.window < case.tokens:
+        told = f"This model's maximum context length is {case.model.window} tokens."
+        found = f"However, your messages resulted in {case.tokens} tokens."
+        yield Fault(f"{told} {found} Please reduce the length of the messages.", param="messages")
+
+
+CONTENT = BOOK.phase("messages without content")
+
+
+@BOOK.law("C4", "A message says something, or calls something.", CONTENT, grade="A", seen="2026-11")
+def message_says_something(case: Case) -> Iterator[Fault]:
+    for index, message in enumerate(case.request["messages"]):
+        instead = ("tool_calls", "function_call", "refusal", "audio") if message["role"] == "assistant" else ()
+        if message["role"] == "function" or any(message.get(member) is not None for member in instead):
+            continue
+        if message.get("content") is None:
+            told = "Invalid value for 'content': expected a string, got null."
+            yield Fault(told, param=f"messages.[{index}].content", path=f"messages[{index}].content")
+
+
+# -- what is accepted although one might think otherwise ---------------------------------------------------------------
+
+BOOK.permits("CA1", "A message's calls may be answered in any order.", grade="A", seen="2026-07", phase=CALLS)
+BOOK.permits("CA2", "Null counts as left out, except for `messages`.", grade="D", seen="2026-11", phase=SHAPE)
+BOOK.permits("CA3", "Roles need not alternate, and instructions may stand anywhere.", grade="B", seen="2026-11", phase=SHAPE)
+BOOK.permits("CA4", "An assistant's message may have calls and no content.", grade="A", seen="2026-11", phase=CONTENT)
+
+
+def judge(request: Any, *, models: Models = any_model, tokens: int = 0, profile: Profile = OPENAI) -> list[Complaint]:
+    """What the API has to complain about, first what it would answer with; nothing if the request is legal.
+
+    >>> [str(complaint) for complaint in judge({"model": "gpt-4o"})]
+    ["[C11a] 400 Missing required parameter: 'messages'. at messages"]
+    """
+    name = request.get("model") if isinstance(request, dict) else None
+    case = Case(request, models(name if isinstance(name, str) else ""), tokens, profile)
+    complaints = list(BOOK.judge(case))
+    if profile.null_code:
+        complaints = [each if each.code else msgspec.structs.replace(each, code=profile.null_code) for each in complaints]
+    return complaints
+
+
+def envelope(complaint: Complaint) -> dict[str, Any]:
+    """The body of the answer."""
+    return {
+        "error": {
+            "message": _printable(complaint.message),
+            "type": complaint.type,
+            "param": None if complaint.param is None else _printable(complaint.param),
+            "code": complaint.code,
+        }
+    }
+
+
+def _printable(text: str) -> str:
+    # A request may hold half a surrogate pair, which no answer can carry.
+    return text.encode("utf-8", "replace").decode()

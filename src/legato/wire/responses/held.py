@@ -1,0 +1,117 @@
+"""What the provider holds, as far as a law needs to know it. May know: data. Decides: nothing; whoever asks brings an answer.
+
+The emulator answers from its shelf; Legato's own check answers from what its ledger says was sent and received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+
+class HeldItem(Struct, frozen=True):
+    """A stored item, and what it was born with."""
+
+    item: dict[str, Any]
+    reasoning: str = ""  # the id of the reasoning item that it was produced right after, if any
+    following: str = ""  # for a reasoning item: the id of the item that was produced right after it, if any
+
+
+class Blob(Struct, frozen=True):
+    """What an `encrypted_content` turns out to be when it is opened."""
+
+    organisation: str
+    item: str
+    model: str
+    following: str = ""
+
+
+class ModelInfo(Struct, frozen=True):
+    """What matters about a model."""
+
+    name: str
+    reasons: bool = False
+    window: int = 0  # tokens; 0: no limit known
+
+
+class Held(Protocol):
+    """Asked by the laws. Everything is about one account."""
+
+    organisation: str
+
+    def chain(self, response: str) -> Sequence[dict[str, Any]] | None:
+        """Every item, input and output, that this stored response stands on, its own output last. None: there is none of that id."""
+        ...
+
+    def conversation(self, id: str) -> Sequence[dict[str, Any]] | None:
+        """The items of a conversation. None: there is none of that id."""
+        ...
+
+    def locked(self, conversation: str) -> bool:
+        """Whether another request is at work on that conversation."""
+        ...
+
+    def stored_prompt(self, id: str) -> bool:
+        """Whether there is a stored prompt of that id."""
+        ...
+
+    def item(self, id: str) -> HeldItem | None:
+        """A stored item."""
+        ...
+
+    def blob(self, text: str) -> Blob | None:
+        """What an `encrypted_content` holds. None: it cannot be decrypted or parsed."""
+        ...
+
+    def model(self, name: str) -> ModelInfo | None:
+        """What is known of a model. None: it does not exist."""
+        ...
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """What a `Held` may also be able to tell: why it does not have a response any more."""
+
+    def expired(self, response: str) -> bool:
+        """Whether there was a response of that id that has become too old."""
+        ...
+
+
+class Nothing:
+    """A provider that holds nothing and knows every model: what a request is judged by on its own.
+
+    >>> Nothing().chain("resp_1") is None
+    True
+    """
+
+    organisation = ""
+
+    def chain(self, response: str) -> Sequence[dict[str, Any]] | None:
+        """There is none."""
+        return None
+
+    def conversation(self, id: str) -> Sequence[dict[str, Any]] | None:
+        """There is none."""
+        return None
+
+    def locked(self, conversation: str) -> bool:
+        """Nobody is at work."""
+        return False
+
+    def stored_prompt(self, id: str) -> bool:
+        """There is none."""
+        return False
+
+    def item(self, id: str) -> HeldItem | None:
+        """There is none."""
+        return None
+
+    def blob(self, text: str) -> Blob | None:
+        """Taken at its word: it cannot be opened here."""
+        return Blob("", "", "")
+
+    def model(self, name: str) -> ModelInfo | None:
+        """Any name will do."""
+        return ModelInfo(name)

@@ -1,0 +1,49 @@
+"""Which rules are in force. May know: nothing. Decides: what is assumed where the provider's behaviour is not certain.
+
+Every switch has the default that refuses least, unless a recording says otherwise; the comment says which.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Profile(Struct, frozen=True):
+    """The switches of the Responses law book."""
+
+    name: str = "openai"  # for reports; no rule hangs on it
+
+    # The account keeps nothing (S5, S6, I2). Then every request is treated as if it had `store: false`.
+    zero_data_retention: bool = False
+
+    # The longest name of a tool (T11). 64 was seen in 2025, the specification of 2026-08 says 128. 0: no limit.
+    tool_name_limit: int = 128
+
+    # The most tools in one request (T16). Seen on Chat Completions, inferred here. 0: no limit.
+    tools_limit: int = 128
+
+    # The status of "Item with id ... not found" (I1-I3). 404 on api.openai.com; one report has 400 through Azure.
+    item_not_found_status: int = 404
+
+    # Whether a `code` that OpenAI leaves null says "invalid_request_error", as some bodies from Azure do.
+    code_never_null: bool = False
+
+    # Whether two calls may not share a `call_id` (T5a), two outputs not answer one call (T5b), two tools not share a name (T17).
+    # Nobody has seen any of these refused.
+    unique_call_ids: bool = False
+    single_outputs: bool = False
+    unique_tool_names: bool = False
+
+    # Whether R1, R3 and R8 hold for sealed reasoning that the server never stored. On: in the one recorded refusal the reasoning item
+    # carried its encrypted content, and what obeys the rule is accepted either way. R2 needs no switch: of an item that was never
+    # stored the server cannot know that reasoning came before it.
+    reasoning_pairing_unstored: bool = True
+
+    # Whether encrypted content must come from the model it is sent to (R13), and must come with its item's id (R15). Documents and
+    # reports are at odds; off: content of another model is silently dropped, an id is not asked for.
+    same_model_blobs: bool = False
+    blobs_need_ids: bool = False
+
+
+OPENAI = Profile()
+AZURE = Profile(name="azure")

@@ -1,0 +1,312 @@
+"""Cases about the conversation in a Messages request: roles, tools, thinking, and how it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.emulator.minds.base import Thought, Use, Words
+from tests.wire.anthropic.cases_fields import ADAPTIVE, ANSWERED, CACHED, DROPS, ENABLED, error
+from tests.wire.anthropic.lawcase import LawCase, Step
+from tests.wire.anthropic.world import BINDING, HELLO, ask, assistant, result, text, tool, use, user
+
+
+def desk(*messages: Any, model: str = "claude-opus-5-5", system: str = "You are the desk.", **parameters: Any) -> dict[str, Any]:
+    """A request of an agent that thinks."""
+    return ask(*messages, model=model, system=system, tools=[tool("hand_over")], **{"thinking": ADAPTIVE, **parameters})
+
+
+THOUGHT = (Step(desk(HELLO), [Thought("This is for billing."), Use("hand_over", "{}", "toolu_h")], "r1"),)
+"""The desk thought, then handed over."""
+BACK = {"role": "assistant", "content": "{r1.content}"}
+HANDED = user(result("toolu_h"))
+
+OLD_THOUGHT = (Step(ask(HELLO, model="claude-haiku-4-5", thinking=ENABLED), [Thought("Hm."), Words("Which one?")], "r1"),)
+"""A model without preserved thinking thought, then answered."""
+
+
+def unanswered(where: str, ids: str) -> dict[str, Any]:
+    return error(
+        f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. "
+        "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+    )
+
+
+def bound(where: str) -> dict[str, Any]:
+    return error(
+        f"{where}: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "
+        'Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+    )
+
+
+CASES: list[LawCase] = [
+    # -- roles and contents
+    LawCase("M13a", ask() | {"messages": []}, error("messages: at least one message is required"), obeys=ask()),
+    LawCase(
+        "M11",
+        ask({"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Yes?"}, HELLO),
+        error("messages.0: use the top-level 'system' parameter for the initial system prompt"),
+        obeys=ask({"role": "assistant", "content": "Yes?"}, HELLO, system="Be brief."),
+    ),
+    LawCase(
+        "M11b",
+        ask(HELLO, {"role": "system", "content": "Be brief."}, {"role": "system", "content": "Be kind."}, HELLO),
+        error("messages.2: role 'system' must precede an 'assistant' message or end the array"),
+        obeys=ask(HELLO, {"role": "system", "content": "Be brief."}, {"role": "system", "content": "Be kind."}),
+    ),
+    LawCase(
+        "M11c",
+        ask(HELLO, {"role": "system", "content": "Be brief."}, model="claude-haiku-4-5"),
+        error(
+            'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter, '
+            'not "system" as an input message role.'
+        ),
+        obeys=ask(HELLO, model="claude-haiku-4-5", system="Be brief."),
+    ),
+    LawCase(
+        "M14a",
+        ask(assistant(text("Yes?")), HELLO),
+        error('messages: first message must use the "user" role'),
+        obeys=ask(HELLO, assistant(text("Yes?")), HELLO),
+        profile={"first_message_is_user": True},
+    ),
+    LawCase(
+        "M14b",
+        ask(HELLO, HELLO),
+        error('messages: roles must alternate between "user" and "assistant", but found multiple "user" roles in a row'),
+        obeys=ask(HELLO, assistant(text("Yes?")), HELLO),
+        profile={"alternation": True},
+    ),
+    LawCase(
+        "M13c",
+        ask(user()),
+        error("messages.0: user messages must have non-empty content"),
+        obeys=ask(user(), {"role": "user", "content": "a"}),
+    ),
+    LawCase(
+        "M13d",
+        ask(HELLO, assistant(), HELLO),
+        error("messages.1: all messages must have non-empty content except for the optional final assistant message"),
+        obeys=ask(HELLO, assistant(), model="claude-haiku-4-5"),
+    ),
+    LawCase(
+        "MR1",
+        ask(HELLO, assistant(text("Let me see."), result()), HELLO),
+        error("messages.1: `tool_result` blocks can only be in `user` messages"),
+        obeys=ANSWERED,
+    ),
+    LawCase(
+        "MR2",
+        ask(user(text("Hello"), use())),
+        error("messages.0: `tool_use` blocks can only be in `assistant` messages"),
+        obeys=ANSWERED,
+    ),
+    LawCase(
+        "M15",
+        ask(user(text("Hello"), text(""))),
+        error("messages: text content blocks must be non-empty"),
+        obeys=ask(user(text("Hello"))),
+    ),
+    LawCase(
+        "M15b",
+        ask(user(text("Hello"), text(" \n"))),
+        error("messages: text content blocks must contain non-whitespace text"),
+        obeys=ask(user(text("Hello"))),
+    ),
+    LawCase(
+        "M15c",
+        ask(system=[text("")]),
+        error("system: text content blocks must be non-empty"),
+        obeys=ask(system=[text("Be brief.")]),
+    ),
+    LawCase(
+        "M25",
+        ANSWERED,
+        error("Requests which include `tool_use` or `tool_result` blocks must define tools."),
+        obeys=ANSWERED | {"tools": [tool()]},
+        profile={"tools_with_tool_history": True},
+    ),
+    # -- uses of tools and their results
+    LawCase(
+        "M3",
+        ask(HELLO, assistant(use()), user(result()), assistant(text("Again."), use()), user(result())),
+        error("messages.3.content.1: `tool_use` ids must be unique"),
+        obeys=ask(HELLO, assistant(use()), user(result()), assistant(text("Again."), use("toolu_2")), user(result("toolu_2"))),
+    ),
+    LawCase(
+        "M2",
+        ask(HELLO, assistant(use()), user(result(), result("toolu_9"))),
+        error(
+            "messages.2.content.1: unexpected `tool_use_id` found in `tool_result` blocks: toolu_9. "
+            "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+        ),
+        obeys=ANSWERED,
+    ),
+    LawCase(
+        "M2b",
+        ask(HELLO, assistant({"type": "advisor_tool_result", "tool_use_id": "srvtoolu_1", "content": {}}), HELLO),
+        error(
+            "messages.1.content.0: unexpected `tool_use_id` found in `advisor_tool_result` blocks: srvtoolu_1. "
+            "Each `advisor_tool_result` block must have a corresponding `server_tool_use` block before it."
+        ),
+        obeys=ask(
+            HELLO,
+            assistant(
+                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "advisor", "input": {}},
+                {"type": "advisor_tool_result", "tool_use_id": "srvtoolu_1", "content": {}},
+            ),
+            HELLO,
+        ),
+    ),
+    LawCase(
+        "M4",
+        ask(HELLO, assistant(use()), user(result(), result())),
+        error("messages.2.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with id: toolu_1"),
+        obeys=ANSWERED,
+    ),
+    LawCase(
+        "M1",
+        ask(HELLO, assistant(use("toolu_1"), use("toolu_2"), use("toolu_3")), user(result("toolu_2"))),
+        unanswered("messages.1", "toolu_1, toolu_3"),
+        obeys=ask(
+            HELLO,
+            assistant(use("toolu_1"), use("toolu_2"), use("toolu_3")),
+            user(result("toolu_2"), result("toolu_1")),
+            user(result("toolu_3")),
+        ),
+    ),
+    LawCase(
+        "M5",
+        ask(HELLO, assistant(use()), user(text("Here it is:"), result())),
+        unanswered("messages.1", "toolu_1"),
+        obeys=ask(HELLO, assistant(use()), user(result(), text("There it is."))),
+    ),
+    # -- thinking
+    LawCase(
+        "M6",
+        ask(HELLO, assistant(use()), user(result()), thinking=ENABLED),
+        error(
+            "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, "
+            "a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` "
+            "blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`."
+        ),
+        obeys=ask(HELLO, assistant(use()), user(result()), thinking={"type": "disabled"}),
+    ),
+    LawCase(
+        "M8",
+        desk(HELLO, assistant({"type": "thinking", "thinking": "Hm.", "signature": "made up"}, text("Which one?")), HELLO),
+        error("messages.1.content.0: Invalid `signature` in `thinking` block"),
+        obeys=desk(HELLO, assistant(text("Which one?")), HELLO),
+    ),
+    LawCase(
+        "M8",
+        ask(
+            HELLO,
+            assistant({"type": "thinking", "thinking": "Oh.", "signature": "{r1.content.0.signature}"}, text("Which one?")),
+            HELLO,
+            assistant(text("I see.")),
+            HELLO,
+            model="claude-haiku-4-5",
+        ),
+        error("messages.1.content.0: Invalid `signature` in `thinking` block"),
+        obeys=ask(HELLO, BACK, HELLO, assistant(text("I see.")), HELLO, model="claude-haiku-4-5"),
+        setup=OLD_THOUGHT,
+    ),
+    LawCase(
+        "M8b",
+        ask(HELLO, assistant({"type": "redacted_thinking", "data": "made up"}, text("Which one?")), HELLO),
+        error("messages.1.content.0: Invalid `data` in `redacted_thinking` block"),
+        obeys=ask(HELLO, assistant(text("Which one?")), HELLO),
+    ),
+    LawCase(
+        "M7",
+        desk(
+            HELLO,
+            assistant({"type": "thinking", "thinking": "This is for sales.", "signature": "{r1.content.0.signature}"}, "{r1.content.1}"),
+            HANDED,
+        ),
+        error(
+            "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. "
+            "These blocks must remain as they were in the original response."
+        ),
+        obeys=desk(HELLO, BACK, HANDED),
+        setup=THOUGHT,
+    ),
+    LawCase(
+        "M9",
+        desk(HELLO, BACK, HANDED, system="You are billing."),
+        bound("messages.1.content.0"),
+        obeys=desk(HELLO, BACK, HANDED),
+        setup=THOUGHT,
+    ),
+    LawCase(
+        "M9",
+        desk(HELLO, BACK, HANDED) | {"tools": [tool("hand_over"), tool("refund")]},
+        bound("messages.1.content.0"),
+        obeys=desk(HELLO, BACK, HANDED) | {"tools": [tool("hand_over", **CACHED)]},
+        setup=THOUGHT,
+    ),
+    LawCase(
+        "M9",
+        desk({"role": "user", "content": "Where is my money?"}, BACK, HANDED),
+        bound("messages.1.content.0"),
+        obeys=desk(user(text("Where is my order?", **CACHED)), BACK, HANDED),
+        setup=THOUGHT,
+    ),
+    LawCase(
+        "M9",
+        desk(HELLO, BACK, HANDED, system="You are billing.", thinking=DROPS | {"block_binding": {"prefix_mismatch_behavior": "error"}}),
+        bound("messages.1.content.0"),
+        obeys=desk(HELLO, BACK, HANDED, thinking=DROPS | {"block_binding": {"prefix_mismatch_behavior": "error"}}),
+        setup=THOUGHT,
+        profile={"binding": False},
+        headers=BINDING,
+    ),
+    # -- the end of the conversation
+    LawCase(
+        "M17",
+        ask(HELLO, assistant(text("It is"))),
+        error("This model does not support assistant message prefill. The conversation must end with a user message."),
+        obeys=ask(HELLO, assistant(text("It is")), model="claude-haiku-4-5"),
+    ),
+    LawCase(
+        "M16",
+        ask(HELLO, assistant(text("It is ")), model="claude-haiku-4-5"),
+        error("messages: final assistant content cannot end with trailing whitespace"),
+        obeys=ask(HELLO, assistant(text("It is")), model="claude-haiku-4-5"),
+    ),
+    LawCase(
+        "MC1",
+        ask(user(text("", **CACHED), text("Hello")), assistant(text("Yes?")), HELLO),
+        error("messages.0.content.0.text: cache_control cannot be set for empty text blocks"),
+        obeys=ask(user(text(""), text("Hello")), assistant(text("Yes?")), HELLO),
+    ),
+    LawCase(
+        "M18",
+        ask(user(*[text(str(number), **CACHED) for number in range(3)]), system=[text("Hi", **CACHED)], tools=[tool(**CACHED)]),
+        error("A maximum of 4 blocks with cache_control may be provided. Found 5."),
+        obeys=ask(user(*[text(str(number), **CACHED) for number in range(3)]), system=[text("Hi")], tools=[tool(**CACHED)]),
+    ),
+    LawCase(
+        "M22",
+        ask(model="claude-haiku-4-5"),
+        error("prompt is too long: 213462 tokens > 200000 maximum"),
+        obeys=ask(model="claude-sonnet-5"),
+        tokens=213_462,
+    ),
+    # -- what is accepted
+    LawCase("M10", obeys=ask(HELLO, BACK, HANDED, model="claude-sonnet-5", system="You are billing."), setup=THOUGHT),
+    LawCase(
+        "M10b",
+        obeys=ask(HELLO, BACK, HELLO, model="claude-sonnet-5-5"),
+        setup=(
+            Step(ask(HELLO, model="claude-sonnet-5-5", thinking=ADAPTIVE), [Thought("Hm."), Words("Which?")], "r1", account="account-2"),
+        ),
+    ),
+    LawCase("M9a", obeys=desk(HELLO, BACK, HANDED, system="You are billing.", thinking=DROPS), setup=THOUGHT, headers=BINDING),
+    LawCase("M9b", obeys=desk(HELLO, BACK, HANDED, system="You are billing."), setup=THOUGHT, profile={"binding": False}),
+    LawCase("MA1", obeys=ask(HELLO, assistant(use("a")), assistant(use("b")), user(result("a")), user(result("b")), HELLO)),
+    LawCase("MA2", obeys=ask(user(text(""), text("Hello")), assistant(text("Yes?")), HELLO)),
+    LawCase("MA3", obeys=ask(HELLO, {"role": "system", "content": "Be brief."}, assistant(text("Yes?")), HELLO)),
+    LawCase("MA4", obeys=desk(HELLO, BACK, HANDED), setup=THOUGHT),
+    LawCase("MA5", obeys=ask(system=None, tools=None, tool_choice=None, thinking=None, metadata={"user_id": None}, cache_control=None)),
+]

@@ -1,0 +1,240 @@
+"""Cases about what a Chat Completions request means: functions, models, settings, calls and their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.wire.chat.cases_fields import FOUND_CALL, error
+from tests.wire.chat.lawcase import LawCase
+from tests.wire.chat.world import HELLO, ask, call, calls, result, tool
+
+CLOSED = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
+OPEN = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+
+
+def strict(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "order", "strict": True, "schema": schema}}
+
+
+CASES: list[LawCase] = [
+    # -- the schemas of functions
+    LawCase(
+        "CT2",
+        ask(tools=[tool(parameters={"type": "string"})]),
+        error(
+            "Invalid schema for function 'find_order': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"string\"'.",
+            "tools[0].function.parameters",
+            "invalid_function_parameters",
+        ),
+        obeys=ask(tools=[{"type": "function", "function": {"name": "find_order"}}]),
+    ),
+    LawCase(
+        "CT3",
+        ask(tools=[tool(strict=True, parameters=OPEN)]),
+        error(
+            "Invalid schema for function 'find_order': In context=(), 'additionalProperties' is required to be supplied and to be false.",
+            "tools[0].function.parameters",
+            "invalid_function_parameters",
+        ),
+        obeys=ask(tools=[tool(strict=True, parameters=CLOSED)]),
+    ),
+    LawCase(
+        "CT3",
+        ask(tools=[tool(strict=True, parameters={**CLOSED, "required": []})]),
+        error(
+            "Invalid schema for function 'find_order': In context=(), 'required' is required to be supplied and to be an array "
+            "including every key in properties. Missing 'id'.",
+            "tools[0].function.parameters",
+            "invalid_function_parameters",
+        ),
+        obeys=ask(tools=[tool(strict=False, parameters={**CLOSED, "required": []})]),
+    ),
+    LawCase(
+        "CT4",
+        ask(response_format=strict({**CLOSED, "properties": {"id": OPEN}})),
+        error(
+            "Invalid schema for response_format 'order': In context=('properties', 'id'), "
+            "'additionalProperties' is required to be supplied and to be false.",
+            "response_format",
+        ),
+        obeys=ask(response_format=strict({**CLOSED, "properties": {"id": CLOSED}})),
+    ),
+    # -- the model
+    LawCase(
+        "CP3",
+        ask(model="no-such-model"),
+        error("The model `no-such-model` does not exist or you do not have access to it.", code="model_not_found"),
+        status=404,
+        obeys=ask(),
+    ),
+    LawCase(
+        "C10b",
+        ask({"role": "developer", "content": "Be brief."}, HELLO, model="o1-mini"),
+        error(
+            "Unsupported value: 'messages[0].role' does not support 'developer' with this model.",
+            "messages[0].role",
+            "unsupported_value",
+        ),
+        obeys=ask({"role": "developer", "content": "Be brief."}, HELLO, model="gpt-5"),
+    ),
+    LawCase(
+        "C13",
+        ask(model="gpt-5.6-sol", reasoning_effort="low", tools=[tool()]),
+        error(
+            "Function tools with reasoning_effort are not supported for gpt-5.6-sol in /v1/chat/completions. "
+            "To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+            "reasoning_effort",
+        ),
+        obeys=ask(model="gpt-5.6-sol", reasoning_effort="none", tools=[tool()]),
+    ),
+    LawCase(
+        "CP4",
+        ask(model="gpt-5", max_tokens=100),
+        error(
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            "max_tokens",
+            "unsupported_parameter",
+        ),
+        obeys=ask(model="gpt-5", max_completion_tokens=100),
+    ),
+    LawCase(
+        "CP5",
+        ask(model="gpt-5", temperature=0.2),
+        error(
+            "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.",
+            "temperature",
+            "unsupported_value",
+        ),
+        obeys=ask(model="gpt-5", temperature=1),
+    ),
+    LawCase(
+        "CP6",
+        ask(reasoning_effort="low"),
+        error("Unrecognized request argument supplied: reasoning_effort"),
+        obeys=ask(model="gpt-5", reasoning_effort="low"),
+    ),
+    # -- parameters that need one another
+    LawCase(
+        "C9",
+        ask(tool_choice="auto"),
+        error("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.", "tool_choice"),
+        obeys=ask(tool_choice="auto", tools=[tool()]),
+    ),
+    LawCase(
+        "CT5",
+        ask(parallel_tool_calls=False),
+        error(
+            "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.",
+            "parallel_tool_calls",
+        ),
+        obeys=ask(parallel_tool_calls=False, tools=[tool()]),
+    ),
+    LawCase(
+        "CT6",
+        ask(tool_choice={"type": "function", "function": {"name": "refund"}}, tools=[tool("find_order")]),
+        error("Tool choice 'refund' not found in 'tools' parameter.", "tool_choice"),
+        obeys=ask(tool_choice={"type": "function", "function": {"name": "find_order"}}, tools=[tool("find_order")]),
+    ),
+    LawCase(
+        "CP7",
+        ask(stream_options={"include_usage": True}),
+        error("The 'stream_options' parameter is only allowed when 'stream' is enabled.", "stream_options"),
+        obeys=ask(stream=True, stream_options={"include_usage": True}),
+    ),
+    LawCase(
+        "CP8",
+        ask(response_format={"type": "json_object"}),
+        error("'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.", "messages"),
+        obeys=ask({"role": "user", "content": "Where is my order? Answer in JSON."}, response_format={"type": "json_object"}),
+    ),
+    # -- calls and their answers
+    LawCase(
+        "C1",
+        ask(HELLO, calls("call_1", "call_2"), result("call_1"), HELLO),
+        error(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+            "The following tool_call_ids did not have response messages: call_2",
+            "messages.[3].role",
+        ),
+        obeys=ask(HELLO, calls("call_1", "call_2"), result("call_1"), result("call_2"), HELLO),
+    ),
+    LawCase(
+        "C1",
+        ask(HELLO, calls("call_1", "call_2")),
+        error(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+            "The following tool_call_ids did not have response messages: call_1, call_2",
+            "messages",
+        ),
+        obeys=ask(HELLO, calls("call_1", "call_2"), result("call_1"), result("call_2")),
+    ),
+    LawCase(
+        "C1",
+        ask(HELLO, calls("call_1")),
+        error(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+            "(insufficient tool messages following tool_calls message)",
+            "messages",
+        ),
+        obeys=FOUND_CALL,
+        profile={"pairing_note": "(insufficient tool messages following tool_calls message)"},
+    ),
+    LawCase(
+        "C2",
+        ask(HELLO, {"role": "assistant", "content": "Let me see."}, result("call_1")),
+        error(
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+            "messages.[2].role",
+        ),
+        obeys=ask(HELLO, calls("call_1", content="Let me see."), result("call_1")),
+    ),
+    LawCase(
+        "C2b",
+        ask(HELLO, calls("call_1"), result("call_1"), result("call_9")),
+        error(
+            "Invalid parameter: 'tool_call_id' of 'call_9' not found in 'tool_calls' of previous message.",
+            "messages.[3].tool_call_id",
+        ),
+        obeys=ask(HELLO, calls("call_1", "call_9"), result("call_1"), result("call_9")),
+    ),
+    LawCase(
+        "C14",
+        ask(HELLO, calls("call_1"), result("call_1"), result("call_1")),
+        error(
+            "Invalid parameter: 'tool_call_id' of 'call_1' was already answered by an earlier message.",
+            "messages.[3].tool_call_id",
+        ),
+        obeys=FOUND_CALL,
+        profile={"duplicate_answers": True},
+    ),
+    # -- the window, and messages without content
+    LawCase(
+        "C12",
+        ask(),
+        error(
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 160008 tokens. "
+            "Please reduce the length of the messages.",
+            "messages",
+            "context_length_exceeded",
+        ),
+        obeys=ask(model="gpt-5"),
+        tokens=160_008,
+    ),
+    LawCase(
+        "C4",
+        ask(HELLO, {"role": "assistant", "content": None, "tool_calls": None}),
+        error("Invalid value for 'content': expected a string, got null.", "messages.[1].content"),
+        obeys=ask(HELLO, {"role": "assistant", "content": "", "tool_calls": None}),
+    ),
+    LawCase(
+        "C4",
+        ask({"role": "user", "content": None}),
+        error("Invalid value for 'content': expected a string, got null.", "messages.[0].content"),
+        obeys=ask({"role": "user", "content": ""}),
+    ),
+    # -- what is accepted
+    LawCase("CA1", obeys=ask(HELLO, calls("call_1", "call_2"), result("call_2"), result("call_1"))),
+    LawCase("CA2", obeys=ask(temperature=None, tools=None, tool_choice=None, stop=None, stream_options=None)),
+    LawCase("CA3", obeys=ask(HELLO, HELLO, {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Hm."})),
+    LawCase("CA4", obeys=ask(HELLO, {"role": "assistant", "tool_calls": [call("call_1")]}, result("call_1"))),
+]

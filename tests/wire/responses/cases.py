@@ -1,0 +1,17 @@
+"""The casebook of the Responses law book: for every clause what breaks it, with the exact answer, and the nearest that obeys it."""
+
+from __future__ import annotations
+
+from tests.wire.responses import cases_calls, cases_fields, cases_items, cases_reasoning, cases_state, cases_tools
+from tests.wire.responses.lawcase import LawCase, Step
+
+__all__ = ["CASES", "LawCase", "Step"]
+
+CASES: list[LawCase] = [
+    *cases_items.CASES,
+    *cases_fields.CASES,
+    *cases_tools.CASES,
+    *cases_state.CASES,
+    *cases_calls.CASES,
+    *cases_reasoning.CASES,
+]
