@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from legato.core.checking import function, listed, text, whole_number
 from legato.core.graph import AgentRules, Edge, ToolRules
 from legato.core.history import Summarised
 from legato.drive.definition import AgentDefinition, ContextProvider, Guardrail, History, Middleware, OutputType
@@ -63,13 +64,15 @@ class Agent:
         self.instructions = instructions
         self.model = model
         self.tools = _tools(name, tools)
-        self.description = description
+        self.description = text(f"the description of agent {name!r}", description)
         self.output_type = output_type
         self.history = _history(name, history)
-        self.context_providers = tuple(context_providers)
-        self.middleware = tuple(middleware)
-        self.guardrails = tuple(guardrails)
-        self.output_retries = output_retries
+        self.context_providers = listed(f"the context providers of agent {name!r}", context_providers)
+        self.middleware = listed(f"the middleware of agent {name!r}", middleware)
+        self.guardrails = listed(f"the guardrails of agent {name!r}", guardrails)
+        self.output_retries = whole_number(f"output_retries of agent {name!r}", output_retries, 0)
+        for provider in self.context_providers:
+            function(f"a context provider of agent {name!r}", provider)
         self._alone: Workflow | None = None
         for each in self.middleware:
             if isinstance(each, type) or not isinstance(each, Middleware):
@@ -107,7 +110,8 @@ class Agent:
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
         """This agent as a tool of another: it is given a task, works in a conversation of its own, and returns its reply.
 
-        That conversation lives in the session `<caller's session>/<call>` of the same store, so a restart goes on with it.
+        That conversation lives in the session `<caller's session>/<the call's idempotency key>` of the same store, so a restart goes on
+        with it, and a session that is deleted and made anew under the same id does not.
         """
         for each in self.tools:
             if each.needs_approval or each.deferred:
@@ -120,7 +124,7 @@ class Agent:
         async def ask(task: str, ctx: ToolContext[Any]) -> object:
             from legato.session import current_store
 
-            session = workflow.session(f"{ctx.session_id}/{ctx.call.id}", store=current_store.get(), context=ctx.context)
+            session = workflow.session(f"{ctx.session_id[:200]}/{ctx.idempotency_key}", store=current_store.get(), context=ctx.context)
             result = await session.run(task, key=ctx.idempotency_key)
             if result.status not in ("waiting", "terminated"):
                 raise RuntimeError(f"{self.name} did not finish: {result.status}")

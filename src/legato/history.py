@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from legato.core.checking import function, whole_number
 from legato.core.groups import Group
 from legato.core.history import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
 from legato.drive.definition import History
-from legato.errors import BadInput
 
 __all__ = ["Group", "History", "custom", "dialogue", "everything", "last", "own_tools", "since_handoff", "summarised"]
 
@@ -33,9 +33,7 @@ def since_handoff() -> History:
 
 def last(n: int) -> History:
     """The last `n` messages of the user, and all that followed them."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise BadInput("last(n) keeps at least one turn", found=repr(n), do="write last(1) or more")
-    return History(Last(n))
+    return History(Last(whole_number("n of last(n)", n, 1)))
 
 
 def own_tools() -> History:
@@ -48,9 +46,8 @@ def summarised(tokens: int, *, by: Callable[[str], Any], keep: int = 2) -> Histo
 
     The summary is recorded; the facts it stands for stay in the ledger.
     """
-    if tokens < 1 or keep < 1:
-        raise BadInput("summarised(tokens, keep) takes numbers from 1 on", found=f"tokens={tokens}, keep={keep}")
-    return History(Summarised(tokens, keep), summarise=by)
+    spec = Summarised(whole_number("tokens of summarised(...)", tokens, 1), whole_number("keep of summarised(...)", keep, 1))
+    return History(spec, summarise=function("by= of summarised(...)", by))
 
 
 def custom(choose: Callable[[list[Group]], Sequence[Group]]) -> History:
@@ -59,6 +56,5 @@ def custom(choose: Callable[[list[Group]], Sequence[Group]]) -> History:
     >>> custom(lambda groups: [group for group in groups if group.agent != "chatterbox"]).spec.name
     '<lambda>'
     """
-    if not callable(choose):
-        raise BadInput("custom(f) takes a function of a list of groups", found=type(choose).__name__)
+    function("what custom(f) takes", choose)
     return History(Custom(getattr(choose, "__name__", type(choose).__name__)), choose=choose)

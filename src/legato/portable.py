@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from legato.core.checking import secret_key
 from legato.core.codec import decode, encode, newer
 from legato.core.digest import digest_bytes
 from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Opened, Origin, Returned, Said
@@ -21,7 +22,7 @@ from legato.core.messages import contents_named
 from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import meet
-from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerExists
+from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -64,7 +65,7 @@ async def depart(
         text = msgspec.json.encode(envelope).decode()
     except TypeError as error:
         raise BadInput(f"serialize_context gave something that is not JSON: {error}", do="return plain values") from error
-    return f"{text}\n{_signature(text, sign_with)}" if sign_with else text
+    return f"{text}\n{_signature(text, secret_key('sign_with', sign_with))}" if sign_with is not None else text
 
 
 def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
     if not isinstance(text, str):
         raise BadInput("a session is loaded from text", found=type(text).__name__, do="pass what session.to_string() gave")
     body, _, signature = text.partition("\n")
-    if verify_with is not None and not hmac.compare_digest(_signature(body, verify_with), signature.strip()):
+    if verify_with is not None and not _signed(body, signature.strip(), secret_key("verify_with", verify_with)):
         raise CodecError("the signature does not fit: the string was changed, or signed with another key", do="get it anew")
     try:
         format = msgspec.json.decode(body, type=_Peek).legato
@@ -102,6 +103,14 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
 
 async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     """Put a copy into the session's store, or find that it is there. `LedgerExists` if another conversation is."""
+    while True:
+        try:
+            return await _arrive(session, arriving)
+        except LedgerConflict:
+            continue  # the same string is being loaded by somebody else, or its conversation goes on: look again
+
+
+async def _arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     facts: list[AnyFact] = arriving["facts"]
     born, read = await meet(session.store, session.id)
     there = list(read)
@@ -138,4 +147,8 @@ def _named(facts: list[AnyFact]) -> set[str]:
 
 
 def _signature(text: str, key: bytes) -> str:
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _signed(text: str, signature: str, key: bytes) -> bool:
+    return hmac.compare_digest(_signature(text, key).encode(), signature.encode("utf-8", "surrogatepass"))

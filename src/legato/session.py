@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from legato.core.checking import text
 from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.frame import decode_frame
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
-from legato.core.owed import Answer, Status, fact_of, plan, resting, status
+from legato.core.owed import Answer, Status, fact_of, judges_input, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
@@ -26,7 +27,7 @@ from legato.drive.conversation import messages_of
 from legato.drive.driver import Driver, check_definition
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
-from legato.errors import BadInput, DefinitionChanged, LegatoError, NotLoaded, NotPending, StoreError
+from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
 from legato.run import Result, Run
 from legato.stores.contract import Store
 from legato.tools import BadArguments, tool_output
@@ -44,11 +45,13 @@ class Session:
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
         if not isinstance(id, str) or not id or len(id) > 400 or not id.isprintable():
             raise BadInput("a session id is 1 to 400 printable characters", found=repr(id)[:80], do="choose another id, or none")
+        if not isinstance(store, Store):
+            raise BadInput("a session lives in a store", found=repr(store)[:80], do='write store=SQLiteStore("desk.db"), or leave it out')
         self.id = id
         self.workflow = workflow
         self.store = store
         self.context = context
-        self._ledger = Ledger(store, id)
+        self._ledger = Ledger(store, id, workflow.name)
         self._arrival = LoopLock()
         self._arriving = arriving  # a copy that is yet to be put into the store; see portable.py
 
@@ -64,6 +67,7 @@ class Session:
         `message` is text, a `Message`, or parts. With `key`, however often the same message is delivered, it is recorded once.
         """
         content, contents = content_from(message)
+        _check_key(key)
 
         async def say() -> None:
             for digest in contents_named(content) - contents.keys():
@@ -143,6 +147,8 @@ class Session:
 
     async def revoke(self, agent: str, tool: str) -> None:
         """Withdraw a standing approval."""
+        text("the agent of a standing approval", agent)
+        text("the tool of a standing approval", tool)
 
         def propose(state: State) -> Iterator[AnyFact]:
             standing = Standing(agent, tool)
@@ -163,6 +169,8 @@ class Session:
         output: Content = "",
         always: bool = False,
     ) -> None:
+        _check_key(key)
+
         def decided(state: State) -> Decided:
             asked = self._find(state, request)
             standing = Standing(asked.agent, asked.tool) if always and asked.call else None
@@ -242,13 +250,19 @@ class Session:
             )
 
     def _said(self, state: State, content: Content, key: str) -> Iterator[AnyFact]:
-        said = Said(at=now_ms(), content=content, key=key)
+        graph = self.workflow.definition.graph
+
+        def said(state: State) -> Said:
+            return Said(at=now_ms(), content=content, key=key, guarded=judges_input(state, graph))
+
         if key and key in state.keys:
-            self._same_delivery(state, key, lambda _: said)
+            recorded = state.facts[state.keys[key]]
+            guarded = isinstance(recorded, Said) and recorded.guarded
+            self._same_delivery(state, key, lambda then: replace(said(then), guarded=guarded))
             return
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
-        yield said
+        yield said(state)
         check_definition(state, self.workflow.definition.graph)  # raising here, nothing is recorded
 
     async def _append(self, propose: Callable[[State], Iterator[AnyFact]], contents: Mapping[str, bytes] | None = None) -> None:
@@ -261,12 +275,7 @@ class Session:
         """Read what others have appended."""
         if self._arriving is not None:
             await self._arrive()
-        state = await self._ledger.refresh()
-        if state.workflow and state.workflow != self.workflow.name:
-            raise DefinitionChanged(
-                f"session {self.id!r} belongs to workflow {state.workflow!r}, not to {self.workflow.name!r}",
-                do="open it with a workflow of that name, or use another session id; nothing was changed",
-            )
+        await self._ledger.refresh()
         return self
 
     async def _arrive(self) -> None:
@@ -337,6 +346,8 @@ class Session:
 
     async def seen(self, call: int = -1) -> Request:
         """The exact request behind a reply, from the ledger alone. `call` counts replies from 0, or from the end."""
+        if isinstance(call, bool) or not isinstance(call, int):
+            raise BadInput("seen(call) takes the number of a reply", found=repr(call)[:80], do="write seen(0), or seen(-1) for the last")
         await self.refresh()
         answered = [fact for fact in self.state.facts if isinstance(fact, Answered)]
         try:
@@ -370,7 +381,7 @@ class Session:
         if reply is None or reply.fact is None or spoken(reply.fact) != text:
             return text
         kind = self.workflow.definition.agents.get(reply.agent)
-        if kind is None or kind.output is None or not state.output_checked or state.feedback:
+        if kind is None or kind.output is None or not state.output_checked or reply.rejected:
             return text
         return kind.output.parse(text)
 
@@ -384,7 +395,10 @@ class Session:
         if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= length:
             raise BadInput(f"session {self.id!r} has {length} facts", found=f"at={at!r}", do=f"fork at 0 to {length}")
         branch = self.workflow.session(id, store=self.store, context=self.context)
-        if at:
+        if at == 0:
+            if self.store is branch.store and await self.store.read(branch.id):
+                raise LedgerExists(f"there is a session {branch.id!r} already", do="choose another id; nothing was changed")
+        else:
             origin = Origin(self.id, at)
             opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name, origin=origin)
             await self._ledger.fork(at, branch.id, opened)
@@ -402,6 +416,11 @@ class Session:
 
         await self.refresh()
         return await depart(self, serialize_context, strict, sign_with)
+
+
+def _check_key(key: object) -> None:
+    if key is not None:
+        text("the key of a delivery", key)
 
 
 def _check_verdict(asked: Pending, verdict: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from legato.agent import Agent, typed
+from legato.core.checking import listed, text, whole_number
 from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
@@ -132,8 +133,8 @@ class HandoffBuilder:
         termination_condition: Callable[..., Any] | None = None,
         description: str = "",
     ) -> None:
-        self._name = name
-        self._description = description
+        self._name = text("the name of a workflow", name, BuildError)
+        self._description = text("the description of a workflow", description, BuildError)
         self._participants: list[Agent] = []
         self._start: str | None = None
         self._edges: list[tuple[str, str, str, bool, History | None, Any]] = []
@@ -157,7 +158,7 @@ class HandoffBuilder:
 
     def participants(self, agents: Iterable[Agent]) -> HandoffBuilder:
         """Who takes part. The first is the start agent unless `with_start_agent` says otherwise."""
-        for agent in agents:
+        for agent in listed("participants", agents, BuildError):
             if not isinstance(agent, Agent):
                 raise BuildError("a participant is an Agent", found=repr(agent)[:80], do='write Agent(name="...", model=...)')
             self._participants.append(agent)
@@ -182,7 +183,7 @@ class HandoffBuilder:
         `description` tells the model when to hand over; `history` is what the target sees when control comes this way; `input_type` is the
         type of an input that the handoff must carry, recorded and given to the target with the reason.
         """
-        given = [targets] if isinstance(targets, (Agent, str)) else list(targets)
+        given = [targets] if isinstance(targets, (Agent, str)) else listed("the targets of a handoff", targets, BuildError)
         self._any_edge = True
         if isinstance(history, History) and isinstance(history.spec, Summarised):
             raise BuildError("a summarising policy belongs to an agent, not to a handoff", do="write Agent(..., history=summarised(...))")
@@ -210,9 +211,7 @@ class HandoffBuilder:
             self._autonomous = (self._autonomous or set()) | {_name(agent) for agent in agents}
         self._prompts.update({_name(agent): text for agent, text in (prompts or {}).items()})
         for agent, limit in (turn_limits or {}).items():
-            if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-                raise BuildError(f"the turn limit of {_name(agent)!r} is a number from 0 on", found=repr(limit))
-            self._turn_limits[_name(agent)] = limit
+            self._turn_limits[_name(agent)] = whole_number(f"the turn limit of {_name(agent)!r}", limit, 0, BuildError)
         return self
 
     def with_termination_condition(self, condition: Callable[..., Any]) -> HandoffBuilder:
@@ -248,16 +247,12 @@ class HandoffBuilder:
 
     def with_parallel_tools(self, most: int) -> HandoffBuilder:
         """How many tools of one reply run at the same time."""
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise BuildError("with_parallel_tools takes a number from 1 on", found=repr(most))
-        self._parallel = most
+        self._parallel = whole_number("the most of with_parallel_tools", most, 1, BuildError)
         return self
 
     def with_model_attempts(self, most: int) -> HandoffBuilder:
         """How often a model is called, where its failure may pass, before the session pauses as failed."""
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise BuildError("with_model_attempts takes a number from 1 on", found=repr(most))
-        self._attempts = most
+        self._attempts = whole_number("the most of with_model_attempts", most, 1, BuildError)
         return self
 
     def build(self) -> Workflow:

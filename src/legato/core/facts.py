@@ -162,11 +162,16 @@ class Opened(Fact, frozen=True, tag="opened"):
 
 
 class Said(Fact, frozen=True, tag="said"):
-    """The user said something. `key` is the sender's name for this delivery."""
+    """The user said something. `key` is the sender's name for this delivery.
+
+    `guarded`: an agent's input guardrails are yet to look at it. Until one of them has let it pass (`Judged`) it waits, and is part of
+    nothing.
+    """
 
     content: Content
     author: str = ""
     key: str = ""
+    guarded: bool = False
 
 
 class Answered(Fact, frozen=True, tag="answered"):
@@ -270,7 +275,10 @@ class HandedOff(Fact, frozen=True, tag="handed_off"):
 
 
 class Judged(Fact, frozen=True, tag="judged"):
-    """User code judged a message, a reply, a call or the conversation. `stop`: it said no (or, for termination: enough)."""
+    """User code judged a message, a reply, a call or the conversation. `stop`: it said no (or, for termination: enough).
+
+    `agent` is whose guardrails judged a message; `by` the one that objected.
+    """
 
     kind: Literal["input", "output", "tool", "termination"]
     position: int
@@ -278,6 +286,7 @@ class Judged(Fact, frozen=True, tag="judged"):
     stop: bool = False
     words: str = ""
     by: str = ""
+    agent: str = ""
 
 
 class Prompted(Fact, frozen=True, tag="prompted"):

@@ -1,8 +1,7 @@
 """What a ledger means, to be read. May know: facts and groups. Decides: what a message that nobody has replied to overtakes.
 
-`State` (state.py) is this with the rules by which it grows. What a later message overtakes (a pause, a failure, a frame) is never
-erased by the message: it is read through properties that compare positions, so a message that a guardrail withholds changes
-nothing.
+`State` (state.py) is this with the rules by which it grows. What a later message overtakes (a pause, a failure, a frame) is not
+erased by the message: it is read through properties that compare positions.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from legato.core.facts import AnyFact, Attempted, CallRef, Compacted, Returned, Standing
 from legato.core.groups import CallState, Group
 from legato.core.handoff import Arrival
-from legato.core.sums import Spent, Tally
+from legato.core.sums import Spent, Tally, WorkTime
 
 
 class Folded:
@@ -25,6 +24,7 @@ class Folded:
         # the conversation
         self.groups: list[Group] = []
         self.tail: list[Group] = []
+        self.waiting: list[Group] = []  # messages that no guardrail has let pass yet: they are part of nothing
         self.rejections = 0  # replies that were not accepted, which only their agent sees
         self.withheld = 0  # messages that an input guardrail keeps from every view
         self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
@@ -45,6 +45,7 @@ class Folded:
         # what is counted, since the user last spoke and over all
         self.tally = Tally()
         self.spent = Spent()
+        self.work = WorkTime()
         self.replies = 0
         self.replies_of: dict[str, int] = {}
         self.epoch = 0
@@ -52,7 +53,6 @@ class Folded:
         self.summaries: dict[str, Compacted] = {}
         self.late: list[Returned] = []
         self.losses: list[str] = []
-        self._last_at = 0
 
     @property
     def length(self) -> int:
@@ -103,7 +103,7 @@ class Folded:
     @property
     def fresh(self) -> bool:
         """Whether a message began a new run and no reply has followed yet."""
-        return bool(self.unseen) and any(group.began for group in self.tail)
+        return any(group.began for group in self.unseen)
 
     @property
     def awaits_reply(self) -> bool:

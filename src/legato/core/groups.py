@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from legato.core.facts import Answered, Call, CallRef, Content, Item, Refusal, Words
 from legato.core.messages import Message, SeenCall, parts_of
-from legato.core.sums import Tally
 
 
 class Output(Struct, frozen=True):
@@ -122,7 +121,6 @@ class Group:
         "kind",
         "position",
         "rejected",
-        "tally",
         "unanswered",
     )
 
@@ -136,10 +134,9 @@ class Group:
         self.calls: list[CallState] = []
         self.unanswered = 0
         self.handed_to = ""
-        self.judged = False  # an input guardrail has looked at it
-        self.blocked = False  # and withholds it
+        self.judged: str | None = None  # the agent whose input guardrails have looked at it
+        self.blocked = False  # and withhold it
         self.began = False  # a message that found the conversation at rest
-        self.tally: Tally | None = None  # of the run that this message began
         self.rejected = False  # a reply that was not accepted: its agent sees it with the objection, people do not
         self._entries: tuple[Entry, ...] | None = None
         self._words: Group | None = None

@@ -98,6 +98,7 @@ def image(source: bytes | str, media_type: str = "image/png") -> Attachment:
     """
     if isinstance(source, str):
         return Attachment(Image(media_type, url=source))
+    _check_bytes("a picture", source)
     return Attachment(Image(media_type, digest=digest_bytes(source)), source)
 
 
@@ -105,7 +106,13 @@ def file(source: bytes | str, name: str = "", media_type: str = "application/oct
     """A document for a message: its bytes, or the address of one."""
     if isinstance(source, str):
         return Attachment(File(name, media_type, url=source))
+    _check_bytes("a document", source)
     return Attachment(File(name, media_type, digest=digest_bytes(source)), source)
+
+
+def _check_bytes(what: str, source: object) -> None:
+    if not isinstance(source, bytes):
+        raise BadInput(f"{what} is given as bytes, or as the address of one", found=type(source).__name__)
 
 
 Sendable: TypeAlias = str | Message | Part | Attachment

@@ -134,10 +134,27 @@ def plan(state: State, graph: Graph, epoch: int | None = None) -> Plan:
         if lost:
             return Plan(lost, [])
     if state.batch:
-        return _batch(state, graph)
-    if state.halt:
-        return Plan([], [])
-    return _after_batch(state, graph)
+        now = _batch(state, graph)
+    elif state.halt:
+        now = Plan([], [])
+    else:
+        now = _after_batch(state, graph)
+    # A message that waits changes nothing but this: it is being judged.
+    if state.waiting and (not state.halt or state.waiting[-1].position > state.halted_at):
+        now.effects.append(JudgeInput(receiver(state, graph), state.waiting[0].position))
+    return now
+
+
+def receiver(state: State, graph: Graph) -> str:
+    """The agent who would be asked if a message landed now, and whose guardrails look at it."""
+    begins = not state.awaits_reply or bool(state.halt) or state.ended
+    return graph.start if begins and graph.start_over else in_control(state, graph)
+
+
+def judges_input(state: State, graph: Graph) -> bool:
+    """Whether a message that comes now waits for guardrails."""
+    rules = graph.agents.get(receiver(state, graph))
+    return rules is not None and rules.judges_input
 
 
 def in_control(state: State, graph: Graph) -> str:
@@ -155,7 +172,7 @@ def status(state: State, graph: Graph) -> Status:
 
 def resting(state: State, graph: Graph) -> tuple[Status, list[Pending]]:
     """The status, and what is asked of people."""
-    if not state.groups and not state.tail:
+    if not state.groups and not state.tail and not state.waiting:
         return "new", []
     now = plan(state, graph)
     if now.effects:
@@ -197,8 +214,6 @@ def _batch(state: State, graph: Graph) -> Plan:
     _run(state, graph, free, effects, requests)
     if handoffs:
         _hand_over(state, graph, rules, handoffs, len(handoffs) == state.reply.unanswered, effects, requests)
-    if graph.supersede and requests and _judges(graph, agent := in_control(state, graph)):
-        effects.extend([JudgeInput(agent, group.position) for group in state.tail if not group.judged][:1])
     requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
     return Plan(effects, requests)
 
@@ -243,17 +258,11 @@ def _ask(
     state: State, graph: Graph, kind: Kind, call: CallState, agent: str, gone: bool, effects: list[Effect], requests: list[Pending]
 ) -> None:
     """Ask a person, or, where messages supersede pending calls and one has come, answer the call in their place."""
-    accepted = [group for group in state.unseen if group.judged or not _judges(graph, in_control(state, graph))]
-    if graph.supersede and accepted:
+    if graph.supersede and state.unseen:
         lost = call.attempts[-1].number if kind == "outcome" else 0
         effects.append(Answer(call.ref, lost, "superseded", wording.superseded(call.call.tool, kind == "outcome")))
     else:
         requests.append(about_call(state.ledger, kind, call, agent, graph.secrets(agent, call.call.tool), gone))
-
-
-def _judges(graph: Graph, agent: str) -> bool:
-    rules = graph.agents.get(agent)
-    return rules is not None and rules.judges_input
 
 
 def _run(
@@ -339,7 +348,7 @@ def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan 
             told = f"{rules.name}: {number} not accepted: {state.feedback.rstrip('.')}."
             return Plan([], [_limit(state, "output", rules.name, told)])
         return None
-    if graph.judges_termination and not state.termination_judged:
+    if graph.judges_termination and not state.termination_judged and not reply.rejected:
         return Plan([JudgeTermination(reply.position)], [])
     return None
 
@@ -347,7 +356,7 @@ def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan 
 def _rest(state: State, graph: Graph) -> Plan:
     """Nothing waits for a reply: prompt an autonomous agent, or wait for the user."""
     rules = graph.agents.get(state.active)
-    if state.reply is None or state.tail or state.ended:
+    if state.reply is None or state.unseen or state.ended:
         return Plan([], [])
     if rules is None or not rules.autonomous or state.tally.prompts >= rules.prompt_limit:
         return Plan([], [])
@@ -359,13 +368,16 @@ def _rest(state: State, graph: Graph) -> Plan:
 def _call_model(state: State, graph: Graph, agent: str) -> Plan:
     rules = graph.agents.get(agent) or AgentRules(agent)
     if rules.judges_input:
-        unjudged: list[Effect] = [JudgeInput(agent, group.position) for group in state.tail if not group.judged]
+        # Control may have come here since a message landed: this agent's guardrails look at it before the agent sees it.
+        unjudged: list[Effect] = [JudgeInput(agent, group.position) for group in state.unseen if group.judged != agent]
         if unjudged:
             return Plan(unjudged[:1], [])
     if over := _limits_before_model(state, graph, agent):
         return Plan([], [over])
-    if rules.summarise_above and not _policy_of_edge(state, graph, agent) and (upto := _summary_due(state, rules)) is not None:
-        return Plan([Summarise(agent, upto)], [])
+    if rules.summarise_above and not state.waiting and not _policy_of_edge(state, graph, agent):
+        upto = _summary_due(state, rules)
+        if upto is not None:
+            return Plan([Summarise(agent, upto)], [])
     return Plan([CallModel(agent, state.replies, state.halted_at)], [])
 
 

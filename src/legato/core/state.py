@@ -5,10 +5,11 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
 
  1. A ledger begins with `Opened`. A later `Opened` must have an origin: the ledger is a fork or a copy from there on. It voids
     standing approvals, renames all requests, and begins epochs anew: an attempt that was open belongs to nobody here.
- 2. `Said` is always legal. It lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so a message
+ 2. `Said` is always legal. A message lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so one
     that came while a model was thinking, or a call was pending, follows that reply's whole batch. It overtakes whatever stands
-    before it: a limit refused, a cancel, a termination, an objection, a failure, a frame. What overtakes is a message's position
-    in the tail, so one that a guardrail withholds (`Judged`) overtakes nothing.
+    before it: a limit refused, a cancel, a termination, an objection, a failure, a frame. A *guarded* one waits outside until an
+    agent's guardrails have let it pass (`Judged`), and lands then; one that they withhold was never there. No request sees past
+    a message that waits.
  3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
     and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
     reply is, and leaves no words.
@@ -73,7 +74,6 @@ class State(Folded):
             self._refuse(fact, "a ledger begins with Opened")
         _RULES[type(fact)](self, fact)
         self.facts.append(fact)
-        self._last_at = fact.at
 
     def _refuse(self, fact: AnyFact, why: str) -> NoReturn:
         where = f"position {self.length}"
@@ -103,11 +103,19 @@ class State(Folded):
             self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
         group = Group("said", self.length)
         group.content, group.author = fact.content, fact.author
-        group.began = not self.awaits_reply or bool(self.halt) or self.ended
-        group.tally = self.tally = Tally(self.tally)
-        self.tail.append(group)
         self._remember(fact.key)
-        self.spent.count_words(fact.content)
+        if fact.guarded:
+            self.waiting.append(group)
+        else:
+            self._land(group)
+
+    def _land(self, group: Group) -> None:
+        """A message takes its place in the conversation, and begins a run."""
+        group.began = not self.awaits_reply or bool(self.halt) or self.ended
+        self.tail.append(group)
+        self.tail.sort(key=_position)
+        self.tally = Tally(self.tally)
+        self.spent.count_words(group.content)
 
     def _cancelled(self, fact: Cancelled) -> None:
         self._stop("cancelled")
@@ -136,7 +144,7 @@ class State(Folded):
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
         if fact.upto < self.halted_at:
             self._refuse(fact, f"the conversation was stopped at {self.halted_at}, after its request was made")
-        if not self._floor() <= fact.upto < self.length:
+        if not self._floor() <= fact.upto < self.length or any(group.position <= fact.upto for group in self.waiting):
             self._refuse(fact, f"its request saw up to {fact.upto}, which is not what there was to see")
         while self.tail and self.tail[0].position <= fact.upto:
             self.groups.append(self.tail.pop(0))
@@ -148,8 +156,6 @@ class State(Folded):
         group.unanswered = len(group.calls)
         self.groups.append(group)
         self.reply = group
-        if not self.tail:
-            self.tally.before = None  # the run's message was seen: nothing can withhold it any more
         if fact.agent != self.active:
             self.arrived, self.tally.prompts = None, 0
         self._frame, self._framed_at = fact.frame, fact.upto
@@ -160,6 +166,7 @@ class State(Folded):
         self.tally.turns += 1
         self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
+        self.work.settle()
         self.spent.count_words(spoken(fact))
         self.losses.extend(fact.losses)
 
@@ -173,7 +180,7 @@ class State(Folded):
     def _floor(self) -> int:
         """The lowest `upto` a request may have had: it must have seen the whole last batch and what followed it."""
         if self.reply is None:
-            return self.tail[0].position if self.tail else 0
+            return self.unseen[0].position if self.unseen else 0
         outputs = [call.output.position for call in self.reply.calls if call.output]
         return max([self.reply.position, self.groups[-1].position, *outputs])
 
@@ -347,13 +354,19 @@ class State(Folded):
                 if fact.stop:
                     self._output(call, Output(wording.guarded(fact.words), "blocked", self.length))
             case "input":
-                group = next((group for group in self.tail if group.position == fact.position), None)
-                if group is None or group.judged:
+                group = next((group for group in (*self.waiting, *self.unseen) if group.position == fact.position), None)
+                if group is None or group.judged == fact.agent:
                     self._refuse(fact, "no message waits to be judged there")
-                group.judged, group.blocked = True, fact.stop
+                waits = group in self.waiting
+                group.judged, group.blocked = fact.agent, fact.stop
                 self.withheld += fact.stop
-                if fact.stop and group.tally:
-                    self.tally = self.tally.withdraw(group.tally)
+                if waits:
+                    self.waiting.remove(group)
+                if waits and not fact.stop:
+                    self._land(group)
+                elif waits:
+                    self.tail.append(group)  # for people, who see what was said and why it was withheld
+                    self.tail.sort(key=_position)
             case "output" | "termination":
                 if self.reply is None or self.reply.position != fact.position or not self.reply.complete:
                     self._refuse(fact, "that is not the newest reply, or it has calls without outputs")
@@ -376,7 +389,7 @@ class State(Folded):
                     self._ended = fact.stop
 
     def _prompted(self, fact: Prompted) -> None:
-        if self.reply is None or self.reply.calls or self.tail or self.halt or self.ended or self.groups[-1] is not self.reply:
+        if self.reply is None or self.reply.calls or self.unseen or self.halt or self.ended or self.groups[-1] is not self.reply:
             self._refuse(fact, "only an agent whose reply made no calls, and whom nobody has answered, is prompted")
         if fact.agent != self.active:
             self._refuse(fact, f"{fact.agent!r} is not in control")
@@ -390,6 +403,8 @@ class State(Folded):
         before = self.summaries.get(fact.agent)
         if fact.upto >= self.length or (before and fact.upto <= before.upto):
             self._refuse(fact, "a summary covers more than the one before it, and nothing that has not happened")
+        if any(group.position <= fact.upto for group in self.waiting):
+            self._refuse(fact, "a message that it would cover waits to be judged")
         self.summaries[fact.agent] = fact
         self.spent.spend(fact.agent, fact.usage)
 
@@ -400,8 +415,12 @@ class State(Folded):
             self.keys[key] = self.length
 
     def _work(self, at: int, took: int) -> None:
-        """Time that was worked: what an effect took, but no longer than since the last fact, so that parallel work counts once."""
-        self.tally.active_ms += max(0, min(took, at - self._last_at))
+        """Time that was worked."""
+        self.tally.active_ms += self.work.add(at - took, at)
+
+
+def _position(group: Group) -> int:
+    return group.position
 
 
 def _with_arguments(call: CallState, output: Content) -> Content:

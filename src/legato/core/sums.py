@@ -1,7 +1,6 @@
 """What is counted. May know: facts. Decides: what belongs to which run, and what was spent by whom.
 
-A *run* is what follows a message of the user, until the next one. A message that a guardrail withholds began no run: whatever was
-counted under it belongs to the run before.
+A *run* is what follows a message of the user, until the next one.
 """
 
 from __future__ import annotations
@@ -16,21 +15,9 @@ LASTING = ("tokens", "cost")
 class Tally:
     """What one run has counted, and what it was allowed on top of its limits."""
 
-    __slots__ = (
-        "active_ms",
-        "allowances",
-        "before",
-        "edges",
-        "handoffs",
-        "number",
-        "output_retries",
-        "prompts",
-        "tool_calls",
-        "turns",
-    )
+    __slots__ = ("active_ms", "allowances", "edges", "handoffs", "number", "output_retries", "prompts", "tool_calls", "turns")
 
     def __init__(self, before: Tally | None = None) -> None:
-        self.before = before  # until it is certain that this run's message is not withheld
         self.number: int = before.number + 1 if before else 0
         self.turns = 0
         self.handoffs = 0
@@ -41,33 +28,35 @@ class Tally:
         self.edges: dict[tuple[str, str], int] = {}
         self.allowances: dict[str, int] = {name: before.allowances[name] for name in LASTING if name in before.allowances} if before else {}
 
-    def count_edge(self, source: str, target: str, times: int = 1) -> None:
+    def count_edge(self, source: str, target: str) -> None:
         """Control went from one agent to another."""
-        self.edges[source, target] = self.edges.get((source, target), 0) + times
-
-    def withdraw(self, withheld: Tally) -> Tally:
-        """The tally in force once one of the newest messages turns out to have begun nothing: what it counted goes to the run before."""
-        before, newest, later = withheld.before, self, self
-        assert before is not None
-        before._add(withheld)
-        if newest is withheld:
-            return before
-        while later.before is not withheld:
-            assert later.before is not None
-            later = later.before
-        later.before = before
-        return newest
-
-    def _add(self, after: Tally) -> None:
-        for name in ("turns", "handoffs", "tool_calls", "active_ms", "prompts", "output_retries"):
-            setattr(self, name, getattr(self, name) + getattr(after, name))
-        for (source, target), times in after.edges.items():
-            self.count_edge(source, target, times)
-        for name, times in after.allowances.items():
-            self.allowances[name] = times if name in LASTING else self.allowances.get(name, 0) + times
+        self.edges[source, target] = self.edges.get((source, target), 0) + 1
 
     def __repr__(self) -> str:
         return f"<run {self.number}: {self.turns} turns, {self.handoffs} handoffs, {self.tool_calls} tool calls>"
+
+
+class WorkTime:
+    """The time that was worked, where what was done in parallel counts once. Told of each piece of work when it ends."""
+
+    __slots__ = ("_spans",)
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[int, int]] = []  # disjoint and in order
+
+    def add(self, start: int, end: int) -> int:
+        """How much of this time had not been counted yet."""
+        new = max(0, end - start)
+        while self._spans and self._spans[-1][1] > start:
+            low, high = self._spans.pop()
+            new -= max(0, min(high, end) - max(low, start))
+            start, end = min(low, start), max(high, end)
+        self._spans.append((start, end))
+        return new
+
+    def settle(self) -> None:
+        """A reply is recorded: what comes next begins after it, and only its own time can still overlap."""
+        del self._spans[:-1]
 
 
 class Spent:

@@ -96,8 +96,8 @@ class ModelCaller:
             digest, frame, data = await self._frames.in_force(effect.agent)
             async with self._ledger.lock:  # what is asked is what the store holds, not what is just being proposed
                 state = self._ledger.state
-                if not self._wanted(state, effect):
-                    return None
+                if state.waiting or not self._wanted(state, effect):
+                    return None  # a message came that is being judged: it may have to be seen
                 if state.tally.number != runs:
                     continue  # the user spoke while the frame was made: it must know
                 arrived = state.arrived if state.active == effect.agent else None

@@ -16,12 +16,17 @@ def messages_of(state: State, since: int = 0) -> list[Message]:
     """The messages recorded from position `since` on."""
     messages = []
     answers = _answers_of_guardrails(state) if state.withheld else {}
-    for group in (*state.groups, *state.tail):
+    for group in (*state.groups, *state.tail, *state.waiting):
         if group.position >= since:
             messages.extend(_messages(group))
             if group.blocked:
                 messages.append(answers[group.position])
     return messages
+
+
+def accepted_messages(state: State) -> list[Message]:
+    """The messages without those that a guardrail withholds, or has yet to judge: what user code may pass on to models."""
+    return [message for group in (*state.groups, *state.tail) if not group.blocked for message in _messages(group)]
 
 
 def _answers_of_guardrails(state: State) -> dict[int, Message]:

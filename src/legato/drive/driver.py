@@ -169,6 +169,7 @@ class Driver:
             if not self._nothing_new(state):
                 yield from self._follow_up(state)
 
+        before = self._ledger.state.failed
         self._recording = True
         try:
             await self._ledger.append(propose, contents)
@@ -184,7 +185,7 @@ class Driver:
             self._recording = False
         self._show_new()
         failed = self._ledger.state.failed
-        self._gave_up = self._gave_up or bool(outcomes and failed and failed.final)
+        self._gave_up = self._gave_up or bool(failed and failed.final and failed is not before)
 
     def _follow_up(self, state: State) -> Iterator[AnyFact]:
         """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""
@@ -221,10 +222,12 @@ class Driver:
             if effect not in wanted and not _still_welcome(state, effect):
                 self._unwanted.add(task)
                 task.cancel()
+                if isinstance(effect, CallModel) and self._streamed:
+                    self._withdraw()
         nothing_new = self._nothing_new(state)
         for effect in wanted:
-            if effect in self._running or nothing_new or (self._gave_up and isinstance(effect, CallModel)):
-                continue
+            if effect in self._running or nothing_new or (isinstance(effect, CallModel) and (self._gave_up or state.waiting)):
+                continue  # no model is asked while a message is being judged: it may have to be seen
             task = asyncio.get_running_loop().create_task(self._perform(effect))
             task.add_done_callback(self._ended)
             self._running[effect] = task

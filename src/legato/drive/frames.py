@@ -12,7 +12,7 @@ from legato.core.handoff import Arrival
 from legato.core.history import Dialogue, Everything, OwnTools, SinceHandoff, Summarised
 from legato.core.state import State
 from legato.core.wording import handoff_note
-from legato.drive.conversation import messages_of
+from legato.drive.conversation import accepted_messages
 from legato.drive.definition import Definition, History, Provided, Turn, called
 from legato.drive.ledger import Ledger
 from legato.errors import BadInput
@@ -61,7 +61,7 @@ class Frames:
         history = history_in_force(definition, name, arrived)
         added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived) else []
         if agent.providers:
-            turn = Turn(self._context, self._ledger.session, name, messages_of(state), arrived)
+            turn = Turn(self._context, self._ledger.session, name, accepted_messages(state), arrived)
             for provider in agent.providers:
                 given = _provided(name, await called(provider, turn))
                 instructions = "\n\n".join(filter(None, (instructions, given.instructions)))

@@ -17,7 +17,7 @@ from legato.core.owed import JudgeInput, JudgeOutput, JudgeTermination, Summaris
 from legato.core.state import State
 from legato.core.view import visible
 from legato.drive.clock import now_ms
-from legato.drive.conversation import messages_of
+from legato.drive.conversation import accepted_messages
 from legato.drive.definition import Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
@@ -34,11 +34,14 @@ class Judge:
 
     async def input(self, effect: JudgeInput) -> Outcome:
         """What the agent's input guardrails say of a message."""
-        group = next((group for group in self._ledger.state.tail if group.position == effect.position), None)
+        state = self._ledger.state
+        group = next((group for group in (*state.waiting, *state.tail) if group.position == effect.position), None)
         if group is None:
             return Outcome()
         words, by = await self._objection(effect.agent, "input", text_of(group.content))
-        fact = Judged(at=now_ms(), kind="input", position=effect.position, stop=bool(words), words=words, by=by)
+        fact = Judged(
+            at=now_ms(), kind="input", position=effect.position, stop=bool(words), words=words, by=by, agent=effect.agent
+        )
         return Outcome(partial(_input_if_open, fact))
 
     async def output(self, effect: JudgeOutput) -> Outcome:
@@ -62,7 +65,7 @@ class Judge:
     async def termination(self, effect: JudgeTermination) -> Outcome:
         """Whether the conversation has come to its end."""
         assert self._definition.termination is not None
-        ended = bool(await called(self._definition.termination, messages_of(self._ledger.state)))
+        ended = bool(await called(self._definition.termination, accepted_messages(self._ledger.state)))
         fact = Judged(at=now_ms(), kind="termination", position=effect.position, stop=ended)
         return Outcome(partial(_if_newest, fact))
 
@@ -92,7 +95,7 @@ class Judge:
 
 
 def _input_if_open(fact: Judged, state: State) -> Iterator[AnyFact]:
-    if any(group.position == fact.position and not group.judged for group in state.tail):
+    if any(group.position == fact.position and group.judged != fact.agent for group in (*state.waiting, *state.unseen)):
         yield fact
 
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from legato.core.codec import proved
 from legato.core.facts import AnyFact, Opened, Started
 from legato.core.state import State, fold
-from legato.errors import BadInput, LedgerConflict, StoreError, UnknownLedger
+from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 
 Propose: TypeAlias = Callable[[State], Iterator[AnyFact]]
@@ -60,9 +60,10 @@ async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
 class Ledger:
     """The state of one session, kept level with its store."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: Store, session: str, workflow: str) -> None:
         self.store = store
         self.session = session
+        self._workflow = workflow  # whose conversation this is to be
         self.state = fold((), session)
         self.loaded = False
         self.lock = LoopLock()
@@ -128,6 +129,11 @@ class Ledger:
             self.state.apply(fact)
             self._sound += 1
         self.loaded = True
+        if self.state.workflow not in ("", self._workflow):
+            raise DefinitionChanged(
+                f"session {self.session!r} belongs to workflow {self.state.workflow!r}, not to {self._workflow!r}",
+                do="open it with a workflow of that name, or use another session id; nothing was changed",
+            )
         if read:
             self._tell()
 

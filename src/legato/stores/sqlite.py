@@ -56,9 +56,9 @@ class SQLiteStore:
 
     def __init__(self, path: str | os.PathLike[str], durability: Durability = "effects", *, busy_timeout: float = 10.0) -> None:
         """Nothing is opened before the first operation. `busy_timeout`: how many seconds to wait for other processes' writes."""
-        if os.fspath(path) in (":memory:", ""):
+        if not isinstance(path, (str, os.PathLike)) or os.fspath(path) in (":memory:", ""):
             raise BadInput("SQLiteStore keeps sessions in a file", found=f"path {path!r}", do="use MemoryStore() for memory")
-        if durability not in _SYNC:
+        if not isinstance(durability, str) or durability not in _SYNC:
             raise BadInput(f"there is no durability {durability!r}", expected=" or ".join(map(repr, _SYNC)))
         self.path = absolute(path)
         self.durability = durability
