@@ -71,14 +71,22 @@ class DefinitionChanged(LegatoError):
 
 
 class ModelFailed(LegatoError):
-    """A model gave no usable reply. `retryable` says whether the same call may go again."""
+    """A model gave no usable reply. `retryable` says whether the same call may go again; `reason` is the provider's own code."""
 
     code = "model_failed"
 
     def __init__(
-        self, summary: str, *, retryable: bool = False, retry_after: float | None = None, found: str = "", do: str = ""
+        self,
+        summary: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        reason: str = "",
+        found: str = "",
+        do: str = "",
     ) -> None:
         super().__init__(summary, found=found, do=do)
+        self.reason = reason
         self.retryable = retryable
         self.retry_after = retry_after
 

@@ -62,18 +62,23 @@ Content: TypeAlias = str | tuple[Part, ...]
 
 
 class Words(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=True, forbid_unknown_fields=True):
-    """Text that the model addressed to the user."""
+    """Text that the model addressed to the user. `notes` are its citations, as the provider wrote them (JSON text)."""
 
     text: str
     item_id: str = ""
+    notes: str = ""
 
 
 class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_defaults=True, forbid_unknown_fields=True):
-    """A provider's reasoning: its summary for people, its opaque form for the provider that made it."""
+    """A provider's reasoning: its summary for people, its opaque form for the provider that made it.
+
+    `redacted`: the provider showed no text at all (Anthropic's `redacted_thinking`).
+    """
 
     text: str = ""
     encrypted: str = ""
     item_id: str = ""
+    redacted: bool = False
 
 
 class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True, forbid_unknown_fields=True):
@@ -92,7 +97,15 @@ class Refusal(Struct, frozen=True, tag_field="item", tag="refusal", omit_default
     item_id: str = ""
 
 
-Item: TypeAlias = Words | Reasoning | Call | Refusal
+class Hosted(Struct, frozen=True, tag_field="item", tag="hosted", omit_defaults=True, forbid_unknown_fields=True):
+    """Something that the provider did by itself within the reply: a web search, code it ran, a remote tool. `body` is JSON text."""
+
+    kind: str
+    body: str = "{}"
+    item_id: str = ""
+
+
+Item: TypeAlias = Words | Reasoning | Call | Refusal | Hosted
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -178,6 +191,10 @@ class Answered(Fact, frozen=True, tag="answered"):
     """A model's whole reply. `upto` is the last position its request saw; `frame` the digest of what surrounded it.
 
     `kept` is what a custom history policy chose, as inclusive runs of groups: what user code decided is a fact.
+
+    `origin` says who made it (API, address, model): reasoning goes back only there. `stored`: the provider confirmed that it keeps the
+    reply as `response_id`; `base`: what the request was chained on (a response, a conversation); `held`: the digest of the sequence
+    that the provider holds after it, so that a later request can be proved to go on from there. `request_id` is the provider's own.
     """
 
     agent: str
@@ -190,9 +207,21 @@ class Answered(Fact, frozen=True, tag="answered"):
     response_id: str = ""
     stored: bool = False
     base: str = ""
+    origin: str = ""
+    held: str = ""
+    request_id: str = ""
     kept: tuple[tuple[int, int], ...] | None = None
     losses: tuple[str, ...] = ()
     took: int = 0
+
+
+class Asked(Fact, frozen=True, tag="asked"):
+    """A request is about to go to a conversation that the provider keeps. Without an `Answered` after it, nobody knows what the
+    provider holds in there: it is never used again."""
+
+    agent: str
+    conversation: str
+    upto: int
 
 
 class Attempted(Fact, frozen=True, tag="attempted"):
@@ -315,6 +344,7 @@ AnyFact: TypeAlias = (
     Opened
     | Said
     | Answered
+    | Asked
     | Attempted
     | Gated
     | Decided

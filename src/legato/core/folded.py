@@ -48,6 +48,8 @@ class Folded:
         self.work = WorkTime()
         self.replies = 0
         self.replies_of: dict[str, int] = {}
+        self.asked = ""  # the provider's conversation that the newest request went to
+        self.tainted: set[str] = set()  # providers' conversations of which nobody knows what they hold
         self.epoch = 0
         self.standing: set[Standing] = set()
         self.summaries: dict[str, Compacted] = {}

@@ -7,7 +7,7 @@ made and every output those calls got. A group is never split, so a view can nev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -122,6 +122,7 @@ class Group:
         "position",
         "rejected",
         "unanswered",
+        "wire",
     )
 
     def __init__(self, kind: Literal["said", "prompt", "feedback", "reply"], position: int, agent: str = "") -> None:
@@ -138,6 +139,7 @@ class Group:
         self.blocked = False  # and withhold it
         self.began = False  # a message that found the conversation at rest
         self.rejected = False  # a reply that was not accepted: its agent sees it with the objection, people do not
+        self.wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
         self._entries: tuple[Entry, ...] | None = None
         self._words: Group | None = None
 

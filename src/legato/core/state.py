@@ -12,7 +12,8 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     a message that waits.
  3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
     and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
-    reply is, and leaves no words.
+    reply is, and leaves no words. `Asked` is legal where a reply is; the conversation it names is *tainted* until that reply has come,
+    and for good if another fact comes in its place.
  4. A call goes: unanswered -> (Judged, Gated) -> (Decided) -> Started -> Returned. `Gated` once; `Decided` only while that very thing is
     pending, with the digest of the recorded arguments; `Started` only when no attempt is open, numbered one above the last, and,
     if gated, approved for exactly those arguments.
@@ -40,6 +41,7 @@ from legato.core.digest import digest_arguments
 from legato.core.facts import (
     Answered,
     AnyFact,
+    Asked,
     Attempted,
     Call,
     CallRef,
@@ -63,6 +65,9 @@ from legato.core.groups import Attempt, CallState, Group, Output, spoken
 from legato.core.handoff import Arrival
 from legato.core.sums import Tally
 from legato.errors import IllegalFact
+
+UNTOUCHED = "conversation_locked"
+"""The code of a failure that left the provider's conversation as it was."""
 
 
 class State(Folded):
@@ -130,7 +135,7 @@ class State(Folded):
 
     # -- what models reply ---------------------------------------------------------------------------------------------
 
-    def _may_call(self, fact: Answered | Attempted) -> None:
+    def _may_call(self, fact: Answered | Asked | Attempted) -> None:
         if self.batch:
             self._refuse(fact, "the last reply has calls without outputs")
         if not self.awaits_reply:
@@ -160,6 +165,7 @@ class State(Folded):
             self.arrived, self.tally.prompts = None, 0
         self._frame, self._framed_at = fact.frame, fact.upto
         self.active, self._failed, self._halt = fact.agent, None, ""
+        self.tainted.discard(fact.base)
         self.output_checked, self._feedback, self.termination_judged, self._ended = False, "", False, False
         self.replies += 1
         self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
@@ -170,8 +176,17 @@ class State(Folded):
         self.spent.count_words(spoken(fact))
         self.losses.extend(fact.losses)
 
+    def _asked_provider(self, fact: Asked) -> None:
+        self._may_call(fact)
+        if fact.conversation in self.tainted:
+            self._refuse(fact, f"nobody knows what the provider holds in {fact.conversation!r}")
+        self.asked = fact.conversation
+        self.tainted.add(fact.conversation)
+
     def _attempted(self, fact: Attempted) -> None:
         self._may_call(fact)
+        if fact.code == UNTOUCHED:
+            self.tainted.discard(self.asked)
         self._failed = fact
         self._frame, self._framed_at = fact.frame, fact.upto
         self.spent.spend(fact.agent, fact.usage)
@@ -432,6 +447,7 @@ _RULES: dict[type, Callable[[State, Any], None]] = {
     Opened: State._opened,
     Said: State._said,
     Answered: State._answered,
+    Asked: State._asked_provider,
     Attempted: State._attempted,
     Gated: State._gated,
     Decided: State._decided,

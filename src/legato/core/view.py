@@ -6,7 +6,7 @@ The state keeps groups in that order already, so the view of an agent that sees 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -33,6 +33,14 @@ class Request(Struct, frozen=True):
     agent_turn: int
     """How many of them were this agent's."""
     summary: str = ""
+    contents: Mapping[str, bytes] = {}
+    """The bytes of pictures and files in the groups, by digest."""
+    since: int = 0
+    """Where the ledger last got a name of its own: what providers keep for it began after that."""
+    tainted: frozenset[str] = frozenset()
+    """Providers' conversations that must not be used any more."""
+    conversation: str = ""
+    """The provider's conversation that this request goes to."""
 
     @property
     def agent(self) -> str:
@@ -102,6 +110,8 @@ def request_for(
         turn=state.replies,
         agent_turn=state.replies_of.get(agent, 0),
         summary=compacted.summary if compacted else "",
+        since=state.names[-1][0] if state.names else 0,
+        tainted=frozenset(state.tainted) if state.tainted else frozenset(),
     )
 
 

@@ -77,6 +77,7 @@ class Frames:
             tools=tuple(tools),
             history=history.spec,
             output=agent.output.schema if agent.output else "",
+            options=getattr(agent.model, "options_text", ""),
         )
 
 

@@ -8,29 +8,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from msgspec import Struct
-
-from legato.core.facts import NO_USAGE, Item, Usage
+from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput
 
+__all__ = ["Emit", "Model", "Reply", "resolve"]
+
 Emit: TypeAlias = Callable[[str], None]
 """Receives the next piece of the reply's words."""
-
-
-class Reply(Struct, frozen=True, kw_only=True):
-    """A model's whole reply, as it will be recorded."""
-
-    items: tuple[Item, ...]
-    finish: Literal["stop", "length", "filter"] = "stop"
-    usage: Usage = NO_USAGE
-    model: str = ""
-    response_id: str = ""
-    stored: bool = False
-    base: str = ""
-    losses: tuple[str, ...] = ()
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from legato.core.facts import Call, Item, Reasoning, Refusal, Usage, Words
+from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Words
 from legato.core.graph import handoff_tool_name
 from legato.core.owed import LETTERS_PER_TOKEN
 from legato.core.view import Request
@@ -147,10 +147,10 @@ def as_reply(scripted: Any, request: Request) -> Reply:
         raise BadInput("a scripted reply is words, a call, or a list of both", found=type(scripted).__name__)
     items: list[Item] = []
     for piece in pieces:
-        if not isinstance(piece, (str, Words, Call, Reasoning, Refusal)):
+        if not isinstance(piece, (str, Words, Call, Reasoning, Refusal, Hosted)):
             raise BadInput("a scripted reply is words, a call, or a list of both", found=type(piece).__name__)
         items.append(Words(piece) if isinstance(piece, str) else piece)
     sent = sum(len(message.text) for message in request.messages) + len(request.frame.instructions)
-    said = sum(len(item.arguments) if isinstance(item, Call) else len(item.text) for item in items)
+    said = sum(len(item.arguments if isinstance(item, Call) else item.body if isinstance(item, Hosted) else item.text) for item in items)
     usage = Usage(input=sent // LETTERS_PER_TOKEN + 1, output=said // LETTERS_PER_TOKEN + 1)
     return Reply(items=tuple(items), usage=usage)

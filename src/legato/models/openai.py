@@ -1,0 +1,203 @@
+"""OpenAI's models, through OpenAI's own SDK. May know: the SDK and the wires. Decides: what to try when a request is refused.
+
+A request that leans on what the provider holds, or sends its reasoning back, can be refused for that alone: then the same turn goes
+again by value, or without reasoning. Every other failure is the driver's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from legato.core.reply import Reply
+from legato.core.view import Request
+from legato.errors import BadInput, ModelFailed
+from legato.models.base import Emit
+from legato.wire.compiled import Compiled
+from legato.wire.failures import about_reasoning, about_what_is_held, refusal_of
+from legato.wire.loose import json_of
+from legato.wire.options import Memory, checked, options_from
+from legato.wire.responses.compile import compile_request
+from legato.wire.responses.past import usable_conversation
+from legato.wire.responses.read import read_reply
+from legato.wire.responses.stream import StreamReader
+from legato.wire.sse import EventReader
+
+JSON = {"Content-Type": "application/json"}
+
+
+def needs(package: str, extra: str) -> BadInput:
+    """An SDK is not installed."""
+    return BadInput(f"this model needs the package {package!r}", do=f"pip install 'legato[{extra}]'")
+
+
+class Clients:
+    """One client of an SDK per event loop: its connections belong to the loop that opened them."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    def __call__(self) -> Any:
+        """The client of the running loop."""
+        loop = asyncio.get_running_loop()
+        client = self._made.get(loop)
+        if client is None:
+            client = self._made[loop] = self._make()
+        return client
+
+
+class OpenAIResponses:
+    """A model of OpenAI's Responses API, or of any server that speaks it.
+
+    `memory` says who keeps the conversation: "inline" (default) sends it by value and has the provider store nothing; "chained" sends
+    what is new and names the reply before it; "conversation" uses one conversation of the provider's per session. In each, what
+    the provider turns out not to have goes by value. Options: `temperature`, `top_p`, `max_tokens`, `effort`, `tool_choice`, ...
+    (see `legato.wire.options.Options`); `extra={...}` for anything else.
+
+    >>> OpenAIResponses("gpt-5.1", api_key="sk-...", effort="low")
+    <OpenAIResponses gpt-5.1, inline>
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        memory: Memory = "inline",
+        stream: bool = True,
+        timeout: float = 600.0,
+        organization: str | None = None,
+        client: Any = None,
+        **options: Any,
+    ) -> None:
+        self.options = checked(model=model, memory=memory, **options)
+        self.options_text = self.options.text()
+        self._stream = stream
+        given = {"base_url": base_url, "api_key": api_key, "organization": organization}
+        self._clients = Clients(lambda: client or self._make({name: value for name, value in given.items() if value}, timeout))
+
+    def _make(self, given: dict[str, Any], timeout: float) -> Any:
+        try:
+            import openai
+        except ImportError:
+            raise needs("openai", "openai") from None
+        try:
+            return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
+        except openai.OpenAIError as error:
+            raise BadInput(f"OpenAI's client cannot be made: {error}", do="set OPENAI_API_KEY, or pass api_key=...") from None
+
+    @property
+    def name(self) -> str:
+        """What is recorded with each reply."""
+        return f"openai:{self.options.model}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.options.model}, {self.options.memory}>"
+
+    def _origin(self, client: Any) -> str:
+        return f"responses {str(client.base_url).rstrip('/')} {self.options.model}"
+
+    async def conversation_for(self, request: Request) -> str:
+        """The provider's conversation that this request is to go to, made if there is none; empty where none is used."""
+        if self.options.memory != "conversation":
+            return ""
+        client = self._clients()
+        known = usable_conversation(request, self._origin(client))
+        return known or await _failing(_new_conversation(client))
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        """Ask the model."""
+        client, options = self._clients(), options_from(request.frame.options or self.options_text)
+        origin = self._origin(client)
+        by_value, reasoning, lost = False, True, ""
+        while True:
+            compiled = compile_request(request, options, origin, stream=self._stream, by_value=by_value, reasoning=reasoning)
+            try:
+                reply = await _failing(self._send(client, compiled, origin, emit))
+            except ModelFailed as failure:
+                if compiled.base and not by_value and about_what_is_held(failure):
+                    by_value = True
+                elif compiled.reasoning and reasoning and about_reasoning(failure):
+                    reasoning, lost = False, f"reasoning of {request.agent}: the provider would not take it back"
+                else:
+                    raise
+                continue
+            return _with_loss(reply, lost)
+
+    async def _send(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
+        import httpx2
+        import openai
+
+        options = {"headers": JSON}
+        if not self._stream:
+            answer = await client.post("/responses", content=compiled.body, cast_to=httpx2.Response, options=options)
+            reply = read_reply(json_of(answer.content), compiled, origin, answer.headers.get("x-request-id", ""))
+            for item in reply.items:
+                emit(getattr(item, "text", "")) if type(item).__name__ in ("Words", "Refusal") else None
+            return reply
+        stream = await client.post(
+            "/responses", content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options
+        )
+        reader = StreamReader(emit)
+        async for data in events_of(stream):
+            reader.take(data)
+        return reader.reply(compiled, origin, stream.response.headers.get("x-request-id", ""))
+
+
+async def events_of(stream: Any) -> AsyncIterator[bytes]:
+    """The data of a stream's events. A connection that breaks is a failure that may pass."""
+    events = EventReader()
+    try:
+        async for chunk in stream.response.aiter_bytes():
+            for data in events.feed(chunk):
+                yield data
+    except (ModelFailed, GeneratorExit, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        raise ModelFailed(f"the stream broke: {type(error).__name__}: {error}", retryable=True) from error
+    finally:
+        await stream.response.aclose()
+
+
+async def _new_conversation(client: Any) -> str:
+    made = await client.conversations.create()
+    id: str = made.id
+    return id
+
+
+async def _failing(doing: Any) -> Any:
+    """The SDK's errors as failures of the model."""
+    import openai
+
+    try:
+        return await doing
+    except openai.APIStatusError as error:
+        raise refusal_of(
+            error.status_code, {"error": error.body}, retry_after=retry_after(error.response.headers), request_id=error.request_id or ""
+        ) from error
+    except openai.APIConnectionError as error:
+        raise ModelFailed(f"the provider could not be reached: {error}", retryable=True) from error
+    except openai.OpenAIError as error:
+        raise ModelFailed(f"{type(error).__name__}: {error}") from error
+
+
+def retry_after(headers: Any) -> float | None:
+    """How long the provider asks to wait."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers[name]) * unit)
+        except (KeyError, ValueError):
+            continue
+    return None
+
+
+def _with_loss(reply: Reply, lost: str) -> Reply:
+    from msgspec.structs import replace
+
+    return replace(reply, losses=(*reply.losses, lost)) if lost else reply
+
+

@@ -1,0 +1,18 @@
+"""What compiling a request gives. May know: nothing. Decides: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class Compiled(Struct, frozen=True):
+    """A request as it is sent, and what is needed to read the reply to it."""
+
+    body: bytes
+    tools: Mapping[str, str]  # the tools' own names by those that were sent
+    sequence: tuple[bytes, ...] = ()  # what the provider is told and holds, whole, for the proof of a later request
+    base: str = ""  # the response or conversation that it goes on from
+    reasoning: bool = False  # whether it sends reasoning back
+    losses: tuple[str, ...] = ()

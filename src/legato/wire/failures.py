@@ -1,0 +1,53 @@
+"""What a provider's error means. May know: statuses and codes. Decides: whether to try again, and what else to try."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.errors import ModelFailed
+from legato.wire.loose import mapping, text
+
+PASSING_STATUS = (408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529)
+PASSING_CODES = (
+    "server_error",
+    "rate_limit_exceeded",
+    "server_is_overloaded",
+    "slow_down",
+    "conversation_locked",
+    "overloaded_error",
+    "api_error",
+    "rate_limit_error",
+    "timeout_error",
+)
+FOR_GOOD_CODES = ("insufficient_quota",)
+
+
+def refusal_of(status: int, body: Any, *, retry_after: float | None = None, request_id: str = "") -> ModelFailed:
+    """An error answer as a failure of the model."""
+    error = mapping(mapping(body).get("error") or body)
+    code = text(error.get("code")) or text(error.get("type"))
+    said = text(error.get("message")) or f"HTTP {status}"
+    again = code not in FOR_GOOD_CODES and (status in PASSING_STATUS or code in PASSING_CODES)
+    about = f" (request {request_id})" if request_id else ""
+    return ModelFailed(f"{status} {said}{about}" if status else f"{said}{about}", retryable=again, retry_after=retry_after, reason=code)
+
+
+def about_reasoning(failure: ModelFailed) -> bool:
+    """Whether a refusal is about reasoning that was sent back: then the same goes again without it."""
+    said = failure.summary
+    return (
+        failure.reason == "invalid_encrypted_content"
+        or "encrypted content" in said
+        or "'reasoning'" in said
+        or "`thinking`" in said
+        or "thinking block" in said
+    )
+
+
+def about_what_is_held(failure: ModelFailed) -> bool:
+    """Whether a refusal is about something that the provider was to hold: then everything goes by value."""
+    said = failure.summary
+    return failure.reason in ("previous_response_not_found", "unsupported_parameter", "conversation_not_found") or any(
+        words in said
+        for words in ("not found", "Zero Data Retention", "No tool output found", "No tool call found", "Duplicate item found")
+    )

@@ -1,0 +1,88 @@
+"""What of a conversation the provider provably holds. May know: recorded replies. Decides: where a request may go on from.
+
+A reply that the provider stored can be gone on from if the sequence it holds (`Answered.held`) is exactly how the sequence to be sent
+begins. The newest such reply is taken. Two held calls with one id could not be told apart: then everything goes by value.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from legato.core.facts import Answered, Call
+from legato.core.groups import Group
+from legato.core.view import Request
+from legato.wire.options import Options
+from legato.wire.sequence import held, sequence
+
+LOOK_BACK = 8
+"""How many replies of the provider are tried, the newest first: further back, what is to be sent is most of it anyway."""
+
+
+class Past(Struct, frozen=True):
+    """Where a request goes on from: nowhere, a response, or a conversation. `groups` of the view are held, the last one's outputs not."""
+
+    groups: int = 0
+    response: str | None = None
+    conversation: str | None = None
+    open_reply: Group | None = None
+
+    @property
+    def base(self) -> str:
+        """The id that is sent."""
+        return self.response or self.conversation or ""
+
+
+def past_of(request: Request, options: Options, origin: str) -> Past:
+    """The past that this request may have."""
+    if options.memory == "inline":
+        return Past()
+    whole = sequence(request)
+    conversation = request.conversation or None if options.memory == "conversation" else None
+    for index, length in _stored_replies(request, origin, options, conversation):
+        fact = request.groups[index].fact
+        assert fact is not None
+        if fact.held == held(whole[:length]) and _one_id_each(request.groups[: index + 1]):
+            group = request.groups[index]
+            return Past(
+                index + 1,
+                fact.response_id if conversation is None else None,
+                conversation,
+                group if group.calls else None,
+            )
+    return Past(conversation=conversation)
+
+
+def _stored_replies(request: Request, origin: str, options: Options, conversation: str | None) -> list[tuple[int, int]]:
+    """The newest replies that the provider keeps: their places in the view, and how long the sequence is that ends with them."""
+    found: list[tuple[int, int]] = []
+    length = 1 if request.summary else 0
+    for index, group in enumerate(request.groups):
+        outputs = 1 if group.calls else 0
+        fact = group.fact
+        if fact is not None and fact.stored and fact.origin == origin and fact.held and _is_kept_in(fact, conversation):
+            found.append((index, length + 1))
+        length += 1 + outputs
+    return found[::-1][:LOOK_BACK]
+
+
+def _is_kept_in(fact: Answered, conversation: str | None) -> bool:
+    """Whether a reply is held where the request goes on from: in that conversation, or, without one, by itself."""
+    return fact.base == conversation if conversation else bool(fact.response_id) and not fact.base.startswith("conv")
+
+
+def _one_id_each(groups: tuple[Group, ...]) -> bool:
+    ids = [item.call_id for group in groups if group.fact for item in group.fact.items if isinstance(item, Call)]
+    return len(set(ids)) == len(ids) and all(ids)
+
+
+def usable_conversation(request: Request, origin: str) -> str:
+    """The provider's conversation that this ledger's newest reply was added to, if the view goes on from there; empty: a new one is due."""
+    whole = sequence(request)
+    length = 1 if request.summary else 0
+    newest = ""
+    for group in request.groups:
+        fact = group.fact
+        if fact is not None and fact.origin == origin and fact.base.startswith("conv") and group.position >= request.since:
+            newest = fact.base if fact.held == held(whole[: length + 1]) else ""
+        length += 1 + (1 if group.calls else 0)
+    return "" if newest in request.tainted else newest

@@ -1,0 +1,79 @@
+"""A reply of the Responses API. May know: what the API sends. Decides: what of it is recorded.
+
+Tolerant: compatible servers leave things out. What is not known is recorded as what it is (`Hosted`), never dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Words
+from legato.core.reply import Reply
+from legato.errors import ModelFailed
+from legato.wire.compiled import Compiled
+from legato.wire.failures import refusal_of
+from legato.wire.loose import json_text, mapping, number, objects, text
+from legato.wire.sequence import after_reply
+
+
+def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "") -> Reply:
+    """The reply that a response object is; `ModelFailed` if it is none, or tells of a failure."""
+    response = mapping(body)
+    if response.get("status") == "failed" or (response.get("error") and not response.get("output")):
+        raise refusal_of(0, response, request_id=request_id)
+    if "output" not in response:
+        raise ModelFailed("the provider's answer is no response: it has no output", retryable=True)
+    items = tuple(item for each in objects(response["output"]) for item in _items(each, compiled))
+    stored = response.get("store") is True and bool(compiled.sequence)
+    reason = text(mapping(response.get("incomplete_details")).get("reason"))
+    return Reply(
+        items=items,
+        finish="filter" if reason == "content_filter" else "length" if response.get("status") == "incomplete" else "stop",
+        usage=usage_of(response.get("usage")),
+        model=text(response.get("model")),
+        response_id=text(response.get("id")),
+        stored=stored,
+        base=compiled.base,
+        origin=origin,
+        held=after_reply(compiled.sequence, items) if stored else "",
+        request_id=request_id,
+        losses=compiled.losses,
+    )
+
+
+def usage_of(usage: Any) -> Usage:
+    """Tokens, as the API counts them."""
+    given = mapping(usage)
+    return Usage(
+        input=number(given.get("input_tokens")),
+        output=number(given.get("output_tokens")),
+        cached=number(mapping(given.get("input_tokens_details")).get("cached_tokens")),
+        reasoning=number(mapping(given.get("output_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+def _items(item: dict[str, Any], compiled: Compiled) -> list[Item]:
+    id = text(item.get("id"))
+    match item.get("type"):
+        case "message":
+            return _message(item, id)
+        case "function_call":
+            name = text(item.get("name"))
+            return [Call(compiled.tools.get(name, name), text(item.get("arguments")), text(item.get("call_id")), id)]
+        case "reasoning":
+            told = [*objects(item.get("summary")), *objects(item.get("content"))]
+            words = "\n\n".join(filter(None, (text(part.get("text")) for part in told)))
+            return [Reasoning(words, text(item.get("encrypted_content")), id)]
+        case kind:
+            return [Hosted(text(kind) or "unknown", json_text(item), id)]
+
+
+def _message(item: dict[str, Any], id: str) -> list[Item]:
+    said: list[Item] = []
+    for part in objects(item.get("content")):
+        if part.get("type") == "refusal":
+            said.append(Refusal(text(part.get("refusal")), id))
+        elif words := text(part.get("text")):
+            notes = part.get("annotations")
+            said.append(Words(words, id, json_text(notes) if notes else ""))
+    return said
