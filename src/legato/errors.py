@@ -92,9 +92,13 @@ class ModelFailed(LegatoError):
 
 
 class IllegalRequest(LegatoError):
-    """A request to a model that breaks a rule every wire has. A bug of Legato's; it was not sent."""
+    """A request to a model that breaks a rule. It was not sent; `dump` is what would have been, for a report."""
 
     code = "illegal_request"
+
+    def __init__(self, summary: str, *, expected: str = "", found: str = "", do: str = "", dump: bytes = b"") -> None:
+        super().__init__(summary, expected=expected, found=found, do=do)
+        self.dump = dump
 
 
 class StoreError(LegatoError):

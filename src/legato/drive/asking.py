@@ -12,10 +12,13 @@ from copy import copy
 from functools import partial
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from legato.core.codec import proved
-from legato.core.facts import Answered, AnyFact, Attempted
+from legato.core.facts import Answered, AnyFact, Asked, Attempted
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
+from legato.core.messages import contents_named
 from legato.core.owed import CallModel
 from legato.core.state import State
 from legato.core.view import Request, request_for, visible
@@ -25,7 +28,7 @@ from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput, ModelFailed
-from legato.models.base import Emit, Reply
+from legato.models.base import Emit, KeepsConversations, Reply
 from legato.tools import tool_output
 
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -52,6 +55,7 @@ class ModelCaller:
         self._emit = emit
         self._wanted = wanted
         self._retry_after: float | None = None
+        self._contents: dict[str, bytes] = {}  # of pictures and files that have been sent
 
     async def perform(self, effect: CallModel) -> Outcome:
         """One attempt: a reply, or a failure, as facts to propose."""
@@ -68,7 +72,10 @@ class ModelCaller:
         agent = self._definition.agents[effect.agent]
         begun = seconds()
         try:
-            reply = await self._ask(agent, request, lambda text: self._emit(effect.agent, number, text))
+            told = await self._told_where(agent, await self._with_contents(request))
+            if told is None:
+                return Outcome()
+            reply = await self._ask(agent, told, lambda text: self._emit(effect.agent, number, text))
             answered = _answered(reply, request, kept, agent.model.name, _took(begun))
         except Exception as error:
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
@@ -103,6 +110,27 @@ class ModelCaller:
                 arrived = state.arrived if state.active == effect.agent else None
                 groups, kept = _choose(state, frame.history, history_in_force(self._definition, effect.agent, arrived), effect.agent)
                 return request_for(state, frame, digest, groups, effect.agent), kept, {digest: data}
+
+    async def _with_contents(self, request: Request) -> Request:
+        """The request with the bytes of its pictures and files."""
+        named = {digest for group in request.groups for digest in _named(group)}
+        for digest in named - self._contents.keys():
+            self._contents[digest] = await self._ledger.store.content(self._ledger.session, digest)
+        return replace(request, contents={digest: self._contents[digest] for digest in named}) if named else request
+
+    async def _told_where(self, agent: AgentDefinition, request: Request) -> Request | None:
+        """The request with the provider's conversation that it goes to, once that is recorded. None if it is wanted no more."""
+        model = agent.model
+        conversation = await model.conversation_for(request) if isinstance(model, KeepsConversations) else ""
+        if not conversation:
+            return request
+        asked = Asked(at=now_ms(), agent=request.agent, conversation=conversation, upto=request.upto)
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            if state.replies == request.turn and state.awaits_reply and not state.batch and conversation not in state.tainted:
+                yield asked
+
+        return replace(request, conversation=conversation) if await self._ledger.append(propose) else None
 
     async def _ask(self, agent: AgentDefinition, request: Request, emit: Emit) -> Reply:
         async def ask(request: Request) -> Reply:
@@ -194,6 +222,15 @@ def _copied(group: Group) -> Group:
     twin = copy(group)
     twin.calls = [copy(call) for call in group.calls]
     return twin
+
+
+def _named(group: Group) -> Iterator[str]:
+    """The contents that a group names."""
+    if not isinstance(group.content, str):
+        yield from contents_named(group.content)
+    for call in group.calls:
+        if call.output is not None and not isinstance(call.output.content, str):
+            yield from contents_named(call.output.content)
 
 
 def _took(begun: float) -> int:

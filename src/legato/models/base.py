@@ -34,6 +34,15 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsConversations(Protocol):
+    """A model whose provider may keep the conversation. What a request goes to is recorded before it is sent."""
+
+    async def conversation_for(self, request: Request) -> str:
+        """The provider's conversation that this request is to go to, made if need be; empty: none."""
+        ...
+
+
 def resolve(model: object, agent: str) -> Model:
     """The model that an agent was given; `BadInput` if that is none."""
     if isinstance(model, str):

@@ -15,6 +15,7 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
+from legato.wire.check import Check, check
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, about_what_is_held, refusal_of
 from legato.wire.loose import json_of
@@ -69,6 +70,7 @@ class OpenAIResponses:
         api_key: str | None = None,
         memory: Memory = "inline",
         stream: bool = True,
+        check: Check = "strict",
         timeout: float = 600.0,
         organization: str | None = None,
         client: Any = None,
@@ -77,6 +79,7 @@ class OpenAIResponses:
         self.options = checked(model=model, memory=memory, **options)
         self.options_text = self.options.text()
         self._stream = stream
+        self._check = check
         given = {"base_url": base_url, "api_key": api_key, "organization": organization}
         self._clients = Clients(lambda: client or self._make({name: value for name, value in given.items() if value}, timeout))
 
@@ -116,6 +119,7 @@ class OpenAIResponses:
         by_value, reasoning, lost = False, True, ""
         while True:
             compiled = compile_request(request, options, origin, stream=self._stream, by_value=by_value, reasoning=reasoning)
+            check(compiled, self._check)
             try:
                 reply = await _failing(self._send(client, compiled, origin, emit))
             except ModelFailed as failure:

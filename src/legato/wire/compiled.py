@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from legato.wire.law import Complaint
+
 
 class Compiled(Struct, frozen=True):
     """A request as it is sent, and what is needed to read the reply to it."""
@@ -16,3 +18,12 @@ class Compiled(Struct, frozen=True):
     base: str = ""  # the response or conversation that it goes on from
     reasoning: bool = False  # whether it sends reasoning back
     losses: tuple[str, ...] = ()
+    complaints: tuple[Complaint, ...] = ()  # of the provider's law book: there are none, unless Legato has a bug
+
+
+class Fragment(Struct, frozen=True):
+    """A group as it is sent, without the brackets; what of it could not be; and what is wrong with it."""
+
+    body: bytes
+    losses: tuple[str, ...] = ()
+    complaints: tuple[Complaint, ...] = ()

@@ -8,6 +8,7 @@ provably holds, and the rest by value.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,10 +18,12 @@ from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
 from legato.wire.calls import call_id, groups_with_own_ids
-from legato.wire.compiled import Compiled
+from legato.wire.compiled import Compiled, Fragment
+from legato.wire.law import Complaint
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
 from legato.wire.parts import address_of
+from legato.wire.responses.laws import judge
 from legato.wire.responses.past import Past, past_of
 from legato.wire.schemas import is_closed
 from legato.wire.sequence import sequence
@@ -41,6 +44,8 @@ def compile_request(
     own = groups_with_own_ids(groups)
     pieces: list[bytes] = []
     losses: list[str] = []
+    head = _head(request, options, past, stream)
+    complaints = [*_judged_head(head)]
     if past.open_reply is not None:
         pieces.append(_outputs_of(past.open_reply, request.contents))
     if options.memory == "inline":
@@ -51,7 +56,7 @@ def compile_request(
         fragment = _fragment(group, replay and _is_from(group, origin), group.position in own, request.contents)
         pieces.append(fragment.body)
         losses += fragment.losses
-    head = _head(request, options, past, stream)
+        complaints += fragment.complaints
     body = head[:-1] + b',"input":[' + b",".join(piece for piece in pieces if piece) + b"]}"
     sent = any(isinstance(item, Reasoning) and item.encrypted for group in groups if _is_from(group, origin) for item in _items(group))
     return Compiled(
@@ -61,6 +66,7 @@ def compile_request(
         past.base,
         sent and replay,
         tuple(dict.fromkeys(losses)),
+        tuple(complaints),
     )
 
 
@@ -107,6 +113,13 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
     return _encode({name: value for name, value in body.items() if value is not None and value not in ("", [])})
 
 
+@lru_cache(maxsize=256)
+def _judged_head(head: bytes) -> tuple[Complaint, ...]:
+    """What the law book says of everything but the input. A frame is judged once. What the provider holds, only the provider knows."""
+    body = {name: value for name, value in msgspec.json.decode(head).items() if name not in ("previous_response_id", "conversation")}
+    return tuple(judge({**body, "input": "?"}))
+
+
 def _choice(choice: str | None) -> object:
     if choice in (None, "auto", "none", "required"):
         return choice
@@ -114,13 +127,6 @@ def _choice(choice: str | None) -> object:
 
 
 # -- the input ---------------------------------------------------------------------------------------------------------
-
-
-class Fragment(msgspec.Struct, frozen=True):
-    """A group as it is sent, without the brackets; and what of it could not be."""
-
-    body: bytes
-    losses: tuple[str, ...] = ()
 
 
 def _is_from(group: Group, origin: str) -> bool:
@@ -151,7 +157,7 @@ def _written(group: Group, reasoning: bool, own: bool, contents: Mapping[str, by
             items.append({"type": "function_call_output", "call_id": id, "output": _output(entry.content, contents)})
         else:
             items.append({"role": "user", "content": _content(entry.content, contents)})
-    return Fragment(b",".join(map(_encode, items)), tuple(losses))
+    return Fragment(b",".join(map(_encode, items)), tuple(losses), tuple(judge({"model": "any", "input": items})) if items else ())
 
 
 def _reply(entry: AssistantEntry, reasoning: bool, own: bool, losses: list[str]) -> list[dict[str, Any]]:
