@@ -41,6 +41,8 @@ class Request(Struct, frozen=True):
     """Providers' conversations that must not be used any more."""
     conversation: str = ""
     """The provider's conversation that this request goes to."""
+    attempt: int = 1
+    """The how manieth attempt to get this reply."""
 
     @property
     def agent(self) -> str:

@@ -69,6 +69,7 @@ class ModelCaller:
         if prepared is None:
             return Outcome()
         request, kept, contents = prepared
+        request = replace(request, attempt=number) if number > 1 else request
         agent = self._definition.agents[effect.agent]
         begun = seconds()
         try:

@@ -46,10 +46,9 @@ class KeepsConversations(Protocol):
 def resolve(model: object, agent: str) -> Model:
     """The model that an agent was given; `BadInput` if that is none."""
     if isinstance(model, str):
-        raise BadInput(
-            f"agent {agent!r}: no client for the model string {model!r} is installed",
-            do="pass a model object, for example legato.testing.ScriptedModel([...]) or your own class with a `reply` method",
-        )
+        from legato.models.strings import model_named
+
+        return model_named(model, agent)
     if isinstance(model, type) or not isinstance(model, Model) or not inspect.iscoroutinefunction(model.reply):
         raise BadInput(
             f"what agent {agent!r} was given is no model",

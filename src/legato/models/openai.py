@@ -6,48 +6,22 @@ again by value, or without reasoning. Every other failure is the driver's busine
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
+from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
 from legato.wire.check import Check, check
 from legato.wire.compiled import Compiled
-from legato.wire.failures import about_reasoning, about_what_is_held, refusal_of
+from legato.wire.failures import about_reasoning, about_what_is_held
 from legato.wire.loose import json_of
 from legato.wire.options import Memory, checked, options_from
 from legato.wire.responses.compile import compile_request
 from legato.wire.responses.past import usable_conversation
 from legato.wire.responses.read import read_reply
 from legato.wire.responses.stream import StreamReader
-from legato.wire.sse import EventReader
-
-JSON = {"Content-Type": "application/json"}
-
-
-def needs(package: str, extra: str) -> BadInput:
-    """An SDK is not installed."""
-    return BadInput(f"this model needs the package {package!r}", do=f"pip install 'legato[{extra}]'")
-
-
-class Clients:
-    """One client of an SDK per event loop: its connections belong to the loop that opened them."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-
-    def __call__(self) -> Any:
-        """The client of the running loop."""
-        loop = asyncio.get_running_loop()
-        client = self._made.get(loop)
-        if client is None:
-            client = self._made[loop] = self._make()
-        return client
 
 
 class OpenAIResponses:
@@ -104,16 +78,24 @@ class OpenAIResponses:
     def _origin(self, client: Any) -> str:
         return f"responses {str(client.base_url).rstrip('/')} {self.options.model}"
 
+    async def close(self) -> None:
+        """Close its connections, in the running event loop. A model that is used again opens new ones."""
+        await self._clients.close()
+
     async def conversation_for(self, request: Request) -> str:
         """The provider's conversation that this request is to go to, made if there is none; empty where none is used."""
         if self.options.memory != "conversation":
             return ""
+        import openai
+
         client = self._clients()
         known = usable_conversation(request, self._origin(client))
-        return known or await _failing(_new_conversation(client))
+        return known or await failing(_new_conversation(client), openai)
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
         """Ask the model."""
+        import openai
+
         client, options = self._clients(), options_from(request.frame.options or self.options_text)
         origin = self._origin(client)
         by_value, reasoning, lost = False, True, ""
@@ -121,7 +103,7 @@ class OpenAIResponses:
             compiled = compile_request(request, options, origin, stream=self._stream, by_value=by_value, reasoning=reasoning)
             check(compiled, self._check)
             try:
-                reply = await _failing(self._send(client, compiled, origin, emit))
+                reply = await failing(self._send(client, compiled, origin, emit), openai)
             except ModelFailed as failure:
                 if compiled.base and not by_value and about_what_is_held(failure):
                     by_value = True
@@ -139,10 +121,7 @@ class OpenAIResponses:
         options = {"headers": JSON}
         if not self._stream:
             answer = await client.post("/responses", content=compiled.body, cast_to=httpx2.Response, options=options)
-            reply = read_reply(json_of(answer.content), compiled, origin, answer.headers.get("x-request-id", ""))
-            for item in reply.items:
-                emit(getattr(item, "text", "")) if type(item).__name__ in ("Words", "Refusal") else None
-            return reply
+            return tell(read_reply(json_of(answer.content), compiled, origin, answer.headers.get("x-request-id", "")), emit)
         stream = await client.post(
             "/responses", content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options
         )
@@ -152,51 +131,10 @@ class OpenAIResponses:
         return reader.reply(compiled, origin, stream.response.headers.get("x-request-id", ""))
 
 
-async def events_of(stream: Any) -> AsyncIterator[bytes]:
-    """The data of a stream's events. A connection that breaks is a failure that may pass."""
-    events = EventReader()
-    try:
-        async for chunk in stream.response.aiter_bytes():
-            for data in events.feed(chunk):
-                yield data
-    except (ModelFailed, GeneratorExit, asyncio.CancelledError):
-        raise
-    except Exception as error:
-        raise ModelFailed(f"the stream broke: {type(error).__name__}: {error}", retryable=True) from error
-    finally:
-        await stream.response.aclose()
-
-
 async def _new_conversation(client: Any) -> str:
     made = await client.conversations.create()
     id: str = made.id
     return id
-
-
-async def _failing(doing: Any) -> Any:
-    """The SDK's errors as failures of the model."""
-    import openai
-
-    try:
-        return await doing
-    except openai.APIStatusError as error:
-        raise refusal_of(
-            error.status_code, {"error": error.body}, retry_after=retry_after(error.response.headers), request_id=error.request_id or ""
-        ) from error
-    except openai.APIConnectionError as error:
-        raise ModelFailed(f"the provider could not be reached: {error}", retryable=True) from error
-    except openai.OpenAIError as error:
-        raise ModelFailed(f"{type(error).__name__}: {error}") from error
-
-
-def retry_after(headers: Any) -> float | None:
-    """How long the provider asks to wait."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            return max(0.0, float(headers[name]) * unit)
-        except (KeyError, ValueError):
-            continue
-    return None
 
 
 def _with_loss(reply: Reply, lost: str) -> Reply:

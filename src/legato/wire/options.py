@@ -25,6 +25,7 @@ class Options(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
       new; "conversation": the provider keeps one conversation per session.
     - `replay_reasoning`: send encrypted reasoning back to whoever made it.
     - `hosted`: tools that the provider runs, as the provider writes them.
+    - `compatible`: the server is another one that speaks this API (Chat Completions): it is written to as most of them understand.
     - `extra`: any further members of the request, as they are.
     """
 
@@ -44,6 +45,7 @@ class Options(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     seed: int | None = None
     replay_reasoning: bool = True
     hosted: tuple[dict[str, Any], ...] = ()
+    compatible: bool = False
     extra: dict[str, Any] = {}
 
     def text(self) -> str:

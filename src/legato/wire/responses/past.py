@@ -80,9 +80,10 @@ def usable_conversation(request: Request, origin: str) -> str:
     whole = sequence(request)
     length = 1 if request.summary else 0
     newest = ""
-    for group in request.groups:
+    for index, group in enumerate(request.groups):
         fact = group.fact
         if fact is not None and fact.origin == origin and fact.base.startswith("conv") and group.position >= request.since:
-            newest = fact.base if fact.held == held(whole[: length + 1]) else ""
+            proved = fact.held == held(whole[: length + 1]) and _one_id_each(request.groups[: index + 1])
+            newest = fact.base if proved else ""
         length += 1 + (1 if group.calls else 0)
     return "" if newest in request.tainted else newest

@@ -1,0 +1,73 @@
+"""OpenAI's models on Azure, through OpenAI's own SDK. May know: the SDK. Decides: how Azure is addressed and its keys are brought."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from legato.errors import BadInput
+from legato.models.openai import OpenAIResponses
+from legato.models.sdk import needs
+from legato.wire.options import Memory
+
+SCOPE = "https://cognitiveservices.azure.com/.default"
+
+
+class AzureOpenAIResponses(OpenAIResponses):
+    """A deployment on Azure OpenAI. A key, or a credential of `azure-identity`; without either, AZURE_OPENAI_API_KEY.
+
+    What a deployment stores is known to that deployment alone: with `memory="chained"`, another one is told everything by value.
+
+    >>> AzureOpenAIResponses("my-gpt-5", endpoint="https://example.openai.azure.com", api_key="...")
+    <AzureOpenAIResponses my-gpt-5, inline>
+    """
+
+    def __init__(
+        self,
+        deployment: str,
+        *,
+        endpoint: str | None = None,
+        api_key: str | None = None,
+        credential: Any = None,
+        memory: Memory = "inline",
+        **more: Any,
+    ) -> None:
+        self._endpoint = (endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
+        self._credential = credential
+        super().__init__(deployment, api_key=api_key, memory=memory, **more)
+
+    @property
+    def name(self) -> str:
+        """What is recorded with each reply."""
+        return f"azure:{self.options.model}"
+
+    def _make(self, given: dict[str, Any], timeout: float) -> Any:
+        try:
+            import openai
+        except ImportError:
+            raise needs("openai", "openai") from None
+        key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
+        if not self._endpoint:
+            raise BadInput("Azure needs an endpoint", do="pass endpoint=..., or set AZURE_OPENAI_ENDPOINT")
+        if not key and self._credential is None:
+            raise BadInput("Azure needs a key or a credential", do="pass api_key=... or credential=DefaultAzureCredential()")
+        bearer = key if self._credential is None else tokens_of(self._credential)
+        headers = {"api-key": key} if self._credential is None else {}
+        return openai.AsyncOpenAI(
+            base_url=f"{self._endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
+        )
+
+
+def tokens_of(credential: Any) -> Callable[[], Awaitable[str]]:
+    """A function that gets a token from a credential, whether that is a plain one or an async one."""
+
+    async def token() -> str:
+        get = credential.get_token
+        found = await get(SCOPE) if inspect.iscoroutinefunction(get) else await asyncio.to_thread(get, SCOPE)
+        text: str = found.token
+        return text
+
+    return token

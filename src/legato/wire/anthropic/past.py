@@ -1,0 +1,150 @@
+"""What may go back to the model that made it. May know: recorded replies. Decides: which thinking is sent again.
+
+A model with preserved thinking binds a block to everything that stood before it: `system`, `tools`, and all earlier blocks, other
+thinking among them. So with every reply the digest of all that was sent for it is recorded (`Answered.held`); a later request may send
+its thinking exactly if what stands before it there has the same digest. Another agent's frame has another one, and so has a changed
+history; when control comes back to an agent in an unchanged frame, its own blocks fit again.
+
+After the provider refused thinking, the reply to the same request without any is marked: no thinking from before it goes out again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+
+from msgspec import Struct
+
+from legato.core.facts import Call, Reasoning
+from legato.core.groups import AssistantEntry, Group
+
+STAND_IN = "(No message of the user stands here. Go on.)"
+"""Stands where a reply would stand first, last, or right after another: the API wants the user to speak before each of them."""
+
+FOREIGN = "only the model that made it can read it"
+MOVED = "it is bound to what the model was told before it, and that is not the same here"
+REFUSED = "the provider would not take it back"
+UNWANTED = "replay_reasoning is off"
+
+_GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
+_BARE = "bare"
+
+
+@lru_cache(maxsize=256)
+def binds(model: str) -> bool:
+    """Whether a model's thinking must be taken to be bound to what stood before it. Models up to Claude 5 are known not to bind.
+
+    >>> binds("claude-opus-5-5"), binds("claude-sonnet-4-5-20250929"), binds("claude-sonnet-5"), binds("a-model-of-somebody-else")
+    (True, False, False, True)
+    """
+    found = _GENERATION.search(model)
+    return found is None or (int(found[1]), int(found[2] or 0)) >= (5, 1)
+
+
+class Section(Struct, frozen=True):
+    """Blocks of one role, joined, without the brackets. `first`: the type of the first of them; `digest`: of all of them."""
+
+    role: str
+    body: bytes
+    first: str
+    digest: bytes
+
+
+class Talk:
+    """The messages as they are joined. Sections of one role in a row are one message; a reply always follows the user."""
+
+    def __init__(self, frame: bytes, stand_in: Section) -> None:
+        self._now = blake2b(frame, digest_size=16)
+        self._stand_in = stand_in
+        self._messages: list[list[Section]] = []
+
+    def add(self, section: Section) -> None:
+        """The next blocks."""
+        if section.role == "assistant":
+            self.let_the_user_speak()
+        if self._messages and self._messages[-1][0].role == section.role:
+            self._messages[-1].append(section)
+        else:
+            self._messages.append([section])
+        self._now.update(section.digest)
+
+    def let_the_user_speak(self) -> None:
+        """Now the user has spoken last, if only by a stand-in."""
+        if not self._user_spoke:
+            self.add(self._stand_in)
+
+    @property
+    def _user_spoke(self) -> bool:
+        return bool(self._messages) and self._messages[-1][0].role == "user"
+
+    def before_a_reply(self) -> str:
+        """The digest of all that stands before a reply at this place."""
+        now = self._now.copy()
+        if not self._user_spoke:
+            now.update(self._stand_in.digest)
+        return now.hexdigest()
+
+    @property
+    def open_loop(self) -> str:
+        """The type of the block that begins the loop of tools in which the conversation stands; empty: it stands in none."""
+        first = ""
+        for replied, answered in zip(self._messages[-2::-2], self._messages[::-2], strict=False):
+            if not any(section.first == "tool_result" for section in answered):
+                break
+            first = replied[0].first
+        return first
+
+    def body(self) -> bytes:
+        """All messages, without the brackets."""
+        return b",".join(
+            b'{"role":"%b","content":[%b]}' % (sections[0].role.encode(), b",".join(section.body for section in sections))
+            for sections in self._messages
+        )
+
+
+class Replay:
+    """Says of each reply in one view why its thinking does not go back, if it does not."""
+
+    def __init__(self, groups: Iterable[Group], origin: str, model: str, wanted: bool, allowed: bool) -> None:
+        self._origin = origin
+        self._binds = binds(model)
+        self._wanted = wanted
+        self._since = max((group.position for group in groups if self._is_bare(group)), default=-1) if allowed else None
+
+    def _is_bare(self, group: Group) -> bool:
+        return group.fact is not None and group.fact.origin == self._origin and group.fact.held.endswith(_BARE)
+
+    def is_unmoved(self, group: Group, before: str) -> bool:
+        """Whether a reply was made here, with the same before it: then it can go back as it came."""
+        fact = group.fact
+        return fact is not None and fact.origin == self._origin and fact.held.partition(" ")[0] == before
+
+    def withheld(self, group: Group, before: str, own: bool) -> str:
+        """Why the thinking of a reply does not go back; empty: it does."""
+        if group.fact is None or group.fact.origin != self._origin:
+            return FOREIGN
+        if not self._wanted:
+            return UNWANTED
+        if self._since is None or group.position < self._since:
+            return REFUSED
+        if self._binds and (not self.is_unmoved(group, before) or (own and _thinks_after_a_call(group))):
+            return MOVED
+        return ""
+
+
+def _thinks_after_a_call(group: Group) -> bool:
+    """Whether thinking stands after a call, whose id is a part of what it is bound to."""
+    items = next((entry.items for entry in group.entries if isinstance(entry, AssistantEntry)), ())
+    called = False
+    for item in items:
+        called = called or isinstance(item, Call)
+        if called and isinstance(item, Reasoning):
+            return True
+    return False
+
+
+def held_after(digest: str, bare: bool) -> str:
+    """What is recorded with the reply to a request: the digest of all that was sent, and whether thinking had to be left out."""
+    return f"{digest} {_BARE}" if bare else digest

@@ -1,0 +1,133 @@
+"""A reply of the Messages API. May know: what the API sends. Decides: what of it is recorded.
+
+Tolerant: compatible servers leave things out. What is not known is recorded as what it is (`Hosted`), never dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Words
+from legato.core.reply import Reply
+from legato.errors import ModelFailed
+from legato.wire.anthropic.blocks import reply_blocks
+from legato.wire.anthropic.past import held_after
+from legato.wire.anthropic.prefix import Prefix
+from legato.wire.anthropic.thinking import KINDS
+from legato.wire.compiled import Compiled
+from legato.wire.failures import refusal_of
+from legato.wire.loose import json_text, mapping, number, objects, text
+
+PAUSED = "pause_turn"
+_CUT = ("max_tokens", "model_context_window_exceeded", PAUSED)
+_COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "") -> Reply:
+    """The reply that a message object is; `ModelFailed` if it is none, or tells of a failure."""
+    message = mapping(body)
+    if message.get("type") == "error" or (message.get("error") and "content" not in message):
+        raise refusal_of(0, message, request_id=request_id)
+    if not isinstance(message.get("content"), list):
+        raise ModelFailed("the provider's answer is no message: it has no content", retryable=True)
+    content = objects(message["content"])
+    stopped = text(message.get("stop_reason"))
+    items = [item for block in content if (item := _item(block, compiled)) is not None]
+    if stopped == "refusal":
+        items = _refused(items, mapping(message.get("stop_details")))
+    return Reply(
+        items=tuple(items),
+        finish="filter" if stopped == "refusal" else "length" if stopped in _CUT else "stop",
+        usage=usage_of(message.get("usage")),
+        model=text(message.get("model")),
+        response_id=text(message.get("id")),
+        origin=origin,
+        held=_held(compiled, content, items),
+        request_id=request_id,
+        losses=compiled.losses,
+    )
+
+
+def usage_of(usage: Any) -> Usage:
+    """Tokens. The API counts what it read from its cache, and wrote to it, beside the rest of the input; here it is part of it."""
+    given = mapping(usage)
+    fresh, written, cached, output = (number(given.get(name)) for name in _COUNTED)
+    thinking = number(mapping(given.get("output_tokens_details")).get("thinking_tokens"))
+    return Usage(input=fresh + written + cached, output=output, cached=cached, reasoning=thinking)
+
+
+def _item(block: dict[str, Any], compiled: Compiled) -> Item | None:
+    match block.get("type"):
+        case "text":
+            words, notes = text(block.get("text")), block.get("citations")
+            return Words(words, notes=json_text(notes) if notes else "") if words else None
+        case "thinking":
+            return Reasoning(text(block.get("thinking")), text(block.get("signature")))
+        case "redacted_thinking":
+            return Reasoning(encrypted=text(block.get("data")), redacted=True)
+        case "tool_use":
+            name = text(block.get("name"))
+            return Call(compiled.tools.get(name, name), _arguments(block.get("input")), text(block.get("id")))
+        case kind:
+            return Hosted(text(kind) or "unknown", json_text(block), text(block.get("id")))
+
+
+def _arguments(given: Any) -> str:
+    """The arguments in the order in which the model wrote them; text is what a stream broke off in."""
+    return given if isinstance(given, str) else msgspec.json.encode({} if given is None else given).decode()
+
+
+def _refused(items: list[Item], details: dict[str, Any]) -> list[Item]:
+    """A reply that the provider stopped: its words are no answer, and its calls are not to run."""
+    said: list[Item] = []
+    for item in items:
+        if isinstance(item, Words):
+            said.append(Refusal(item.text))
+        elif isinstance(item, Call):
+            said.append(Hosted("refused tool_use", json_text(msgspec.to_builtins(item)), item.call_id))
+        else:
+            said.append(item)
+    told = text(details.get("explanation"))
+    return said if any(isinstance(item, Refusal) for item in said) or not told else [*said, Refusal(told)]
+
+
+def _held(compiled: Compiled, content: list[dict[str, Any]], items: list[Item]) -> str:
+    """What stood before the reply, if it can go back as it came. Thinking is bound to the blocks before it in its own reply, too."""
+    last = max((index for index, block in enumerate(content) if block.get("type") in KINDS), default=0)
+    if last:
+        written = msgspec.json.decode(msgspec.json.encode(reply_blocks(items, "", 0, [])))
+        if _digest(written[: last + 1]) != _digest(content[: last + 1]):
+            return ""
+    digest, *bare = compiled.sequence
+    return held_after(digest.decode(), bool(bare))
+
+
+def _digest(blocks: list[dict[str, Any]]) -> str:
+    prefix = Prefix({})
+    for block in blocks:
+        prefix.add("assistant", block)
+    return prefix.digest()
+
+
+# -- turns that the provider pauses ------------------------------------------------------------------------------------
+
+
+def continued(compiled: Compiled, body: Any) -> Compiled:
+    """The same request, with what the provider has said so far: it goes on from there."""
+    said = msgspec.json.encode({"role": "assistant", "content": mapping(body).get("content")})
+    return msgspec.structs.replace(compiled, body=compiled.body.removesuffix(b"]}") + b"," + said + b"]}")
+
+
+def joined(before: Any, after: Any) -> dict[str, Any]:
+    """A paused message and its continuation as one."""
+    first, second = mapping(before), mapping(after)
+    spent = [mapping(message.get("usage")) for message in (first, second)]
+    thought = sum(number(mapping(usage.get("output_tokens_details")).get("thinking_tokens")) for usage in spent)
+    usage = {name: sum(number(usage.get(name)) for usage in spent) for name in _COUNTED}
+    return {
+        **second,
+        "content": [*objects(first.get("content")), *objects(second.get("content"))],
+        "usage": {**usage, "output_tokens_details": {"thinking_tokens": thought}},
+    }

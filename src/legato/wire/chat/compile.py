@@ -1,0 +1,256 @@
+"""A request to Chat Completions. May know: the view of an agent. Decides: what is sent.
+
+The body is joined from fragments: each group is written once and kept, so a request costs what is new plus a join. The API holds
+nothing, so everything goes by value, every time. A reply is one message, its words and its calls; one message per output follows at
+once, as the API asks. A server that only speaks like OpenAI's (`compatible`) is written to as most of them understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from legato.core.facts import Call, Content, File, Hosted, Image, Part, Reasoning, Refusal, Text, Words
+from legato.core.groups import AssistantEntry, Group, OutputEntry
+from legato.core.view import Request
+from legato.core.wording import summary
+from legato.wire.calls import call_id, groups_with_own_ids
+from legato.wire.chat.laws import LENIENT, OPENAI, judge
+from legato.wire.compiled import Compiled, Fragment
+from legato.wire.law import Complaint
+from legato.wire.names import by_wire_name, wire_name
+from legato.wire.options import Options
+from legato.wire.parts import address_of
+from legato.wire.schemas import is_closed
+
+REASONING = "reasoning_content"
+"""Where compatible servers put their reasoning, and some want it back."""
+
+# Everything is written in the order in which it is built, which is always the same: a schema keeps its properties in their order.
+_encode = msgspec.json.Encoder().encode
+
+
+def compile_request(request: Request, options: Options, *, stream: bool, origin: str = "", reasoning: bool = False) -> Compiled:
+    """The request as bytes. `reasoning`: replies that came from `origin` are sent back with the reasoning that came with them."""
+    names = by_wire_name(tool.name for tool in request.frame.tools)
+    head = _encode(_head(request, options, names, stream))
+    own = groups_with_own_ids(request.groups)
+    losses = _not_there(request, options, names)
+    complaints = [*_judged_head(head, options.compatible)]
+    instructions = request.frame.instructions
+    pieces = [_encode({"role": "system", "content": instructions})] if instructions else []
+    pieces += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
+    if request.summary:
+        pieces.append(_encode({"role": "user", "content": summary(request.summary)}))
+    sent = False
+    for group in request.groups:
+        back = reasoning and group.fact is not None and group.fact.origin == origin
+        fragment = _fragment(group, group.position in own, options.compatible, back, request.contents)
+        pieces.append(fragment.body)
+        losses += fragment.losses
+        complaints += fragment.complaints
+        sent = sent or (back and _thought(group))
+    body = head[:-1] + b',"messages":[' + b",".join(piece for piece in pieces if piece) + b"]}"
+    return Compiled(body, names, reasoning=sent, losses=_news(losses, request.groups), complaints=tuple(complaints))
+
+
+def _news(losses: list[str], groups: Iterable[Group]) -> tuple[str, ...]:
+    """The losses that no reply in this view was recorded with: each is told once."""
+    if not losses:
+        return ()
+    told = {loss for group in groups if group.fact is not None for loss in group.fact.losses}
+    return tuple(loss for loss in dict.fromkeys(losses) if loss not in told)
+
+
+# -- everything but the messages ---------------------------------------------------------------------------------------
+
+
+def _head(request: Request, options: Options, names: Mapping[str, str], stream: bool) -> dict[str, Any]:
+    frame = request.frame
+    limit = "max_tokens" if options.compatible else "max_completion_tokens"
+    body = {
+        "model": options.model,
+        "tools": [_tool(tool.name, tool.description, tool.parameters) for tool in frame.tools] or None,
+        "tool_choice": _choice(options.tool_choice, names),
+        "parallel_tool_calls": options.parallel_calls if frame.tools else None,
+        "response_format": _format(frame.output) if frame.output else None,
+        "reasoning_effort": options.effort,
+        "verbosity": options.verbosity,
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        limit: options.max_tokens,
+        "stop": options.stop or None,
+        "seed": options.seed,
+        "service_tier": options.service_tier,
+        "stream": stream or None,
+        "stream_options": {"include_usage": True} if stream else None,
+        **options.extra,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _tool(name: str, description: str, parameters: str) -> dict[str, Any]:
+    told = {"description": description} if description else {}
+    return {"type": "function", "function": {"name": wire_name(name), **told, "parameters": msgspec.Raw(parameters.encode())}}
+
+
+def _choice(choice: str | None, names: Mapping[str, str]) -> object:
+    if choice is None or not names:
+        return None
+    if choice in ("auto", "none", "required"):
+        return choice
+    name = wire_name(choice)
+    return {"type": "function", "function": {"name": name}} if name in names else None
+
+
+def _not_there(request: Request, options: Options, names: Mapping[str, str]) -> list[str]:
+    """A tool that is to be called and that this agent does not have: the models of several agents can be one."""
+    choice = options.tool_choice
+    if choice in (None, "auto", "none", "required") or wire_name(str(choice)) in names:
+        return []
+    return [f"tool_choice {choice!r} of {request.agent}: it has no such tool"]
+
+
+def _format(output: str) -> dict[str, Any]:
+    strict = is_closed(msgspec.json.decode(output))
+    return {"type": "json_schema", "json_schema": {"name": "output", "schema": msgspec.Raw(output.encode()), "strict": strict}}
+
+
+@lru_cache(maxsize=256)
+def _judged_head(head: bytes, compatible: bool) -> tuple[Complaint, ...]:
+    """What the law book says of everything but the messages. A frame is judged once."""
+    body = {**msgspec.json.decode(head), "messages": [{"role": "user", "content": "json"}]}
+    return tuple(judge(body, profile=LENIENT if compatible else OPENAI))
+
+
+# -- the messages ------------------------------------------------------------------------------------------------------
+
+
+def _thought(group: Group) -> bool:
+    said = [item for entry in group.entries if isinstance(entry, AssistantEntry) for item in entry.items]
+    return any(isinstance(item, Reasoning) and item.text for item in said)
+
+
+def _fragment(group: Group, own: bool, compatible: bool, back: bool, contents: Mapping[str, bytes]) -> Fragment:
+    key = f"chat {own:d}{compatible:d}{back:d}"
+    found: Fragment | None = group.wire.get(key)
+    if found is None:
+        found = group.wire[key] = _Writing(own, compatible, back, contents).fragment(group)
+    return found
+
+
+class _Writing:
+    """How one group is written, and what is lost on the way."""
+
+    def __init__(self, own: bool, compatible: bool, back: bool, contents: Mapping[str, bytes]) -> None:
+        self.own = own
+        self.compatible = compatible
+        self.back = back
+        self.contents = contents
+        self.losses: list[str] = []
+
+    def fragment(self, group: Group) -> Fragment:
+        """The messages that a group is."""
+        messages: list[dict[str, Any]] = []
+        shown: list[dict[str, Any]] = []
+        for entry in group.entries:
+            if isinstance(entry, AssistantEntry):
+                messages += self._reply(entry)
+            elif isinstance(entry, OutputEntry):
+                messages.append(self._output(entry, shown))
+            else:
+                messages.append({"role": "user", "content": self._content(entry.content)})
+        if shown:
+            # A tool's message has words only. What else the tools returned follows their messages, which stand together.
+            messages.append({"role": "user", "content": shown})
+        profile = LENIENT if self.compatible else OPENAI
+        complaints = tuple(judge({"model": "any", "messages": messages}, profile=profile)) if messages else ()
+        return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), complaints)
+
+    def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
+        """A reply as one message; none if nothing is left of it."""
+        words: list[str] = []
+        thoughts: list[str] = []
+        calls: list[dict[str, Any]] = []
+        for index, item in enumerate(entry.items):
+            match item:
+                case Words(text=text) | Refusal(text=text):
+                    words.append(text)
+                    if isinstance(item, Words) and item.notes:
+                        self.losses.append(f"citations of {entry.agent}: this API takes words only")
+                case Call():
+                    id = call_id(item, entry.position, index, self.own)
+                    called = {"name": wire_name(item.tool), "arguments": self._arguments(item.arguments)}
+                    calls.append({"id": id, "type": "function", "function": called})
+                case Reasoning(text=text) if text and self.back:
+                    thoughts.append(text)
+                case Reasoning(text=text):
+                    if text or item.encrypted:
+                        self.losses.append(f"reasoning of {entry.agent}: only the model that made it can read it")
+                case Hosted(kind=kind):
+                    self.losses.append(f"{kind} of {entry.agent}: only the provider that ran it can take it back")
+        said = "\n".join(filter(None, words))
+        if not said and not calls:
+            return []
+        message: dict[str, Any] = {"role": "assistant", "content": said or None}
+        if thoughts:
+            message[REASONING] = "\n\n".join(thoughts)
+        if calls:
+            message["tool_calls"] = calls
+        return [message]
+
+    def _arguments(self, arguments: str) -> str:
+        """As the model wrote them. Compatible servers take them apart, and fail over what is no object."""
+        if not self.compatible:
+            return arguments
+        try:
+            if isinstance(msgspec.json.decode(arguments.strip() or "{}"), dict):
+                return arguments.strip() or "{}"
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        return _encode({"arguments": arguments}).decode()
+
+    def _output(self, entry: OutputEntry, shown: list[dict[str, Any]]) -> dict[str, Any]:
+        """The output of a call. What is not words goes to `shown`."""
+        content: object = entry.content
+        if not isinstance(entry.content, str):
+            told: list[Part] = []
+            aside: list[dict[str, Any]] = []
+            for part in entry.content:
+                if isinstance(part, Text) or (isinstance(part, File) and part.url):
+                    told.append(part)
+                else:
+                    told.append(Text(f"[{_kind(part)}: see the message after the tools' outputs]"))
+                    aside.append(self._part(part))
+            if aside:
+                shown += [{"type": "text", "text": f"Returned by {entry.call.tool}:"}, *aside]
+            content = self._content(tuple(told)) or ""
+        id = call_id(entry.call, entry.ref.position, entry.ref.index, self.own)
+        return {"role": "tool", "tool_call_id": id, "content": content}
+
+    def _content(self, content: Content) -> object:
+        if isinstance(content, str):
+            return content
+        parts = [self._part(part) for part in content]
+        if self.compatible and all(part["type"] == "text" for part in parts):
+            return "\n".join(part["text"] for part in parts)  # many of them have templates that know nothing else
+        return parts
+
+    def _part(self, part: Part) -> dict[str, Any]:
+        match part:
+            case Text(text=text):
+                return {"type": "text", "text": text}
+            case Image():
+                return {"type": "image_url", "image_url": {"url": address_of(part, self.contents)}}
+            case File(url=url) if url:
+                self.losses.append(f"file {part.name or url}: this API takes no addresses of files; the model is told where it is")
+                return {"type": "text", "text": f"[file {part.name}: {url}]" if part.name else f"[file: {url}]"}
+            case File():
+                return {"type": "file", "file": {"filename": part.name or "file", "file_data": address_of(part, self.contents)}}
+
+
+def _kind(part: Part) -> str:
+    return "picture" if isinstance(part, Image) else f"file {part.name}".strip() if isinstance(part, File) else "text"

@@ -1,0 +1,135 @@
+"""A streamed reply of Chat Completions. May know: chunks. Decides: which pieces belong together, and when a reply is whole.
+
+Words are simple. The pieces of calls are told apart by their index; by OpenAI's rules that is all there is to it, but compatible servers
+leave it out, give every call the same one, repeat ids and names in every chunk, or send calls in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from legato.core.reply import Reply
+from legato.errors import ModelFailed
+from legato.wire.chat.read import Said, arguments_of, called_in, failed, failure_of, reason_of, reply_of
+from legato.wire.compiled import Compiled
+from legato.wire.loose import json_of, mapping, objects, text
+
+
+class StreamReader:
+    """Takes the chunks of one stream. `emit` gets the pieces of its words."""
+
+    def __init__(self, emit: Callable[[str], None]) -> None:
+        self._emit = emit
+        self._about: dict[str, Any] = {}
+        self._said = Said()
+        self._calls = Calls()
+        self._begun = False
+        self._reason = ""
+        self._done = False
+        self._error: ModelFailed | None = None
+
+    def take(self, data: bytes) -> None:
+        """The next event's data."""
+        if data.strip() == b"[DONE]":
+            self._done = True
+            return
+        chunk = mapping(json_of(data))
+        choices = [choice for choice in objects(chunk.get("choices")) if choice.get("index") in (0, None)]
+        for answer in (chunk, *choices):
+            if self._error is None and failed(answer):
+                self._error = failure_of(answer)
+        for name in ("id", "model", "usage"):
+            if chunk.get(name) and (name == "usage" or name not in self._about):
+                self._about[name] = chunk[name]
+        for choice in choices:
+            piece = choice.get("delta")
+            if piece is None and not self._begun:
+                piece = choice.get("message")  # a server that streams in one piece
+            if isinstance(piece, dict):
+                self._take(piece)
+            self._reason = reason_of(choice) or self._reason
+
+    def _take(self, piece: dict[str, Any]) -> None:
+        self._begun = True
+        if words := self._said.add(piece):
+            self._emit(words)
+        for call in objects(piece.get("tool_calls")):
+            self._calls.add(call)
+        if function := mapping(piece.get("function_call")):
+            self._calls.add({"index": "function_call", "function": function})  # as calls were before there were tools: there is one
+
+    def reply(self, compiled: Compiled, origin: str, request_id: str = "") -> Reply:
+        """The whole reply; `ModelFailed` if the stream told of a failure, or ended too early."""
+        if self._error is not None:
+            raise self._error
+        if not self._begun or not (self._reason or self._done):
+            raise ModelFailed("the stream ended before the reply did", retryable=True)
+        return reply_of(self._about, self._reason, self._said, self._calls.whole(), compiled, origin, request_id)
+
+
+class Calls:
+    """The calls of one reply, put together from their pieces."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Pieces] = []
+
+    def add(self, piece: dict[str, Any]) -> None:
+        """Take in a piece of a call, or a whole one."""
+        called = called_in(piece)
+        index, id, name, arguments = piece.get("index"), text(piece.get("id")), text(called.get("name")), arguments_of(called)
+        begun = self._begun(index, id)
+        if begun is None or begun.is_followed_by(id, name, arguments):
+            begun = _Pieces(len(self._calls) if index is None else index)
+            self._calls.append(begun)
+        begun.add(id, name, arguments)
+
+    def _begun(self, index: Any, id: str) -> _Pieces | None:
+        """The call that a piece may belong to: the newest with its index, or, if it has none, with its id, else the newest of all."""
+        if index is not None:
+            return next((call for call in reversed(self._calls) if call.index == index), None)
+        named = next((call for call in reversed(self._calls) if id and call.id == id), None)
+        return named or (self._calls[-1] if self._calls else None)
+
+    def whole(self) -> list[dict[str, Any]]:
+        """The calls as they would have come in one piece."""
+        numbered = all(isinstance(call.index, int) for call in self._calls)
+        calls = sorted(self._calls, key=lambda call: call.index) if numbered else self._calls
+        return [{"id": call.id, "function": {"name": call.name, "arguments": call.arguments}} for call in calls]
+
+
+class _Pieces:
+    """One call, as far as it has come."""
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments = ""
+
+    def is_followed_by(self, id: str, name: str, arguments: str) -> bool:
+        """Whether a piece begins another call. Such a piece names its tool; and it has another id, or what came before is whole."""
+        if not name:
+            return False  # some servers make up a new id for every piece
+        if id and self.id and id != self.id:
+            return True
+        again = (id, name, arguments) == (self.id, self.name, self.arguments) and bool(id)
+        return bool(arguments.strip()) and not again and _is_object(self.arguments)
+
+    def add(self, id: str, name: str, arguments: str) -> None:
+        """Take in a piece that belongs to this call."""
+        if (id, name, arguments) == (self.id, self.name, self.arguments) and id:
+            return  # the whole call again
+        self.id = self.id or id
+        if name != self.name:
+            self.name += name
+        self.arguments += arguments
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(arguments), dict)
+    except (msgspec.DecodeError, RecursionError):
+        return False
