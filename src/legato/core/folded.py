@@ -48,8 +48,8 @@ class Folded:
         self.work = WorkTime()
         self.replies = 0
         self.replies_of: dict[str, int] = {}
-        self.asked = ""  # the provider's conversation that the newest request went to
-        self.tainted: set[str] = set()  # providers' conversations of which nobody knows what they hold
+        self.asked = ("", -1)  # the provider's conversation that the newest request went to, and how it was known before
+        self.conversations: dict[str, int] = {}  # providers' conversations: the reply they end with, or UNKNOWN
         self.epoch = 0
         self.standing: set[Standing] = set()
         self.summaries: dict[str, Compacted] = {}

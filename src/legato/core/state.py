@@ -12,8 +12,8 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     a message that waits.
  3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
     and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
-    reply is, and leaves no words. `Asked` is legal where a reply is; the conversation it names is *tainted* until that reply has come,
-    and for good if another fact comes in its place.
+    reply is, and leaves no words. `Asked` is legal where a reply is; what the conversation it names holds is unknown until
+    that reply has come, and for good if it never does.
  4. A call goes: unanswered -> (Judged, Gated) -> (Decided) -> Started -> Returned. `Gated` once; `Decided` only while that very thing is
     pending, with the digest of the recorded arguments; `Started` only when no attempt is open, numbered one above the last, and,
     if gated, approved for exactly those arguments.
@@ -65,6 +65,9 @@ from legato.core.groups import Attempt, CallState, Group, Output, spoken
 from legato.core.handoff import Arrival
 from legato.core.sums import Tally
 from legato.errors import IllegalFact
+
+NEW, UNKNOWN = -1, -2
+"""What a provider's conversation ends with, where that is no reply."""
 
 UNTOUCHED = "conversation_locked"
 """The code of a failure that left the provider's conversation as it was."""
@@ -165,7 +168,8 @@ class State(Folded):
             self.arrived, self.tally.prompts = None, 0
         self._frame, self._framed_at = fact.frame, fact.upto
         self.active, self._failed, self._halt = fact.agent, None, ""
-        self.tainted.discard(fact.base)
+        if fact.base in self.conversations:
+            self.conversations[fact.base] = self.length
         self.output_checked, self._feedback, self.termination_judged, self._ended = False, "", False, False
         self.replies += 1
         self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
@@ -178,15 +182,17 @@ class State(Folded):
 
     def _asked_provider(self, fact: Asked) -> None:
         self._may_call(fact)
-        if fact.conversation in self.tainted:
+        before = self.conversations.get(fact.conversation, NEW)
+        if before == UNKNOWN:
             self._refuse(fact, f"nobody knows what the provider holds in {fact.conversation!r}")
-        self.asked = fact.conversation
-        self.tainted.add(fact.conversation)
+        self.asked = (fact.conversation, before)
+        self.conversations[fact.conversation] = UNKNOWN
 
     def _attempted(self, fact: Attempted) -> None:
         self._may_call(fact)
         if fact.code == UNTOUCHED:
-            self.tainted.discard(self.asked)
+            conversation, before = self.asked
+            self.conversations[conversation] = before
         self._failed = fact
         self._frame, self._framed_at = fact.frame, fact.upto
         self.spent.spend(fact.agent, fact.usage)

@@ -37,8 +37,8 @@ class Request(Struct, frozen=True):
     """The bytes of pictures and files in the groups, by digest."""
     since: int = 0
     """Where the ledger last got a name of its own: what providers keep for it began after that."""
-    tainted: frozenset[str] = frozenset()
-    """Providers' conversations that must not be used any more."""
+    conversations: Mapping[str, int] = {}
+    """Providers' conversations, and the position of the reply that each ends with; negative where nobody knows."""
     conversation: str = ""
     """The provider's conversation that this request goes to."""
     attempt: int = 1
@@ -113,7 +113,7 @@ def request_for(
         agent_turn=state.replies_of.get(agent, 0),
         summary=compacted.summary if compacted else "",
         since=state.names[-1][0] if state.names else 0,
-        tainted=frozenset(state.tainted) if state.tainted else frozenset(),
+        conversations=dict(state.conversations) if state.conversations else {},
     )
 
 

@@ -125,10 +125,11 @@ class ModelCaller:
         conversation = await model.conversation_for(request) if isinstance(model, KeepsConversations) else ""
         if not conversation:
             return request
+        known = request.conversations.get(conversation)
         asked = Asked(at=now_ms(), agent=request.agent, conversation=conversation, upto=request.upto)
 
         def propose(state: State) -> Iterator[AnyFact]:
-            if state.replies == request.turn and state.awaits_reply and not state.batch and conversation not in state.tainted:
+            if state.replies == request.turn and state.awaits_reply and not state.batch and state.conversations.get(conversation) == known:
                 yield asked
 
         return replace(request, conversation=conversation) if await self._ledger.append(propose) else None

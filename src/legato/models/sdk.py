@@ -92,9 +92,24 @@ async def events_of(stream: Any) -> AsyncIterator[bytes]:
     except (ModelFailed, GeneratorExit, asyncio.CancelledError):
         raise
     except Exception as error:
-        raise ModelFailed(f"the stream broke: {type(error).__name__}: {error}", retryable=True) from error
+        raise _broken(error) from error
     finally:
         await stream.response.aclose()
+
+
+async def whole_of(stream: Any) -> bytes:
+    """The body of an answer that was to be a stream and is none."""
+    try:
+        body: bytes = await stream.response.aread()
+    except Exception as error:
+        raise _broken(error) from error
+    finally:
+        await stream.response.aclose()
+    return body
+
+
+def _broken(error: Exception) -> ModelFailed:
+    return ModelFailed(f"the stream broke: {type(error).__name__}: {error}", retryable=True)
 
 
 def tell(reply: Reply, emit: Emit) -> Reply:

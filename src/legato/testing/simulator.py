@@ -29,7 +29,7 @@ from legato.core.graph import HANDOFF_PREFIX
 from legato.core.view import Request
 from legato.drive.definition import Definition, called
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
-from legato.models.base import Emit, Reply
+from legato.models.base import Emit, Model, Reply
 from legato.stores.memory import MemoryStore
 from legato.testing.actors import Actor
 from legato.testing.faults import Died, FailingStore
@@ -88,19 +88,20 @@ def simulate(
     trace: bool = False,
     real_tools: bool = False,
     stop_at: int | None = None,
+    model: Callable[[Model], Model] | None = None,
 ) -> Report:
     """Play the workflow once per seed and check every promise.
 
     `workflow` may be a function of the seed (see `random_workflow`). Models are replaced; so are the bodies of tools, unless
     `real_tools` says that they may really run. `trace=True` keeps the whole story of what happened in `report.story`; `stop_at`
-    ends the simulation after that many violations.
+    ends the simulation after that many violations. `model` may put something between the workflow and the played model: a wire.
     """
     report = Report()
     known: tuple[Workflow, Stage] | None = None
     for seed in seeds:
         chosen = workflow if isinstance(workflow, Workflow) else workflow(seed)
         if known is None or known[0] is not chosen:
-            known = chosen, Stage(chosen, real_tools)
+            known = chosen, Stage(chosen, real_tools, model)
         schedule = Schedule(known[1], seed, trace)
         schedule.play(report)
         if stop_at is not None and len(report.violations) >= stop_at:
@@ -114,9 +115,9 @@ def simulate(
 class Stage:
     """A workflow prepared for simulation. Made once, used for many schedules."""
 
-    def __init__(self, workflow: Workflow, real_tools: bool = False) -> None:
+    def __init__(self, workflow: Workflow, real_tools: bool = False, between: Callable[[Model], Model] | None = None) -> None:
         definition = workflow.definition
-        model = SeededModel()
+        model: Model = between(SeededModel()) if between else SeededModel()
         agents = {
             name: replace(
                 agent, model=model, tools=agent.tools if real_tools else {each.name: _simulated(each) for each in agent.tools.values()}

@@ -100,45 +100,46 @@ class Said:
     """All that a message says besides calls. A message in one piece is added once, one that is streamed piece by piece."""
 
     def __init__(self) -> None:
-        self._thought = ""
-        self._words = ""
-        self._refusal = ""
+        self._thought: list[str] = []
+        self._words: list[str] = []
+        self._refusal: list[str] = []
         self._notes: list[dict[str, Any]] = []
         self._audio: dict[str, Any] = {}
         self._other: list[Item] = []
 
     def add(self, piece: dict[str, Any]) -> str:
         """Take in a piece; what of it is for the user is given back."""
-        before = len(self._words), len(self._refusal)
-        self._thought += text(piece.get("reasoning_content")) or text(piece.get("reasoning"))
+        words, refusal = len(self._words), len(self._refusal)
+        self._thought.append(text(piece.get("reasoning_content")) or text(piece.get("reasoning")))
         self._content(piece.get("content"))
-        self._refusal += text(piece.get("refusal"))
+        self._refusal.append(text(piece.get("refusal")))
         self._notes += objects(piece.get("annotations"))
         for name, value in mapping(piece.get("audio")).items():
             grows = name in ("data", "transcript") and isinstance(value, str)
             self._audio[name] = text(self._audio.get(name)) + value if grows else value
-        return self._words[before[0] :] + self._refusal[before[1] :]
+        return "".join([*self._words[words:], *self._refusal[refusal:]])
 
     def _content(self, content: Any) -> None:
         if isinstance(content, str):
-            self._words += content
+            self._words.append(content)
         for part in objects(content):
             match part.get("type"):
                 case "text" | "output_text" | None:
-                    self._words += text(part.get("text"))
+                    self._words.append(text(part.get("text")))
                 case "refusal":
-                    self._refusal += text(part.get("refusal"))
+                    self._refusal.append(text(part.get("refusal")))
                 case "thinking" | "reasoning":
                     told = part.get("thinking") or part.get("text")
-                    self._thought += told if isinstance(told, str) else "".join(text(each.get("text")) for each in objects(told))
+                    self._thought += [told] if isinstance(told, str) else [text(each.get("text")) for each in objects(told)]
                 case kind:
                     self._other.append(Hosted(text(kind) or "unknown", json_text(part)))
 
     def items(self) -> list[Item]:
         """What is recorded of it, in the order in which it was thought and said."""
-        items: list[Item] = [Reasoning(self._thought)] if self._thought else []
-        items += [Words(self._words, notes=json_text(self._notes) if self._notes else "")] if self._words else []
-        items += [Refusal(self._refusal)] if self._refusal else []
+        thought, words, refusal = "".join(self._thought), "".join(self._words), "".join(self._refusal)
+        items: list[Item] = [Reasoning(thought)] if thought else []
+        items += [Words(words, notes=json_text(self._notes) if self._notes else "")] if words else []
+        items += [Refusal(refusal)] if refusal else []
         items += self._other
         return [*items, Hosted("audio", json_text(self._audio), text(self._audio.get("id")))] if self._audio else items
 

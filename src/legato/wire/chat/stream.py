@@ -33,8 +33,8 @@ class StreamReader:
 
     def take(self, data: bytes) -> None:
         """The next event's data."""
-        if data.strip() == b"[DONE]":
-            self._done = True
+        if data.strip() in (b"[DONE]", b""):
+            self._done = self._done or bool(data.strip())
             return
         chunk = mapping(json_of(data))
         choices = [choice for choice in objects(chunk.get("choices")) if choice.get("index") in (0, None)]
@@ -65,7 +65,7 @@ class StreamReader:
         """The whole reply; `ModelFailed` if the stream told of a failure, or ended too early."""
         if self._error is not None:
             raise self._error
-        if not self._begun or not (self._reason or self._done):
+        if not self._reason and not (self._done and self._begun):
             raise ModelFailed("the stream ended before the reply did", retryable=True)
         return reply_of(self._about, self._reason, self._said, self._calls.whole(), compiled, origin, request_id)
 
@@ -80,18 +80,19 @@ class Calls:
         """Take in a piece of a call, or a whole one."""
         called = called_in(piece)
         index, id, name, arguments = piece.get("index"), text(piece.get("id")), text(called.get("name")), arguments_of(called)
-        begun = self._begun(index, id)
-        if begun is None or begun.is_followed_by(id, name, arguments):
+        begun = self._begun(index, id, name)
+        if begun is None or begun.is_followed_by(index, id, name, arguments):
             begun = _Pieces(len(self._calls) if index is None else index)
             self._calls.append(begun)
         begun.add(id, name, arguments)
 
-    def _begun(self, index: Any, id: str) -> _Pieces | None:
+    def _begun(self, index: Any, id: str, name: str) -> _Pieces | None:
         """The call that a piece may belong to: the newest with its index, or, if it has none, with its id, else the newest of all."""
-        if index is not None:
-            return next((call for call in reversed(self._calls) if call.index == index), None)
-        named = next((call for call in reversed(self._calls) if id and call.id == id), None)
-        return named or (self._calls[-1] if self._calls else None)
+        newest = self._calls[-1] if self._calls else None
+        if index is None:
+            return next((call for call in reversed(self._calls) if id and call.id == id), newest)
+        found = next((call for call in reversed(self._calls) if call.index == index), None)
+        return found if found or id or name else newest  # no call begins without either: some servers count in two ways
 
     def whole(self) -> list[dict[str, Any]]:
         """The calls as they would have come in one piece."""
@@ -107,25 +108,34 @@ class _Pieces:
         self.index = index
         self.id = ""
         self.name = ""
-        self.arguments = ""
+        self._arguments: list[str] = []
 
-    def is_followed_by(self, id: str, name: str, arguments: str) -> bool:
+    @property
+    def arguments(self) -> str:
+        return "".join(self._arguments)
+
+    def is_followed_by(self, index: Any, id: str, name: str, arguments: str) -> bool:
         """Whether a piece begins another call. Such a piece names its tool; and it has another id, or what came before is whole."""
         if not name:
             return False  # some servers make up a new id for every piece
         if id and self.id and id != self.id:
             return True
-        again = (id, name, arguments) == (self.id, self.name, self.arguments) and bool(id)
-        return bool(arguments.strip()) and not again and _is_object(self.arguments)
+        if name != self.name and self.name:
+            return index is None or _is_object(self.arguments)
+        return bool(arguments.strip()) and not self._is(id, name, arguments) and _is_object(self.arguments)
+
+    def _is(self, id: str, name: str, arguments: str) -> bool:
+        """Whether this is the same call again, whole."""
+        return bool(id) and (id, name, arguments) == (self.id, self.name, self.arguments)
 
     def add(self, id: str, name: str, arguments: str) -> None:
         """Take in a piece that belongs to this call."""
-        if (id, name, arguments) == (self.id, self.name, self.arguments) and id:
-            return  # the whole call again
+        if name and self._is(id, name, arguments):
+            return
         self.id = self.id or id
         if name != self.name:
             self.name += name
-        self.arguments += arguments
+        self._arguments.append(arguments)
 
 
 def _is_object(arguments: str) -> bool:

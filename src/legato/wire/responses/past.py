@@ -76,14 +76,16 @@ def _one_id_each(groups: tuple[Group, ...]) -> bool:
 
 
 def usable_conversation(request: Request, origin: str) -> str:
-    """The provider's conversation that this ledger's newest reply was added to, if the view goes on from there; empty: a new one is due."""
+    """The provider's conversation that this request can go on in: the newest whose last reply the view proves. Empty: a new one is due."""
     whole = sequence(request)
     length = 1 if request.summary else 0
     newest = ""
     for index, group in enumerate(request.groups):
         fact = group.fact
-        if fact is not None and fact.origin == origin and fact.base.startswith("conv") and group.position >= request.since:
+        # A conversation only grows: it is of use where its very last reply stands in the view, and all before it as it is held.
+        ends_here = fact is not None and request.conversations.get(fact.base) == group.position and group.position >= request.since
+        if fact is not None and ends_here and fact.origin == origin:
             proved = fact.held == held(whole[: length + 1]) and _one_id_each(request.groups[: index + 1])
-            newest = fact.base if proved else ""
+            newest = fact.base if proved else newest
         length += 1 + (1 if group.calls else 0)
-    return "" if newest in request.tainted else newest
+    return newest

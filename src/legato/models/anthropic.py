@@ -1,0 +1,161 @@
+"""Anthropic's models, through Anthropic's own SDK. May know: the SDK and the wire. Decides: what to try when a request is refused.
+
+A request that sends thinking back, or has its output enforced, can be refused for that alone: then the same turn goes again without.
+A turn that the provider pauses is gone on with until it is whole. Every other failure is the driver's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from legato.core.reply import Reply
+from legato.core.view import Request
+from legato.errors import BadInput, ModelFailed
+from legato.models.base import Emit
+from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
+from legato.wire.anthropic.compile import compile_request, judged_options
+from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply
+from legato.wire.anthropic.stream import StreamReader
+from legato.wire.check import Check, check
+from legato.wire.compiled import Compiled
+from legato.wire.failures import about_reasoning
+from legato.wire.loose import json_of, mapping
+from legato.wire.options import Options, checked, options_from
+
+MOST_PAUSES = 8
+"""How often one turn that the provider pauses is gone on with."""
+
+CACHE = {"cache_control": {"type": "ephemeral"}}
+_UNKNOWN_HERE = ("seed", "verbosity", "compatible")
+
+
+class Anthropic:
+    """A model of Anthropic's Messages API, or of any server that speaks it.
+
+    `cache=True` has the provider cache instructions, tools and the conversation so far. `effort` turns adaptive thinking on,
+    `thinking_tokens` thinking with a budget. Other options: `temperature`, `top_p`, `max_tokens` (8192 unless you say so), `tool_choice`,
+    `parallel_calls`, `stop`, `hosted`, ... (see `legato.wire.options.Options`); `extra={...}` for anything else, `betas=[...]` for what
+    the provider asks a header for.
+
+    >>> Anthropic("claude-opus-5-5", api_key="sk-ant-...", effort="low")
+    <Anthropic claude-opus-5-5>
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool = True,
+        cache: bool = True,
+        betas: Sequence[str] = (),
+        check: Check = "strict",
+        timeout: float = 600.0,
+        client: Any = None,
+        **options: Any,
+    ) -> None:
+        extra = {**(CACHE if cache else {}), **(options.pop("extra", None) or {})}
+        self.options = _known_here(checked(model=model, extra=extra, **options), check)
+        self.options_text = self.options.text()
+        self._stream = stream
+        self._check = check
+        self._headers = JSON | ({"anthropic-beta": ",".join(betas)} if betas else {})
+        given = {"base_url": base_url, "api_key": api_key}
+        self._clients = Clients(lambda: client or _make({name: value for name, value in given.items() if value}, timeout))
+
+    @property
+    def name(self) -> str:
+        """What is recorded with each reply."""
+        return f"anthropic:{self.options.model}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.options.model}>"
+
+    async def close(self) -> None:
+        """Close its connections, in the running event loop. A model that is used again opens new ones."""
+        await self._clients.close()
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        """Ask the model."""
+        import anthropic
+
+        client, options = self._clients(), options_from(request.frame.options or self.options_text)
+        origin = f"anthropic {str(client.base_url).rstrip('/')} {options.model}"
+        reasoning = enforce = True
+        while True:
+            compiled = compile_request(request, options, origin, stream=self._stream, reasoning=reasoning, enforce=enforce)
+            check(compiled, self._check)
+            try:
+                return await failing(self._whole(client, compiled, origin, emit), anthropic)
+            except ModelFailed as failure:
+                if compiled.reasoning and reasoning and _about_thinking(failure):
+                    reasoning = False
+                elif request.frame.output and enforce and _about_format(failure):
+                    enforce = False
+                else:
+                    raise
+
+    async def _whole(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
+        """The reply, however often the provider pauses."""
+        body, request_id = await self._send(client, compiled, emit)
+        for _ in range(MOST_PAUSES):
+            if mapping(body).get("stop_reason") != PAUSED:
+                break
+            more, request_id = await self._send(client, continued(compiled, body), emit)
+            body = joined(body, more)
+        reply = read_reply(body, compiled, origin, request_id)
+        return reply if self._stream else tell(reply, emit)
+
+    async def _send(self, client: Any, compiled: Compiled, emit: Emit) -> tuple[Any, str]:
+        """The message that answers a request, and the provider's id of the exchange."""
+        import anthropic
+        import httpx2
+
+        options = {"headers": self._headers}
+        if not self._stream:
+            answer = await client.post("/v1/messages", content=compiled.body, cast_to=httpx2.Response, options=options)
+            return json_of(answer.content), answer.headers.get("request-id", "")
+        stream = await client.post(
+            "/v1/messages", content=compiled.body, cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object], options=options
+        )
+        reader = StreamReader(emit)
+        async for data in events_of(stream):
+            reader.take(data)
+        return reader.body(), stream.response.headers.get("request-id", "")
+
+
+def _make(given: dict[str, Any], timeout: float) -> Any:
+    try:
+        import anthropic
+    except ImportError:
+        raise needs("anthropic", "anthropic") from None
+    try:
+        client = anthropic.AsyncAnthropic(max_retries=0, timeout=timeout, **given)
+    except anthropic.AnthropicError as error:
+        raise BadInput(f"Anthropic's client cannot be made: {error}", do="set ANTHROPIC_API_KEY, or pass api_key=...") from None
+    if not (client.api_key or client.auth_token or client.credentials):
+        raise BadInput("Anthropic's client has no key", do="set ANTHROPIC_API_KEY, or pass api_key=...")
+    return client
+
+
+def _known_here(options: Options, how: Check) -> Options:
+    """The options, if this API has them all and takes them together."""
+    for name in _UNKNOWN_HERE:
+        if getattr(options, name):
+            raise BadInput(f"Anthropic's API has no option {name!r}", do="leave it out")
+    if options.memory != "inline":
+        raise BadInput(f"Anthropic keeps no conversation: memory={options.memory!r} cannot be used", do="leave it out")
+    for complaint in judged_options(options) if how == "strict" else ():
+        raise BadInput(f"Anthropic's API does not take these options: {complaint.message}", expected=complaint.clause.rule)
+    return options
+
+
+def _about_thinking(failure: ModelFailed) -> bool:
+    return about_reasoning(failure) or (not failure.retryable and "thinking" in failure.summary)
+
+
+def _about_format(failure: ModelFailed) -> bool:
+    """Whether a refusal is about the schema of the output, or about there being one: older models enforce none."""
+    return not failure.retryable and any(words in failure.summary for words in ("output_config", "output_format", "json_schema", "schema"))

@@ -1,0 +1,130 @@
+"""Models behind Chat Completions, OpenAI's or anybody's, through OpenAI's own SDK. May know: the SDK and the wire.
+
+Decides: whether a server that is particular about its reasoning is asked once more. Every other failure is the driver's business.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from legato.core.reply import Reply
+from legato.core.view import Request
+from legato.errors import BadInput, ModelFailed
+from legato.models.base import Emit
+from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell, whole_of
+from legato.wire.chat.compile import REASONING, compile_request
+from legato.wire.chat.read import read_reply
+from legato.wire.chat.stream import StreamReader
+from legato.wire.check import Check, check
+from legato.wire.compiled import Compiled
+from legato.wire.loose import json_of
+from legato.wire.options import checked, options_from
+
+NO_KEY = "none"
+"""What is sent to a server that asks for no key: the SDK will not go without one."""
+
+_ELSEWHERE = {
+    "memory": "Chat Completions keeps nothing: use OpenAIResponses",
+    "hosted": "Chat Completions runs no tools of its own: use OpenAIResponses, or extra={...} for what your server has",
+    "reasoning_summary": "use OpenAIResponses",
+    "thinking_tokens": "say how hard to think with effort=..., or use extra={...} for what your server has",
+}
+
+
+class OpenAIChat:
+    """A model of OpenAI's Chat Completions API, or of any server that speaks it: vLLM, llama.cpp, Ollama, LM Studio, gateways.
+
+    `base_url` names such a server; `compatible=True` has it written to as most of them understand: `max_tokens`, words as plain text,
+    arguments that are always an object, the model's own reasoning sent back to it. Options: `temperature`, `top_p`, `max_tokens`,
+    `effort`, `tool_choice`, `stop`, `seed`, ... (see `legato.wire.options.Options`); `extra={...}` for anything else, `None` in it
+    leaves a member out.
+
+    >>> OpenAIChat("qwen3", base_url="http://localhost:8000/v1", compatible=True, temperature=0.2)
+    <OpenAIChat qwen3 at http://localhost:8000/v1>
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool = True,
+        check: Check = "strict",
+        timeout: float = 600.0,
+        organization: str | None = None,
+        client: Any = None,
+        compatible: bool = False,
+        **options: Any,
+    ) -> None:
+        for name, do in _ELSEWHERE.items():
+            if options.get(name):
+                raise BadInput(f"Chat Completions has no option {name!r}", do=do)
+        self.options = checked(model=model, compatible=compatible, **options)
+        self.options_text = self.options.text()
+        self._stream = stream
+        self._check = check
+        self._base_url = base_url
+        given = {"base_url": base_url, "api_key": api_key, "organization": organization}
+        self._clients = Clients(lambda: client or self._make({name: value for name, value in given.items() if value}, timeout))
+
+    def _make(self, given: dict[str, Any], timeout: float) -> Any:
+        try:
+            import openai
+        except ImportError:
+            raise needs("openai", "openai") from None
+        if "base_url" in given and "api_key" not in given and not os.environ.get("OPENAI_API_KEY"):
+            given = {**given, "api_key": NO_KEY}
+        try:
+            return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
+        except openai.OpenAIError as error:
+            raise BadInput(f"OpenAI's client cannot be made: {error}", do="set OPENAI_API_KEY, or pass api_key=...") from None
+
+    @property
+    def name(self) -> str:
+        """What is recorded with each reply."""
+        return f"openai-chat:{self.options.model}"
+
+    def __repr__(self) -> str:
+        where = f" at {self._base_url}" if self._base_url else ""
+        return f"<{type(self).__name__} {self.options.model}{where}>"
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        """Ask the model."""
+        import openai
+
+        client, options = self._clients(), options_from(request.frame.options or self.options_text)
+        origin = f"chat {str(client.base_url).rstrip('/')} {options.model}"
+        reasoning = options.compatible and options.replay_reasoning
+        compiled = compile_request(request, options, stream=self._stream, origin=origin, reasoning=reasoning)
+        check(compiled, self._check)
+        try:
+            return await failing(self._send(client, compiled, origin, emit), openai)
+        except ModelFailed as failure:
+            if failure.retryable or REASONING not in failure.summary:
+                raise
+            other = compile_request(request, options, stream=self._stream, origin=origin, reasoning=not reasoning)
+            if other.body == compiled.body:
+                raise
+            check(other, self._check)
+        return await failing(self._send(client, other, origin, emit), openai)
+
+    async def _send(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
+        import httpx2
+        import openai
+
+        path, options = "/chat/completions", {"headers": JSON}
+        if not self._stream:
+            answer = await client.post(path, content=compiled.body, cast_to=httpx2.Response, options=options)
+            return tell(read_reply(json_of(answer.content), compiled, origin, answer.headers.get("x-request-id", "")), emit)
+        stream = await client.post(
+            path, content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options
+        )
+        request_id = stream.response.headers.get("x-request-id", "")
+        if "application/json" in stream.response.headers.get("content-type", ""):  # a server that does not stream, or an error
+            return tell(read_reply(json_of(await whole_of(stream)), compiled, origin, request_id), emit)
+        reader = StreamReader(emit)
+        async for data in events_of(stream):
+            reader.take(data)
+        return reader.reply(compiled, origin, request_id)
