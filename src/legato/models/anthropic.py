@@ -27,16 +27,20 @@ MOST_PAUSES = 8
 """How often one turn that the provider pauses is gone on with."""
 
 CACHE = {"cache_control": {"type": "ephemeral"}}
+SAMPLING = ("temperature", "top_p", "top_k")
+BEFORE_2026_10_21 = {"anthropic-version": "2023-06-01"}
+"""The newest version of the API, which the SDK asks for, refuses the options of sampling; the one before it takes them."""
+
 _UNKNOWN_HERE = ("seed", "verbosity", "compatible")
 
 
 class Anthropic:
     """A model of Anthropic's Messages API, or of any server that speaks it.
 
-    `cache=True` has the provider cache instructions, tools and the conversation so far. `effort` turns adaptive thinking on,
-    `thinking_tokens` thinking with a budget. Other options: `temperature`, `top_p`, `max_tokens` (8192 unless you say so), `tool_choice`,
-    `parallel_calls`, `stop`, `hosted`, ... (see `legato.wire.options.Options`); `extra={...}` for anything else, `betas=[...]` for what
-    the provider asks a header for.
+    `cache=True` has the provider cache instructions, tools and the conversation so far (a server that does not know `cache_control`
+    wants `cache=False`). `effort` turns adaptive thinking on, `thinking_tokens` thinking with a budget. Other options: `temperature`,
+    `top_p`, `max_tokens` (8192 unless you say so), `tool_choice`, `parallel_calls`, `stop`, `hosted`, ... (see
+    `legato.wire.options.Options`); `extra={...}` for anything else, `betas=[...]` for what the provider asks a header for.
 
     >>> Anthropic("claude-opus-5-5", api_key="sk-ant-...", effort="low")
     <Anthropic claude-opus-5-5>
@@ -61,9 +65,9 @@ class Anthropic:
         self.options_text = self.options.text()
         self._stream = stream
         self._check = check
-        self._headers = JSON | ({"anthropic-beta": ",".join(betas)} if betas else {})
+        self._betas = {"anthropic-beta": ",".join(betas)} if betas else {}
         given = {"base_url": base_url, "api_key": api_key}
-        self._clients = Clients(lambda: client or _make({name: value for name, value in given.items() if value}, timeout))
+        self._clients = Clients(lambda: _make({name: value for name, value in given.items() if value}, timeout), client)
 
     @property
     def name(self) -> str:
@@ -83,12 +87,13 @@ class Anthropic:
 
         client, options = self._clients(), options_from(request.frame.options or self.options_text)
         origin = f"anthropic {str(client.base_url).rstrip('/')} {options.model}"
+        headers = {**JSON, **self._betas, **(BEFORE_2026_10_21 if _samples(options) else {})}
         reasoning = enforce = True
         while True:
             compiled = compile_request(request, options, origin, stream=self._stream, reasoning=reasoning, enforce=enforce)
             check(compiled, self._check)
             try:
-                return await failing(self._whole(client, compiled, origin, emit), anthropic)
+                return await failing(self._whole(client, headers, compiled, origin, emit), anthropic)
             except ModelFailed as failure:
                 if compiled.reasoning and reasoning and _about_thinking(failure):
                     reasoning = False
@@ -97,23 +102,23 @@ class Anthropic:
                 else:
                     raise
 
-    async def _whole(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
+    async def _whole(self, client: Any, headers: dict[str, str], compiled: Compiled, origin: str, emit: Emit) -> Reply:
         """The reply, however often the provider pauses."""
-        body, request_id = await self._send(client, compiled, emit)
+        body, request_id = await self._send(client, headers, compiled, emit)
         for _ in range(MOST_PAUSES):
             if mapping(body).get("stop_reason") != PAUSED:
                 break
-            more, request_id = await self._send(client, continued(compiled, body), emit)
+            more, request_id = await self._send(client, headers, continued(compiled, body), emit)
             body = joined(body, more)
         reply = read_reply(body, compiled, origin, request_id)
         return reply if self._stream else tell(reply, emit)
 
-    async def _send(self, client: Any, compiled: Compiled, emit: Emit) -> tuple[Any, str]:
+    async def _send(self, client: Any, headers: dict[str, str], compiled: Compiled, emit: Emit) -> tuple[Any, str]:
         """The message that answers a request, and the provider's id of the exchange."""
         import anthropic
         import httpx2
 
-        options = {"headers": self._headers}
+        options = {"headers": headers}
         if not self._stream:
             answer = await client.post("/v1/messages", content=compiled.body, cast_to=httpx2.Response, options=options)
             return json_of(answer.content), answer.headers.get("request-id", "")
@@ -150,6 +155,10 @@ def _known_here(options: Options, how: Check) -> Options:
     for complaint in judged_options(options) if how == "strict" else ():
         raise BadInput(f"Anthropic's API does not take these options: {complaint.message}", expected=complaint.clause.rule)
     return options
+
+
+def _samples(options: Options) -> bool:
+    return options.temperature is not None or options.top_p is not None or any(name in options.extra for name in SAMPLING)
 
 
 def _about_thinking(failure: ModelFailed) -> bool:

@@ -55,7 +55,7 @@ class AzureOpenAIResponses(OpenAIResponses):
         if not key and self._credential is None:
             raise BadInput("Azure needs a key or a credential", do="pass api_key=... or credential=DefaultAzureCredential()")
         bearer = key if self._credential is None else tokens_of(self._credential)
-        headers = {"api-key": key} if self._credential is None else {}
+        headers = {"api-key": key} if key and self._credential is None else {}
         return openai.AsyncOpenAI(
             base_url=f"{self._endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
         )

@@ -6,6 +6,7 @@ Decides: whether a server that is particular about its reasoning is asked once m
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 from legato.core.reply import Reply
@@ -67,19 +68,7 @@ class OpenAIChat:
         self._check = check
         self._base_url = base_url
         given = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        self._clients = Clients(lambda: client or self._make({name: value for name, value in given.items() if value}, timeout))
-
-    def _make(self, given: dict[str, Any], timeout: float) -> Any:
-        try:
-            import openai
-        except ImportError:
-            raise needs("openai", "openai") from None
-        if "base_url" in given and "api_key" not in given and not os.environ.get("OPENAI_API_KEY"):
-            given = {**given, "api_key": NO_KEY}
-        try:
-            return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
-        except openai.OpenAIError as error:
-            raise BadInput(f"OpenAI's client cannot be made: {error}", do="set OPENAI_API_KEY, or pass api_key=...") from None
+        self._clients = Clients(partial(_make, {name: value for name, value in given.items() if value}, timeout), client)
 
     @property
     def name(self) -> str:
@@ -89,6 +78,10 @@ class OpenAIChat:
     def __repr__(self) -> str:
         where = f" at {self._base_url}" if self._base_url else ""
         return f"<{type(self).__name__} {self.options.model}{where}>"
+
+    async def close(self) -> None:
+        """Close its connections, in the running event loop. A model that is used again opens new ones."""
+        await self._clients.close()
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
         """Ask the model."""
@@ -128,3 +121,16 @@ class OpenAIChat:
         async for data in events_of(stream):
             reader.take(data)
         return reader.reply(compiled, origin, request_id)
+
+
+def _make(given: dict[str, Any], timeout: float) -> Any:
+    try:
+        import openai
+    except ImportError:
+        raise needs("openai", "openai") from None
+    if "base_url" in given and "api_key" not in given and not os.environ.get("OPENAI_API_KEY"):
+        given = {**given, "api_key": NO_KEY}
+    try:
+        return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
+    except openai.OpenAIError as error:
+        raise BadInput(f"OpenAI's client cannot be made: {error}", do="set OPENAI_API_KEY, or pass api_key=...") from None

@@ -55,7 +55,7 @@ class OpenAIResponses:
         self._stream = stream
         self._check = check
         given = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        self._clients = Clients(lambda: client or self._make({name: value for name, value in given.items() if value}, timeout))
+        self._clients = Clients(lambda: self._make({name: value for name, value in given.items() if value}, timeout), client)
 
     def _make(self, given: dict[str, Any], timeout: float) -> Any:
         try:

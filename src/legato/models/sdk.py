@@ -7,19 +7,22 @@ well (connections, keys, headers); what is sent and what is read is the wires' b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from legato.core.facts import Refusal, Words
 from legato.core.reply import Reply
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.wire.failures import refusal_of
-from legato.wire.loose import mapping, text
+from legato.wire.loose import json_text, mapping, text
 from legato.wire.sse import EventReader
 
 JSON = {"Content-Type": "application/json"}
+
+LONGEST = 300
+"""How much of an error that is no proper one is told, in characters."""
 
 T = TypeVar("T")
 
@@ -30,25 +33,49 @@ def needs(package: str, extra: str) -> BadInput:
 
 
 class Clients:
-    """One client of an SDK per event loop: its connections belong to the loop that opened them."""
+    """One client of an SDK per event loop: its connections belong to the loop that opened them, and are closed when that ends.
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    `given` is a client that the caller made: it is used everywhere, and it is the caller's to close.
+    """
+
+    def __init__(self, make: Callable[[], Any], given: Any = None) -> None:
         self._make = make
-        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._given = given
+        self._made: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
 
     def __call__(self) -> Any:
         """The client of the running loop."""
+        if self._given is not None:
+            return self._given
         loop = asyncio.get_running_loop()
-        client = self._made.get(loop)
-        if client is None:
-            client = self._made[loop] = self._make()
-        return client
+        if loop not in self._made:
+            for other in list(self._made):
+                if other.is_closed():
+                    self._made.pop(other, None)
+            client = self._make()
+            self._made[loop] = client, _closed_with_the_loop(client)
+        return self._made[loop][0]
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next request opens new ones."""
-        client = self._made.pop(asyncio.get_running_loop(), None)
-        if client is not None:
+        _, keeper = self._made.pop(asyncio.get_running_loop(), (None, None))
+        if keeper is not None:
+            await keeper.aclose()
+
+
+def _closed_with_the_loop(client: Any) -> AsyncGenerator[None, None]:
+    """Something that the running loop closes at its end, and the client with it: a loop tells nothing else that it is ending."""
+
+    async def keep() -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
             await client.close()
+
+    keeper = keep()
+    with suppress(StopIteration):
+        keeper.__anext__().send(None)  # up to its yield, which awaits nothing: from there on the loop knows it
+    return keeper
 
 
 async def failing(doing: Awaitable[T], sdk: Any) -> T:
@@ -67,9 +94,10 @@ async def failing(doing: Awaitable[T], sdk: Any) -> T:
 
 def _told(error: Any) -> dict[str, Any]:
     """What an error answer says. One SDK unwraps it, the other does not; compatible servers write it as they like."""
-    body = mapping(error.body)
-    inner = mapping(body.get("error")) or body
-    return {"error": inner if text(inner.get("message")) else {**inner, "message": error.message}}
+    body = error.body
+    inner = mapping(mapping(body).get("error")) or mapping(body)
+    said = text(inner.get("message")) or text(body)[:LONGEST] or (json_text(body)[:LONGEST] if body else error.message)
+    return {"error": {**inner, "message": said}}
 
 
 def retry_after(headers: Any) -> float | None:

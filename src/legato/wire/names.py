@@ -21,7 +21,7 @@ def wire_name(name: str) -> str:
     >>> wire_name("refund")
     'refund'
     >>> wire_name("Größe der Wand")
-    'Gr_e_der_Wand_9e0f1d52'
+    'Gr_e_der_Wand_fcb71830'
     """
     if _LEGAL_NAME.match(name):
         return name

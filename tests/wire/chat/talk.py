@@ -174,7 +174,7 @@ def talk_of(turns: Sequence[Turn], summary_after: int = -1) -> Talk:
 
 TALKS = st.builds(talk_of, st.lists(TURNS, max_size=4), st.integers(-1, 3))
 POLICIES: st.SearchStrategy[HistorySpec] = st.sampled_from(
-    [Everything(), Dialogue(), OwnTools(), SinceHandoff(), Last(2), Summarised("", 0, 0)]
+    [Everything(), Dialogue(), OwnTools(), SinceHandoff(), Last(2), Summarised(1000)]
 )
 CLOSED = '{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"integer"}},"required":["b","a"],"additionalProperties":false}'
 OPEN = '{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"integer"}}}'

@@ -20,7 +20,7 @@ from legato.core.wording import summary
 from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, said_blocks
 from legato.wire.anthropic.formats import enforced, instructions_for
 from legato.wire.anthropic.laws import judge
-from legato.wire.anthropic.past import STAND_IN, Replay, Section, Talk
+from legato.wire.anthropic.past import STAND_IN, Replay, Section, Talk, told
 from legato.wire.anthropic.request import BINDING_CONTROLS
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.calls import groups_with_own_ids
@@ -44,7 +44,7 @@ def compile_request(
 ) -> Compiled:
     """The request as bytes. `reasoning=False`: without any, after a refusal; `enforce=False`: a typed output is told, not enforced."""
     losses: list[str] = []
-    frame = _frame(request, options, enforce, losses)
+    frame = _frame(request, options, enforce)
     talk = Talk(digest_bytes(_encode(frame)).encode(), _stand_in())
     for text in (*request.frame.messages, summary(request.summary) if request.summary else ""):
         if text.strip():
@@ -54,7 +54,9 @@ def compile_request(
     complaints: list[Complaint] = []
     sent = False
     for group in request.groups:
-        fragment = _fragment(group, talk.before_a_reply() if group.fact else "", replay, group.position in own, request.contents)
+        is_own = group.position in own
+        withheld, verbatim = replay.of(group, talk.before_a_reply(), is_own) if group.fact else ("", False)
+        fragment = _fragment(group, withheld, verbatim, is_own, request.contents)
         for section in fragment.sections:
             talk.add(section)
         losses += fragment.losses
@@ -66,7 +68,7 @@ def compile_request(
     return Compiled(
         head[:-1] + b',"messages":[' + talk.body() + b"]}",
         by_wire_name(tool.name for tool in request.frame.tools),
-        sequence=(talk.before_a_reply().encode(), *([] if reasoning else [b"bare"])),
+        sequence=told(talk.before_a_reply(), bare=not reasoning),
         reasoning=sent,
         losses=_news(losses, request),
         complaints=(*_judged_head(head), *complaints),
@@ -81,18 +83,18 @@ def judged_options(options: Options) -> tuple[Complaint, ...]:
 
 def _news(losses: list[str], request: Request) -> tuple[str, ...]:
     """Each loss once; what a reply in the view has told is known."""
-    told = {loss for group in request.groups if group.fact for loss in group.fact.losses}
-    return tuple(loss for loss in dict.fromkeys(losses) if loss not in told)
+    known = {loss for group in request.groups if group.fact for loss in group.fact.losses}
+    return tuple(loss for loss in dict.fromkeys(losses) if loss not in known)
 
 
 # -- everything but the messages ---------------------------------------------------------------------------------------
 
 
-def _frame(request: Request, options: Options, enforce: bool, losses: list[str]) -> dict[str, Any]:
+def _frame(request: Request, options: Options, enforce: bool) -> dict[str, Any]:
     """What thinking is bound to besides the messages: `system` and `tools`."""
     output = request.frame.output
-    told = instructions_for(output) if output and not (enforce and enforced(output)) else ""
-    system = "\n\n".join(filter(None, (request.frame.instructions, told)))
+    asked = instructions_for(output) if output and not (enforce and enforced(output)) else ""
+    system = "\n\n".join(filter(None, (request.frame.instructions, asked)))
     tools: list[Any] = [
         {"name": wire_name(tool.name), "description": tool.description, "input_schema": _schema(tool.parameters)}
         for tool in request.frame.tools
@@ -207,8 +209,7 @@ class Written(msgspec.Struct, frozen=True):
     thinks: bool
 
 
-def _fragment(group: Group, before: str, replay: Replay, own: bool, contents: Mapping[str, bytes]) -> Written:
-    withheld, verbatim = ("", False) if group.fact is None else (replay.withheld(group, before, own), replay.is_unmoved(group, before))
+def _fragment(group: Group, withheld: str, verbatim: bool, own: bool, contents: Mapping[str, bytes]) -> Written:
     key = f"anthropic {verbatim:d}{own:d} {withheld}"
     found: Written | None = group.wire.get(key)
     if found is None:
@@ -238,8 +239,8 @@ def _section(role: str, blocks: list[Block]) -> Section:
 
 
 def _type(block: Block | msgspec.Raw) -> str:
-    """A block's type. One that only the provider writes is kept as it wrote it, and has a type that no law here asks for."""
-    return str(block["type"]) if isinstance(block, dict) else ""
+    """A block's type. One that only the provider writes is kept as it wrote it: nobody here asks what it is."""
+    return str(block["type"]) if isinstance(block, dict) else "another"
 
 
 def _judged(sections: tuple[Section, ...]) -> tuple[Complaint, ...]:

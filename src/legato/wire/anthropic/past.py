@@ -58,31 +58,33 @@ class Talk:
     def __init__(self, frame: bytes, stand_in: Section) -> None:
         self._now = blake2b(frame, digest_size=16)
         self._stand_in = stand_in
-        self._messages: list[list[Section]] = []
+        self._role = ""
+        self._pieces: list[bytes] = []
+        self._firsts: list[list[str]] = []  # of each message, the types that its sections begin with
 
     def add(self, section: Section) -> None:
         """The next blocks."""
-        if section.role == "assistant":
-            self.let_the_user_speak()
-        if self._messages and self._messages[-1][0].role == section.role:
-            self._messages[-1].append(section)
+        if section.role == self._role == "user":
+            self._pieces.append(b",")
+            self._firsts[-1].append(section.first)
         else:
-            self._messages.append([section])
+            if section.role == "assistant":
+                self.let_the_user_speak()
+            self._pieces.append(_OPENINGS[self._role, section.role])
+            self._firsts.append([section.first])
+            self._role = section.role
+        self._pieces.append(section.body)
         self._now.update(section.digest)
 
     def let_the_user_speak(self) -> None:
         """Now the user has spoken last, if only by a stand-in."""
-        if not self._user_spoke:
+        if self._role != "user":
             self.add(self._stand_in)
-
-    @property
-    def _user_spoke(self) -> bool:
-        return bool(self._messages) and self._messages[-1][0].role == "user"
 
     def before_a_reply(self) -> str:
         """The digest of all that stands before a reply at this place."""
         now = self._now.copy()
-        if not self._user_spoke:
+        if self._role != "user":
             now.update(self._stand_in.digest)
         return now.hexdigest()
 
@@ -90,18 +92,21 @@ class Talk:
     def open_loop(self) -> str:
         """The type of the block that begins the loop of tools in which the conversation stands; empty: it stands in none."""
         first = ""
-        for replied, answered in zip(self._messages[-2::-2], self._messages[::-2], strict=False):
-            if not any(section.first == "tool_result" for section in answered):
+        for replied, answered in zip(self._firsts[-2::-2], self._firsts[::-2], strict=False):
+            if "tool_result" not in answered:
                 break
-            first = replied[0].first
+            first = replied[0]
         return first
 
     def body(self) -> bytes:
-        """All messages, without the brackets."""
-        return b",".join(
-            b'{"role":"%b","content":[%b]}' % (sections[0].role.encode(), b",".join(section.body for section in sections))
-            for sections in self._messages
-        )
+        """All messages, once the user has spoken last, without the brackets."""
+        return b"".join(self._pieces) + b"]}"
+
+
+_OPENINGS = {
+    (before, role): (b"]}," if before else b"") + b'{"role":"%b","content":[' % role.encode()
+    for before, role in (("", "user"), ("user", "assistant"), ("assistant", "user"))
+}
 
 
 class Replay:
@@ -116,22 +121,20 @@ class Replay:
     def _is_bare(self, group: Group) -> bool:
         return group.fact is not None and group.fact.origin == self._origin and group.fact.held.endswith(_BARE)
 
-    def is_unmoved(self, group: Group, before: str) -> bool:
-        """Whether a reply was made here, with the same before it: then it can go back as it came."""
+    def of(self, group: Group, before: str, own: bool) -> tuple[str, bool]:
+        """Why the thinking of a reply does not go back (empty: it does), and whether the rest can go back as it came: it was made
+        here, with the same before it."""
         fact = group.fact
-        return fact is not None and fact.origin == self._origin and fact.held.partition(" ")[0] == before
-
-    def withheld(self, group: Group, before: str, own: bool) -> str:
-        """Why the thinking of a reply does not go back; empty: it does."""
-        if group.fact is None or group.fact.origin != self._origin:
-            return FOREIGN
+        if fact is None or fact.origin != self._origin:
+            return FOREIGN, False
+        unmoved = fact.held.startswith(before)
         if not self._wanted:
-            return UNWANTED
+            return UNWANTED, unmoved
         if self._since is None or group.position < self._since:
-            return REFUSED
-        if self._binds and (not self.is_unmoved(group, before) or (own and _thinks_after_a_call(group))):
-            return MOVED
-        return ""
+            return REFUSED, unmoved
+        if self._binds and (not unmoved or (own and _thinks_after_a_call(group))):
+            return MOVED, unmoved
+        return "", unmoved
 
 
 def _thinks_after_a_call(group: Group) -> bool:
@@ -145,6 +148,11 @@ def _thinks_after_a_call(group: Group) -> bool:
     return False
 
 
-def held_after(digest: str, bare: bool) -> str:
-    """What is recorded with the reply to a request: the digest of all that was sent, and whether thinking had to be left out."""
-    return f"{digest} {_BARE}" if bare else digest
+def told(digest: str, bare: bool) -> tuple[bytes, ...]:
+    """What a request is remembered by: the digest of all that it tells, and whether thinking had to be left out."""
+    return (digest.encode(), _BARE.encode()) if bare else (digest.encode(),)
+
+
+def held_after(sequence: tuple[bytes, ...]) -> str:
+    """The same, as it is recorded with the reply."""
+    return b" ".join(sequence).decode()

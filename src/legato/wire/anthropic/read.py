@@ -100,8 +100,7 @@ def _held(compiled: Compiled, content: list[dict[str, Any]], items: list[Item]) 
         written = msgspec.json.decode(msgspec.json.encode(reply_blocks(items, "", 0, [])))
         if _digest(written[: last + 1]) != _digest(content[: last + 1]):
             return ""
-    digest, *bare = compiled.sequence
-    return held_after(digest.decode(), bool(bare))
+    return held_after(compiled.sequence)
 
 
 def _digest(blocks: list[dict[str, Any]]) -> str:

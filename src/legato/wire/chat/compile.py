@@ -46,14 +46,21 @@ def compile_request(request: Request, options: Options, *, stream: bool, origin:
     if request.summary:
         pieces.append(_encode({"role": "user", "content": summary(request.summary)}))
     sent = False
+    ways = {(mine, back): _Way(mine, options.compatible, back) for mine in (False, True) for back in (False, True)}
     for group in request.groups:
         back = reasoning and group.fact is not None and group.fact.origin == origin
-        fragment = _fragment(group, group.position in own, options.compatible, back, request.contents)
-        pieces.append(fragment.body)
-        losses += fragment.losses
-        complaints += fragment.complaints
-        sent = sent or (back and _thought(group))
-    body = head[:-1] + b',"messages":[' + b",".join(piece for piece in pieces if piece) + b"]}"
+        way = ways[group.position in own, back]
+        fragment: Fragment | None = group.wire.get(way.key)
+        if fragment is None:
+            fragment = group.wire[way.key] = _Writing(way, request.contents).fragment(group)
+        if fragment.body:
+            pieces.append(fragment.body)
+        if fragment.losses or fragment.complaints:
+            losses += fragment.losses
+            complaints += fragment.complaints
+        if back and not sent:
+            sent = _thought(group)
+    body = head[:-1] + b',"messages":[' + b",".join(pieces) + b"]}"
     return Compiled(body, names, reasoning=sent, losses=_news(losses, request.groups), complaints=tuple(complaints))
 
 
@@ -134,21 +141,26 @@ def _thought(group: Group) -> bool:
     return any(isinstance(item, Reasoning) and item.text for item in said)
 
 
-def _fragment(group: Group, own: bool, compatible: bool, back: bool, contents: Mapping[str, bytes]) -> Fragment:
-    key = f"chat {own:d}{compatible:d}{back:d}"
-    found: Fragment | None = group.wire.get(key)
-    if found is None:
-        found = group.wire[key] = _Writing(own, compatible, back, contents).fragment(group)
-    return found
+class _Way:
+    """A way to write a group, and the name under which what was written is kept with it.
+
+    `own`: with ids of our own for its calls. `back`: with the reasoning that came with it.
+    """
+
+    __slots__ = ("back", "compatible", "key", "own")
+
+    def __init__(self, own: bool, compatible: bool, back: bool) -> None:
+        self.own = own
+        self.compatible = compatible
+        self.back = back
+        self.key = f"chat {own:d}{compatible:d}{back:d}"
 
 
 class _Writing:
     """How one group is written, and what is lost on the way."""
 
-    def __init__(self, own: bool, compatible: bool, back: bool, contents: Mapping[str, bytes]) -> None:
-        self.own = own
-        self.compatible = compatible
-        self.back = back
+    def __init__(self, way: _Way, contents: Mapping[str, bytes]) -> None:
+        self.way = way
         self.contents = contents
         self.losses: list[str] = []
 
@@ -166,7 +178,7 @@ class _Writing:
         if shown:
             # A tool's message has words only. What else the tools returned follows their messages, which stand together.
             messages.append({"role": "user", "content": shown})
-        profile = LENIENT if self.compatible else OPENAI
+        profile = LENIENT if self.way.compatible else OPENAI
         complaints = tuple(judge({"model": "any", "messages": messages}, profile=profile)) if messages else ()
         return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), complaints)
 
@@ -182,10 +194,10 @@ class _Writing:
                     if isinstance(item, Words) and item.notes:
                         self.losses.append(f"citations of {entry.agent}: this API takes words only")
                 case Call():
-                    id = call_id(item, entry.position, index, self.own)
+                    id = call_id(item, entry.position, index, self.way.own)
                     called = {"name": wire_name(item.tool), "arguments": self._arguments(item.arguments)}
                     calls.append({"id": id, "type": "function", "function": called})
-                case Reasoning(text=text) if text and self.back:
+                case Reasoning(text=text) if text and self.way.back:
                     thoughts.append(text)
                 case Reasoning(text=text):
                     if text or item.encrypted:
@@ -204,7 +216,7 @@ class _Writing:
 
     def _arguments(self, arguments: str) -> str:
         """As the model wrote them. Compatible servers take them apart, and fail over what is no object."""
-        if not self.compatible:
+        if not self.way.compatible:
             return arguments
         try:
             if isinstance(msgspec.json.decode(arguments.strip() or "{}"), dict):
@@ -228,14 +240,14 @@ class _Writing:
             if aside:
                 shown += [{"type": "text", "text": f"Returned by {entry.call.tool}:"}, *aside]
             content = self._content(tuple(told)) or ""
-        id = call_id(entry.call, entry.ref.position, entry.ref.index, self.own)
+        id = call_id(entry.call, entry.ref.position, entry.ref.index, self.way.own)
         return {"role": "tool", "tool_call_id": id, "content": content}
 
     def _content(self, content: Content) -> object:
         if isinstance(content, str):
             return content
         parts = [self._part(part) for part in content]
-        if self.compatible and all(part["type"] == "text" for part in parts):
+        if self.way.compatible and all(part["type"] == "text" for part in parts):
             return "\n".join(part["text"] for part in parts)  # many of them have templates that know nothing else
         return parts
 

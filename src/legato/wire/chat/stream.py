@@ -122,11 +122,11 @@ class _Pieces:
             return True
         if name != self.name and self.name:
             return index is None or _is_object(self.arguments)
-        return bool(arguments.strip()) and not self._is(id, name, arguments) and _is_object(self.arguments)
+        return bool(arguments.strip()) and _is_object(self.arguments) and not self._is(id, name, arguments)
 
     def _is(self, id: str, name: str, arguments: str) -> bool:
         """Whether this is the same call again, whole."""
-        return bool(id) and (id, name, arguments) == (self.id, self.name, self.arguments)
+        return bool(id) and (id, name, arguments) == (self.id, self.name, self.arguments) and _is_object(arguments)
 
     def add(self, id: str, name: str, arguments: str) -> None:
         """Take in a piece that belongs to this call."""

@@ -1,0 +1,184 @@
+"""Which thinking goes back to the Messages API: all that the law allows, and never more."""
+
+from __future__ import annotations
+
+from legato.core.facts import Hosted, Words
+from legato.core.reply import Reply
+from legato.wire.anthropic.compile import compile_request
+from legato.wire.anthropic.past import FOREIGN, MOVED, REFUSED
+from legato.wire.options import checked
+from tests.wire.anthropic.talks import (
+    CITED,
+    FREE,
+    HIDDEN,
+    Desk,
+    asked,
+    blocks_of,
+    frame,
+    origin_of,
+    replied,
+    said,
+    search,
+    thinks,
+    thoughts,
+    use,
+    words,
+)
+
+
+def test_thinking_goes_back_within_a_frame_as_it_came() -> None:
+    desk = Desk.of("a").say()
+    desk.turn("a", thinks("one"), HIDDEN, use("t1"))
+    desk.turn("a", thinks("two"), words("Done."))
+    body = desk.say("More").ask("a")
+    assert thoughts(body) == ["one", "two"]
+    assert len(blocks_of(body, "redacted_thinking")) == 1
+    assert desk.compiled is not None
+    assert desk.compiled.reasoning
+    assert desk.compiled.losses == ()
+
+
+def test_a_handoff_drops_bound_thinking_and_the_way_back_restores_ones_own() -> None:
+    desk = Desk.of("a", "b").say()
+    desk.turn("a", thinks("a1"), use("t1"))
+    assert thoughts(desk.turn("b", thinks("b1"), use("t2"))) == []
+    assert thoughts(desk.turn("b", thinks("b2"), use("t3"))) == ["b1"]
+    assert thoughts(desk.turn("a", thinks("a2"), use("t4"))) == ["a1"]
+    assert thoughts(desk.turn("a", thinks("a3"), words("Done."))) == ["a1", "a2"]
+    assert thoughts(desk.say("On").ask("b")) == ["b1", "b2"]
+    assert thoughts(desk.ask("a")) == ["a1", "a2", "a3"]
+
+
+def test_a_loss_is_told_by_the_first_reply_that_suffers_it_and_no_more() -> None:
+    desk = Desk.of("a", "b").say()
+    desk.turn("a", thinks("a1"), use("t1"))
+    told = []
+    for number in range(2):
+        desk.turn("b", thinks("b"), use(f"b{number}"))
+        assert desk.groups[-1].fact is not None
+        told.append(desk.groups[-1].fact.losses)
+    assert told == [(f"reasoning of a: {MOVED}",), ()]
+
+
+def test_a_changed_frame_drops_bound_thinking() -> None:
+    desk = Desk.of("a").say()
+    desk.turn("a", thinks("a1"), words("Hi."))
+    desk.say("More")
+    desk.frames["a"] = frame("a", "tool_of_a", instructions="It is Tuesday.")
+    assert thoughts(desk.ask("a")) == []
+    desk.frames["a"] = frame("a", "tool_of_a", "another_tool")
+    assert thoughts(desk.ask("a")) == []
+    desk.frames["a"] = frame("a", "tool_of_a")
+    assert thoughts(desk.ask("a")) == ["a1"]
+
+
+def test_a_changed_history_drops_the_bound_thinking_after_the_change_alone() -> None:
+    desk = Desk.of("a").say("One")
+    desk.turn("a", thinks("a1"), words("First."))
+    desk.say("Two")
+    desk.turn("a", thinks("a2"), words("Second."))
+    desk.say("Three")
+    assert thoughts(desk.ask("a")) == ["a1", "a2"]
+    assert thoughts(desk.ask("a", view=[*desk.groups[:2], *desk.groups[3:]])) == ["a1"]
+    assert thoughts(desk.ask("a", view=desk.groups[1:])) == []
+
+
+def test_thinking_that_is_not_bound_goes_back_wherever_its_model_is() -> None:
+    desk = Desk.of("a", "b", model=FREE, effort=None, thinking_tokens=1024).say()
+    desk.turn("a", thinks("a1"), use("t1"))
+    body = desk.turn("b", thinks("b1"), use("t2"))
+    assert thoughts(body) == ["a1"]
+    assert body["thinking"]["type"] == "enabled"
+    assert thoughts(desk.ask("a")) == ["a1", "b1"]
+
+
+def test_thinking_of_another_model_stays_behind() -> None:
+    desk = Desk.of("a", "b")
+    desk.models["b"] = checked(model="claude-sonnet-5", effort="low")
+    desk.say().turn("a", thinks("a1"), use("t1"))
+    assert thoughts(desk.ask("b")) == []
+    assert desk.compiled is not None
+    assert desk.compiled.losses == (f"reasoning of a: {FOREIGN}",)
+
+
+def test_a_model_with_a_budget_does_not_think_in_a_loop_that_began_without() -> None:
+    desk = Desk.of("a", "b", effort=None, thinking_tokens=1024).say()
+    desk.turn("a", thinks("a1"), use("t1"))
+    assert desk.turn("b", words("Let me see."), use("t2"))["thinking"] == {"type": "disabled"}
+    assert desk.compiled is not None
+    assert any(loss.startswith("thinking of b: off") for loss in desk.compiled.losses)
+    assert desk.say("And?").turn("b", use("t3"))["thinking"] == {"type": "disabled"}  # the user's words stand in the same message
+    desk.turn("b", words("Done."))
+    assert desk.say("Thanks").ask("b")["thinking"]["type"] == "enabled"
+
+
+def test_after_a_refusal_no_thinking_from_before_goes_out_again() -> None:
+    desk = Desk.of("a").say()
+    desk.turn("a", thinks("a1"), use("t1"))
+    body = desk.turn("a", thinks("a2"), use("t2"), reasoning=False)
+    assert thoughts(body) == []
+    assert desk.compiled is not None
+    assert desk.compiled.losses == (f"reasoning of a: {REFUSED}",)
+    assert thoughts(desk.turn("a", thinks("a3"), words("Done."))) == ["a2"]
+    assert thoughts(desk.say("More").ask("a")) == ["a2", "a3"]
+
+
+def test_who_does_not_want_thinking_replayed_gets_none() -> None:
+    desk = Desk.of("a", replay_reasoning=False).say()
+    desk.turn("a", thinks("a1"), use("t1"))
+    assert thoughts(desk.ask("a")) == []
+    assert desk.compiled is not None
+    assert not desk.compiled.reasoning
+
+
+def test_thinking_after_which_nothing_came_is_left_out() -> None:
+    desk = Desk.of("a").say()
+    desk.turn("a", words("So"), thinks("cut"))
+    assert [block["type"] for _, block in blocks_of(desk.say("Go on").ask("a"))] == ["text", "text", "text"]
+
+
+def test_thinking_after_a_call_whose_id_had_to_be_replaced_is_left_out() -> None:
+    desk = Desk.of("a").say()
+    desk.turn("a", thinks("one"), use("same"))
+    desk.turn("a", thinks("two"), use("same"), thinks("three"), use("other"))
+    assert thoughts(desk.ask("a")) == ["one"]
+
+
+def test_searches_and_citations_go_back_to_where_they_were_made_and_only_there() -> None:
+    desk = Desk.of("a", "b").say()
+    desk.turn("a", thinks("one"), *search(), thinks("two"), words("Found it.", citations=CITED), use("t1"))
+    body = desk.ask("a")
+    assert thoughts(body) == ["one", "two"]
+    assert [block["type"] for role, block in blocks_of(body) if role == "assistant"] == [
+        "thinking",
+        "server_tool_use",
+        "web_search_tool_result",
+        "thinking",
+        "text",
+        "tool_use",
+    ]
+    assert blocks_of(body, "text")[1][1]["citations"] == CITED
+    other = desk.ask("b")
+    assert [block["type"] for role, block in blocks_of(other) if role == "assistant"] == ["text", "tool_use"]
+    assert "citations" not in blocks_of(other, "text")[1][1]
+    assert desk.compiled is not None
+    assert [loss.partition(":")[0] for loss in desk.compiled.losses] == [
+        "reasoning of a",
+        "server_tool_use of a",
+        "web_search_tool_result of a",
+        "citations of a",
+    ]
+
+
+def test_a_search_without_its_result_is_not_sent_back() -> None:
+    desk = Desk.of("a").say()
+    desk.turn("a", search()[0], words("I was cut"))
+    assert [block["type"] for role, block in blocks_of(desk.say("Go on").ask("a")) if role == "assistant"] == ["text"]
+
+
+def test_what_another_provider_did_by_itself_is_told_as_a_loss() -> None:
+    reply = Reply(items=(Hosted("web_search_call", '{"type":"web_search_call"}'), Words("So.")), origin="responses x gpt-5")
+    groups = [said(0, "Hi"), replied(3, "a", reply), said(6, "Well?")]
+    options = checked(model="claude-sonnet-5")
+    made = compile_request(asked(frame("a"), groups), options, origin_of(options), stream=False)
+    assert made.losses == ("web_search_call of a: only the provider that ran it can take it back",)
