@@ -40,12 +40,11 @@ def emulator(
     """
     from legato.emulator import serve
     from legato.emulator.exchanges import Exchange
-    from legato.emulator.faults import KINDS, Fault
+    from legato.emulator.faults import KINDS
 
     if faults:
         for name, kind in KINDS.items():
-            shown = str(Fault(name, kind.options)).partition(" ")[2]
-            typer.echo(f"  {name:<20} {kind.tells}" + (f"  [{shown}]" if shown else ""))
+            typer.echo(f"  {name:<20} {kind.tells}" + (f"  [{kind.written}]" if kind.options else ""))
         return
     switches = dict(_switch(text) for text in switch or [])
     server = serve(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,10 +26,12 @@ from legato.emulator.faults import FaultPlan
 from legato.emulator.ids import Ids
 from legato.emulator.models import Catalogue
 from legato.emulator.options import Options
+from legato.emulator.reading import BAD_JSON, TOO_LARGE, TooLarge, json_of, read_body
 from legato.emulator.responses.dialect import ResponsesDialect
 from legato.emulator.seal import Seal
-from legato.emulator.serving import UNREADABLE, Serving, TooLarge, json_of, read_body, whole
+from legato.emulator.serving import Serving, whole
 from legato.emulator.shelf import Shelf
+from legato.errors import BadInput
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 UNAUTHORIZED = Failure("unauthorized", 401)
@@ -43,10 +45,14 @@ class App:
 
     def __init__(self, options: Options) -> None:
         self.token = secrets.token_urlsafe(18)
-        self.exchanges = Exchanges(options.keep, options.log)
         self.faults = FaultPlan(options.faults, options.seed)
         self._shelf = Shelf(options.state)
-        seal, models = Seal(_key(self._shelf, options.seed)), Catalogue()
+        try:
+            self.exchanges = Exchanges(options.keep, options.log)
+        except BadInput:
+            self._shelf.close()
+            raise
+        seal, models, seed = Seal(_key(self._shelf, options.seed)), Catalogue(), _seed_of_life(self._shelf, options.seed)
         self.serving = Serving(
             options.mind,
             self.faults,
@@ -57,8 +63,8 @@ class App:
             clock=options.clock,
         )
         self.responses = ResponsesDialect(self._shelf, Ids(options.seed), seal, options.responses, models)
-        self.chat = ChatDialect(self._shelf, Ids(f"{options.seed}/chat"), options.chat, models)
-        self.anthropic = AnthropicDialect(Ids(f"{options.seed}/anthropic"), seal, options.anthropic, models)
+        self.chat = ChatDialect(self._shelf, Ids(f"{seed}/chat"), options.chat, models)
+        self.anthropic = AnthropicDialect(Ids(f"{seed}/anthropic"), seal, options.anthropic, models)
         self._models = models
         self.asgi = _only_from_here(Starlette(routes=self._routes(), exception_handlers={404: _no_such_path, 405: _no_such_path}), options)
 
@@ -83,7 +89,8 @@ class App:
             Route("/openai/v1/chat/completions", self._asked(self.chat, azure=True), methods=["POST"]),
             Route("/openai/deployments/{deployment}/chat/completions", self._asked(self.chat, azure=True), methods=["POST"]),
             Route("/openai/deployments/{deployment}/responses", self._asked(self.responses, azure=True), methods=["POST"]),
-            Route("/openai/v1/models", self._list_models),
+            *(Route(f"{root}/models", self._list_models) for root in ("/openai/v1", "/openai")),
+            *(Route(f"{root}/models/{{id:path}}", self._one_model) for root in ("/openai/v1", "/openai")),
         ]
         anthropic = [
             Route("/v1/messages", self._asked(self.anthropic), methods=["POST"]),
@@ -128,8 +135,8 @@ class App:
                 refusal = self.responses.fail(ask, UNAUTHORIZED)
                 return whole(refusal.status, refusal.body, refusal.headers)
             body = await _body(http)
-            if body is None:
-                refusal = self.responses.fail(ask, Failure("bad_json", 400, UNREADABLE))
+            if isinstance(body, Failure):
+                refusal = self.responses.fail(ask, body)
                 return whole(refusal.status, refusal.body, refusal.headers)
             ask.body = body
             status, told = endpoint(ask, **http.path_params, query=dict(http.query_params))
@@ -161,8 +168,8 @@ class App:
     async def _count_tokens(self, http: Request) -> Response:
         ask = self.serving.ask(http, "anthropic")
         body = await _body(http)
-        if self.serving.refused_key(ask) or body is None:
-            refusal = self.anthropic.fail(ask, Failure("bad_json", 400, UNREADABLE) if body is None else UNAUTHORIZED)
+        if self.serving.refused_key(ask) or isinstance(body, Failure):
+            refusal = self.anthropic.fail(ask, body if isinstance(body, Failure) else UNAUTHORIZED)
             return whole(refusal.status, refusal.body, refusal.headers)
         ask.body = body
         status, told = self.anthropic.count_tokens(ask)
@@ -213,21 +220,23 @@ def _number(http: Request, name: str, default: int) -> int:
         return default
 
 
-async def _body(http: Request) -> dict[str, Any] | None:
-    """The JSON object that was sent; nothing at all counts as an empty one. None if it is something else."""
+async def _body(http: Request) -> dict[str, Any] | Failure:
+    """The JSON object that was sent; nothing at all counts as an empty one."""
     try:
         data = await read_body(http)
     except TooLarge:
-        return None
+        return TOO_LARGE
+    except ClientDisconnect:  # nobody is there to be told
+        return BAD_JSON
     body = json_of(data) if data else {}
-    return body if isinstance(body, dict) else None
+    return body if isinstance(body, dict) else BAD_JSON
 
 
 async def _no_such_path(http: Request, error: Exception) -> Response:
     """An unknown path, in the words of whoever would own it."""
     if http.url.path.startswith("/openai"):
         return whole(404, {"error": {"code": "404", "message": "Resource not found"}}, {})
-    if "anthropic-version" in http.headers:
+    if "anthropic-version" in http.headers or http.url.path.startswith("/v1/messages"):
         return whole(404, {"type": "error", "error": {"type": "not_found_error", "message": "Not found"}}, {})
     words = f"Invalid URL ({http.method} {http.url.path})"
     return whole(404, {"error": {"message": words, "type": "invalid_request_error", "param": None, "code": None}}, {})
@@ -240,6 +249,13 @@ def _key(shelf: Shelf, seed: int) -> bytes:
         row = {"key": hashlib.sha256(f"legato emulator {seed}".encode()).hexdigest()}
         shelf.put("", "emulator", "seal", row)
     return bytes.fromhex(row["key"])
+
+
+def _seed_of_life(shelf: Shelf, seed: int) -> str:
+    """The seed of ids. On a shelf that was used before another one: an emulator that is started anew repeats no id of an earlier life."""
+    row = shelf.get("", "emulator", "lives") or {"lives": 0}
+    shelf.put("", "emulator", "lives", {"lives": row["lives"] + 1})
+    return f"{seed}/{row['lives']}" if row["lives"] else str(seed)
 
 
 def _only_from_here(app: ASGIApp, options: Options) -> ASGIApp:

@@ -22,6 +22,7 @@ class Ask(Struct):
     azure: bool = False
     deployment: str = ""  # named by an Azure path instead of the body's model
     size: int = 0  # bytes of the body
+    stray: Any = None  # what was sent in place of an object: JSON of another kind; then `body` is empty
 
     @property
     def streams(self) -> bool:

@@ -5,6 +5,8 @@ Keys and other headers are not kept. The log is one JSON object per line; `Repla
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,6 +18,8 @@ from msgspec import Struct
 from legato.emulator.minds.base import Prompt, Say
 from legato.errors import BadInput
 from legato.wire.law import Complaint
+
+log = logging.getLogger("legato.emulator")
 
 
 class Verdict(Struct, frozen=True):
@@ -35,7 +39,7 @@ class Verdict(Struct, frozen=True):
 class Exchange(Struct):
     """One request and its answer."""
 
-    number: int
+    number: int  # the how manieth to arrive
     at: float
     api: str
     path: str
@@ -50,6 +54,7 @@ class Exchange(Struct):
     events: int = 0  # how many were sent
     whole: bool = False  # the answer was given to its end
     took: float = 0.0  # seconds
+    ended: int = 0  # the how manieth to end: a long one may end after others that came later
 
     def __repr__(self) -> str:
         told = f" refused by {self.verdict[0].clause}" if self.verdict else ""
@@ -60,9 +65,13 @@ class Exchanges:
     """The newest exchanges, in order; and the sums over all of them."""
 
     def __init__(self, keep: int = 1000, log: str | Path | None = None) -> None:
+        if keep < 0:
+            raise BadInput("the emulator cannot keep fewer than no exchanges", found=f"keep={keep}")
         self._kept: deque[Exchange] = deque(maxlen=keep)
+        self._lock = threading.Lock()  # the server adds, and others look
         self._listeners: list[Callable[[Exchange], None]] = []
         self.requests = 0
+        self._ended = 0
         self.statuses: Counter[int] = Counter()
         self.refusals: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
@@ -80,21 +89,29 @@ class Exchanges:
 
     def add(self, exchange: Exchange) -> None:
         """An exchange is over."""
-        self._kept.append(exchange)
-        self.statuses[exchange.status] += 1
-        if exchange.verdict:
-            self.refusals[f"{exchange.api} {exchange.verdict[0].clause}"] += 1
-        if exchange.fault:
-            self.faults[exchange.fault.split()[0]] += 1
+        with self._lock:
+            self._ended += 1
+            exchange.ended = self._ended
+            self._kept.append(exchange)
+            self.statuses[exchange.status] += 1
+            if exchange.verdict:
+                self.refusals[f"{exchange.api} {exchange.verdict[0].clause}"] += 1
+            if exchange.fault:
+                self.faults[exchange.fault.split()[0]] += 1
         if self._log is not None:
             self._log.write(msgspec.json.encode(exchange) + b"\n")
             self._log.flush()
         for listener in list(self._listeners):
-            listener(exchange)
+            try:
+                listener(exchange)
+            except Exception as error:  # whoever looks on must not disturb what they look at
+                self._listeners.remove(listener)
+                log.warning("a listener to the exchanges failed and is told no more: %r", error)
 
-    def after(self, number: int = 0, limit: int = 1000) -> list[Exchange]:
-        """The exchanges with a higher number, the oldest first."""
-        return [exchange for exchange in self._kept if exchange.number > number][:limit]
+    def after(self, ended: int = 0, limit: int | None = None) -> list[Exchange]:
+        """The exchanges that ended after the one that was the so manieth to end, in that order."""
+        with self._lock:
+            return [exchange for exchange in self._kept if exchange.ended > ended][:limit]
 
     def listen(self, listener: Callable[[Exchange], None]) -> Callable[[], None]:
         """Be told of every exchange; call what is returned to stop."""
@@ -103,11 +120,13 @@ class Exchanges:
 
     def summary(self) -> str:
         """What a person wants to know at the end."""
-        lines = [f"{self.requests} requests: {_told(sorted(self.statuses.items()))}" if self.requests else "no requests"]
-        if self.refusals:
-            lines.append("refused by clause: " + _told(self.refusals.most_common()))
-        if self.faults:
-            lines.append("faults: " + _told(self.faults.most_common()))
+        with self._lock:
+            statuses, refusals, faults = sorted(self.statuses.items()), self.refusals.most_common(), self.faults.most_common()
+        lines = [f"{self.requests} requests: {_told(statuses)}" if self.requests else "no requests"]
+        if refusals:
+            lines.append("refused by clause: " + _told(refusals))
+        if faults:
+            lines.append("faults: " + _told(faults))
         return "\n".join(lines)
 
     def close(self) -> None:

@@ -30,6 +30,12 @@ class Kind(Struct, frozen=True):
     tells: str
     options: dict[str, float | str] = {}
 
+    @property
+    def written(self) -> str:
+        """How its options are written: with their defaults, or N or WORD where there is none."""
+        numbers = {name: "N" if value < 0 else f"{value:g}" for name, value in self.options.items() if isinstance(value, float)}
+        return " ".join(f"{name}={numbers.get(name) or value or 'WORD'}" for name, value in self.options.items())
+
 
 KINDS: dict[str, Kind] = {
     "rate_limit": Kind("before", "429 with retry-after", {"retry_after": 1.0}),
@@ -56,6 +62,10 @@ KINDS: dict[str, Kind] = {
         "stream", "the stream fails after so many events", {"after": 2.0, "form": "nested", "kind": "server_error", "message": ""}
     ),
 }
+
+
+IN_STREAMS = ("server_error", "rate_limit", "quota", "overloaded", "timeout", "context_length", "content_filter")
+"""What an error inside a stream may be about."""
 
 
 class Fault(Struct, frozen=True):
@@ -99,14 +109,26 @@ def parse(text: str) -> Fault:
         if not equals or name not in kind.options:
             allowed = ", ".join(kind.options) or "no options"
             raise BadInput(f"the fault {words[0]!r} has no option {word!r}", expected=allowed, do=f"write it as {words[0]} name=value")
-        if isinstance(kind.options[name], float):
-            try:
-                options[name] = float(value)
-            except ValueError:
-                raise BadInput(f"{name} of the fault {words[0]!r} is a number", found=repr(value)) from None
-        else:
-            options[name] = value
+        options[name] = _number(words[0], name, value) if isinstance(kind.options[name], float) else _word(words[0], name, value)
     return Fault(words[0], options)
+
+
+def _number(kind: str, name: str, text: str) -> float:
+    least, most = (400, 599) if name == "status" else (0, 1_000_000_000)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not least <= number <= most:  # nor is "nan"
+        raise BadInput(f"{name} of the fault {kind!r} cannot be {text!r}", expected=f"a number from {least} to {most}")
+    return number
+
+
+def _word(kind: str, name: str, text: str) -> str:
+    allowed = {"form": ("nested", "flat"), "kind": IN_STREAMS}.get(name, ())
+    if not text or (allowed and text not in allowed):
+        raise BadInput(f"{name} of the fault {kind!r} cannot be {text!r}", expected=" or ".join(allowed) or "a word")
+    return text
 
 
 class Planned(Struct, frozen=True):

@@ -70,8 +70,8 @@ def options_of(
         profiles[api] = _switched(known, field, name, value)
     return Options(
         mind=mind_from(mind),
-        faults=tuple(faults),
-        keys=frozenset(keys),
+        faults=(faults,) if isinstance(faults, str) else tuple(faults),
+        keys=frozenset((keys,) if isinstance(keys, str) else keys),  # else a key's letters would be keys
         state=str(state) if state is not None else None,
         log=str(log) if log is not None else None,
         responses=profiles["responses"],  # type: ignore[arg-type]

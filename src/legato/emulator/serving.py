@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -24,12 +24,11 @@ from legato.emulator.dialect import Dialect
 from legato.emulator.exchanges import Exchange, Exchanges, Verdict
 from legato.emulator.faults import HEADER, Fault, FaultPlan, failure_of, parse, spoil
 from legato.emulator.minds.base import Mind, Prompt, Say
+from legato.emulator.reading import BAD_JSON, TOO_LARGE, TooLarge, json_of, read_body
 from legato.errors import BadInput, LegatoError
 
-LARGEST = 32 * 1024 * 1024
-"""Bytes of a request's body. Anthropic's limit; the others' are not far from it."""
-
-UNREADABLE = "We could not parse the JSON body of your request. (HINT: the API expects a JSON object in the body.)"
+HANG_UP = "legato.hang_up"
+"""Where a request's scope has a function that closes its connection: ASGI has no word for that, so whoever serves puts it there."""
 
 
 class Cut(Exception):
@@ -42,6 +41,19 @@ class Faulty(Protocol):
 
     def fault(self, prompt: Prompt) -> str:
         """The fault of the rule that applies, or nothing."""
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """A dialect in which several answers to one request can be asked for."""
+
+    def prompts(self, ask: Ask) -> tuple[Prompt, ...]:
+        """What the model is given for each."""
+        ...
+
+    def answer(self, ask: Ask, say: Say, *others: Say) -> Answer:
+        """All that it says, as one object and its events."""
         ...
 
 
@@ -65,10 +77,18 @@ class Turn:
         self._accepted = False
         self._closed = False
 
-    def accept(self) -> None:
-        """The request is legal: take what it locks."""
+    def judge(self) -> None:
+        """Ask the law book. If the request is legal, take what it locks."""
+        if complaints := self.dialect.judge(self.ask):
+            raise Refused(self.dialect.refuse(self.ask, complaints))
         self.dialect.begin(self.ask)
         self._accepted = True
+
+    def judge_again(self) -> None:
+        """Ask once more, now that what the provider holds has changed."""
+        self.dialect.end(self.ask)
+        self._accepted = False
+        self.judge()
 
     def strike(self, fault: Fault | None) -> None:
         """This is what goes wrong with it."""
@@ -118,6 +138,32 @@ class EventStream(StreamingResponse):
             self._turn.close(200)
 
 
+class HungUp(Response):
+    """No answer at all: the connection is closed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Close it."""
+        if HANG_UP not in scope:
+            raise Cut
+        scope[HANG_UP]()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+class Torn(Response):
+    """An answer in one piece of which only a part arrives."""
+
+    def __init__(self, body: bytes, headers: dict[str, str], cut_at: int) -> None:
+        super().__init__(body, headers=headers, media_type="application/json")
+        self._cut_at = cut_at
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send a part of it."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body[: self._cut_at], "more_body": True})
+        raise Cut
+
+
 class Serving:
     """Answers requests. One per emulator."""
 
@@ -148,11 +194,19 @@ class Serving:
         except Refused as refused:
             return turn.refuse(refused.refusal)
         except RecursionError:  # JSON that is nested as deeply as it could just be read
-            return turn.refuse(dialect.fail(turn.ask, Failure("bad_json", 400, UNREADABLE)))
-        except BadInput as error:  # a fault or a script that cannot be used: the person who wrote it is told
+            return turn.refuse(dialect.fail(turn.ask, BAD_JSON))
+        except LegatoError as error:  # a fault or a script that cannot be used: the person who wrote it is told
             return turn.refuse(dialect.fail(turn.ask, Failure("emulator", 400, str(error))))
-        except BaseException:  # a connection that was cut, by a fault or by the client
+        except (Cut, ClientDisconnect):
             turn.close(499)
+            return HungUp()
+        except asyncio.CancelledError:  # the emulator is stopped
+            turn.close(499)
+            if HANG_UP in http.scope:
+                http.scope[HANG_UP]()
+            raise
+        except BaseException:
+            turn.close(500)
             raise
 
     async def _answer(self, http: Request, turn: Turn) -> Response:
@@ -165,14 +219,14 @@ class Serving:
             await asyncio.sleep(self._latency)
         turn.strike(self.faults.due(ask.number, ask.headers.get(HEADER)))
         await self._fail(turn)
-        if complaints := dialect.judge(ask):
-            raise Refused(dialect.refuse(ask, complaints))
-        turn.accept()
-        answer = dialect.answer(ask, await self._speak(turn))
+        turn.judge()
+        say = await self._speak(turn)
+        answer = dialect.answer(ask, say, *self._others(turn, dialect)) if isinstance(dialect, Choosy) else dialect.answer(ask, say)
         if ask.streams:
             turn.exchange.reply = answer.body
             return EventStream(turn, _events(turn, answer))
-        await _disturb(turn, answer)
+        if torn := await _disturb(turn, answer):
+            return torn
         dialect.keep(ask, answer)
         return turn.whole(200, answer.body, dialect.headers(ask, streams=False))
 
@@ -199,11 +253,14 @@ class Serving:
         try:
             data = await read_body(http)
         except TooLarge:
-            raise turn.fail(Failure("too_large", 413, "Request exceeds the maximum size.")) from None
+            raise turn.fail(TOO_LARGE) from None
         turn.ask.size = len(data)
         body = json_of(data)
+        if body is None:
+            raise turn.fail(BAD_JSON)
         if not isinstance(body, dict):
-            raise turn.fail(Failure("bad_json", 400, UNREADABLE))
+            turn.ask.stray = body  # for the law book to refuse
+            return {}
         return body
 
     async def _fail(self, turn: Turn) -> None:
@@ -214,6 +271,9 @@ class Serving:
         if fault.stage == "state":
             turn.dialect.strike(turn.ask, fault.kind)
             return
+        if fault.kind == "context_length" and turn.ask.streams and turn.dialect.api == "responses":
+            turn.fault = parse("error_event kind=context_length after=0")  # this API says so inside the stream (F2)
+            return
         if fault.kind == "hang_up":
             raise Cut
         if fault.kind == "timeout":
@@ -222,58 +282,54 @@ class Serving:
 
     async def _speak(self, turn: Turn) -> Say:
         """What the mind says, spoiled if that is the fault. A script may have a fault of its own."""
-        prompt = turn.exchange.prompt = turn.dialect.prompt(turn.ask)
-        if self._seed:
-            prompt = turn.exchange.prompt = msgspec.structs.replace(prompt, seed=prompt.seed + self._seed)
+        prompt = turn.exchange.prompt = self._seeded(turn.dialect.prompt(turn.ask))
         if turn.fault is None and isinstance(self.mind, Faulty) and (text := self.mind.fault(prompt)):
-            turn.strike(parse(text))
+            fault = parse(text)
+            turn.strike(fault)
             await self._fail(turn)
+            if fault.stage == "state":
+                turn.judge_again()
+        turn.exchange.say = self._reply(turn, prompt)
+        return turn.exchange.say
+
+    def _others(self, turn: Turn, dialect: Choosy) -> list[Say]:
+        """What the mind says for the choices after the first."""
+        return [self._reply(turn, self._seeded(prompt)) for prompt in dialect.prompts(turn.ask)[1:]]
+
+    def _seeded(self, prompt: Prompt) -> Prompt:
+        return msgspec.structs.replace(prompt, seed=prompt.seed + self._seed) if self._seed else prompt
+
+    def _reply(self, turn: Turn, prompt: Prompt) -> Say:
         try:
             say = self.mind.reply(prompt)
-        except LegatoError:
+        except (LegatoError, RecursionError):
             raise
         except Exception as error:  # a function of the user's own
             raise turn.fail(Failure("server_error", 500, f"the emulator's mind failed: {type(error).__name__}: {error}")) from error
+        if not isinstance(say, Say):
+            raise BadInput(f"the mind {self.mind!r} says what cannot be sent", expected="a Say", found=repr(say)[:200])
         if turn.fault is not None and turn.fault.stage == "say":
             say = spoil(say, turn.fault)
-        turn.exchange.say = say
         return say
 
 
-class TooLarge(Exception):
-    """A body beyond what is accepted."""
-
-
-async def read_body(http: Request) -> bytes:
-    """The body of a request, or `TooLarge`."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in http.stream():
-        size += len(chunk)
-        if size > LARGEST:
-            raise TooLarge
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def json_of(data: bytes) -> Any:
-    """What a body says; None if it is no JSON."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
-
-
-async def _disturb(turn: Turn, answer: Answer) -> None:
-    """A fault of streams, at an answer that is none."""
+async def _disturb(turn: Turn, answer: Answer) -> Response | None:
+    """A fault of streams, at an answer that is none. What is left of the answer, if it is not whole."""
     fault = turn.fault
     if fault is None or fault.stage != "stream":
-        return
+        return None
     if fault.kind == "cut":
-        raise Cut
+        body, byte = msgspec.json.encode(answer.body), int(fault.number("byte"))
+        cut_at = byte if byte >= 0 else len(body) // 2
+        if cut_at >= len(body):
+            return None
+        turn.exchange.reply = answer.body
+        turn.close(200)
+        return Torn(body, turn.dialect.headers(turn.ask, streams=False), cut_at)
     if fault.kind == "error_event":
         raise turn.fail(failure_of(fault))
     await asyncio.sleep(fault.number("delay") * len(answer.events))
+    return None
 
 
 async def _events(turn: Turn, answer: Answer) -> AsyncIterator[bytes]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.wire.responses.lawcase import PLAIN, THINKS, UNKNOWN, LawCase, ask, refused, without
+from tests.wire.lawcase import LawCase
+from tests.wire.responses.lawcase import PLAIN, THINKS, UNKNOWN, ask, refused, without
 
 OPEN = {"type": "object", "properties": {}}
 CLOSED = {**OPEN, "additionalProperties": False}

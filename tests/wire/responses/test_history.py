@@ -8,7 +8,8 @@ import pytest
 
 from legato.emulator.minds.base import Thought, Use, Words
 from legato.wire.responses.laws import OPENAI, Profile, envelope, judge
-from tests.wire.responses.lawcase import AGAIN, PLAIN, THINKS, TOOL, USER, Step, ask, call, filled, output, reference, said, without
+from tests.wire.lawcase import Step, filled
+from tests.wire.responses.lawcase import AGAIN, PLAIN, THINKS, TOOL, USER, ask, call, output, reference, said, without
 from tests.wire.responses.world import World
 
 HANDOFF = {**TOOL, "name": "hand_off_to_refunds"}

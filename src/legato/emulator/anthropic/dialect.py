@@ -39,7 +39,7 @@ class AnthropicDialect:
 
     def judge(self, ask: Ask) -> Sequence[Complaint]:
         """The law book's complaints. Only what is legal otherwise is counted, to see whether it fits the model's window."""
-        return tuple(self._judge(ask, ask.body))
+        return tuple(self._judge(ask, ask.body if ask.stray is None else ask.stray))
 
     def refuse(self, ask: Ask, complaints: Sequence[Complaint]) -> Refusal:
         """The first complaint in Anthropic's envelope."""
@@ -111,7 +111,7 @@ class AnthropicDialect:
         name = string(ask.body.get("model"))
         return self._models.find("anthropic", name) or Model(name, "anthropic")
 
-    def _judge(self, ask: Ask, request: dict[str, Any]) -> list[Complaint]:
+    def _judge(self, ask: Ask, request: Any) -> list[Complaint]:
         held, window = self._held(ask), self._model(ask).window
         complaints = laws.judge(request, ask.headers, held, self._profile, size=ask.size)
         if complaints or not window or (tokens := self._tokens(ask)) <= window:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
 from legato.emulator.chat import failures, reading, writing
 from legato.emulator.ids import Ids
@@ -39,7 +41,8 @@ class ChatDialect:
 
     def judge(self, ask: Ask) -> Sequence[Complaint]:
         """The law book's complaints."""
-        return tuple(laws.judge(_request(ask), models=self._info(ask), tokens=_tokens(ask), profile=self._profile))
+        request = _request(ask) if ask.stray is None else ask.stray
+        return tuple(laws.judge(request, models=self._info(ask), tokens=_tokens(ask), profile=self._rules(ask)))
 
     def refuse(self, ask: Ask, complaints: Sequence[Complaint]) -> Refusal:
         """The first complaint in OpenAI's envelope."""
@@ -106,8 +109,14 @@ class ChatDialect:
         name = string(_request(ask).get("model"))
         return self._models.find("openai", name, deployment=ask.azure) or Model(name)
 
+    def _rules(self, ask: Ask) -> laws.Profile:
+        """The switches. An Azure path that names no deployment leaves it to the body to name the model."""
+        return replace(self._profile, requires_model=True) if ask.azure and not ask.deployment else self._profile
+
     def _info(self, ask: Ask) -> Models:
         def info(name: str) -> ModelInfo | None:
+            if not name:  # which the law book let pass only if no model need be named
+                return ModelInfo("")
             model = self._models.find("openai", name, deployment=ask.azure)
             if model is None:
                 return None

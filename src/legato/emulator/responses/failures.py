@@ -59,6 +59,7 @@ _WORDS = {
     "timeout": Words("The request timed out.", "server_error", streamed="server_error"),
     "context_length": Words(_WINDOW, code="context_length_exceeded", param="input"),
     "content_filter": Words(_FLAGGED, code="invalid_prompt"),
+    "too_large": Words("Request exceeds the maximum size."),
 }
 
 
