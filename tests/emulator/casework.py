@@ -34,13 +34,13 @@ class Told:
 
 
 class Bench:
-    """A running emulator with certain switches, and a client of it. `azure`: by the paths and with the rules of Azure."""
+    """A running emulator with certain switches, and a client of it. `azure`: by the paths of Azure."""
 
     def __init__(self, switches: Mapping[str, Any], *, azure: bool = False) -> None:
         self._mind = Told()
         self._now = time.time()
-        profile, root = ("azure", "/openai") if azure else ("openai", "")
-        self._emulator = serve(mind=self._mind, profile=profile, switches=switches, clock=lambda: self._now, keep=100).start()
+        root = "/openai" if azure else ""
+        self._emulator = serve(mind=self._mind, switches=switches, clock=lambda: self._now, keep=100).start()
         self._client = httpx2.Client(base_url=self._emulator.url + root, trust_env=False, timeout=30)
 
     def close(self) -> None:

@@ -23,10 +23,11 @@ def azure(emulator: Emulator) -> Iterator[openai.AzureOpenAI]:
 
 
 def test_a_deployment_may_have_any_name(azure: openai.AzureOpenAI) -> None:
-    completion = azure.chat.completions.create(model="our-own-deployment", messages=MESSAGES)
+    completion = azure.chat.completions.create(model="our-own-deployment", messages=MESSAGES, reasoning_effort="low")
     assert completion.choices[0].message.content == "You said: Hi"
     response = azure.responses.create(model="our-own-deployment", input="Hi")
     assert response.output_text == "You said: Hi"
+    assert azure.responses.create(model="our-own-deployment", input="Hi", reasoning={"effort": "low"}).status == "completed"
 
 
 def test_a_client_may_be_made_for_one_deployment(emulator: Emulator) -> None:

@@ -16,9 +16,11 @@ from typing import NamedTuple
 import openai
 import pytest
 
+import legato.emulator
 from legato.cli import main
 from legato.emulator import Emulator
 from legato.emulator.faults import KINDS
+from legato.errors import BadInput
 from tests.emulator.conftest import fetch
 
 LEGATO = [sys.executable, "-W", "error", "-m", "legato.cli"]
@@ -119,8 +121,24 @@ def test_the_emulator_shows_where_it_is_serves_and_sums_up_on_ctrl_c(tmp_path: P
     assert state.exists()
 
 
+def test_the_desk_may_be_named_as_the_mind() -> None:
+    with started("--mind", "desk") as (process, lines):
+        assert lines
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def test_a_web_server_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("legato.emulator.running", "legato.emulator.app"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(BadInput, match="the emulator needs a web server") as missing:
+        legato.emulator.serve()
+    assert "pip install '.[emulator]'" in missing.value.do
+
+
 def test_a_quiet_emulator_shows_no_exchanges_and_stops_on_sigterm_too() -> None:
-    with started("--quiet", "--switch", "responses.zero_data_retention=true", "--profile", "azure", "--seed", "3") as (process, lines):
+    with started("--quiet", "--switch", "responses.zero_data_retention=true", "--seed", "3") as (process, lines):
         assert lines[-1] == "any key is accepted; Ctrl-C stops"
         base = lines[0].partition("base_url=")[2]
         asked = {"model": "gpt-4.1", "input": "Hi", "previous_response_id": "resp_1"}
@@ -135,7 +153,7 @@ def test_a_quiet_emulator_shows_no_exchanges_and_stops_on_sigterm_too() -> None:
 def test_what_it_can_do_is_shown(run: Run) -> None:
     ended = run("emulator", "--help")
     assert ended.code == 0
-    for option in ("port", "host", "mind", "seed", "fault", "state", "log", "profile", "switch", "key", "latency", "quiet"):
+    for option in ("port", "host", "mind", "seed", "fault", "state", "log", "switch", "key", "latency", "quiet"):
         assert f"--{option}" in ended.out
     for words in ((), ("-h",), ("--help",)):
         told = run(*words).out
@@ -151,6 +169,7 @@ def test_every_fault_is_listed_with_its_options(run: Run) -> None:
     assert [line.split()[0] for line in lines] == list(KINDS)
     assert all(kind.tells in line for kind, line in zip(KINDS.values(), lines, strict=True))
     assert "[event=N byte=N]" in ended.out
+    assert "kind=server_error|rate_limit|" in ended.out
 
 
 BAD = {
@@ -160,12 +179,18 @@ BAD = {
     "a negative latency": (["--latency", "-1"], "--latency"),
     "a script that is not there": (["--mind", "no-such.yaml"], "no-such.yaml"),
     "a log that is not there": (["--mind", "no-such.jsonl"], "no-such.jsonl"),
-    "a mind of no known kind": (["--mind", "mind.txt"], "this is no mind for the emulator"),
+    "a mind of no known kind": (["--mind", "mind.txt"], "expected  desk, or a file: .yaml, .yml or .jsonl"),
     "a fault that is none": (["--fault", "rain"], "there is no fault 'rain'"),
     "a switch without a value": (["--switch", "responses.zero_data_retention"], "has no value"),
     "a switch that is none": (["--switch", "responses.rain=true"], "there is no switch 'responses.rain'"),
     "a switch that cannot be so": (["--switch", "responses.tools_limit=many"], "the switch responses.tools_limit cannot be 'many'"),
-    "a profile that is none": (["--profile", "rain"], "there is no profile 'rain'"),
+    "a switch that is misspelt": (["--switch", "chat.tools_limit=3"], "did you mean 'chat.tool_limit'?"),
+    "a switch that is neither": (["--switch", "responses.zero_data_retention=perhaps"], "true or false"),
+    "a profile's name as a switch": (["--switch", "responses.name=azure"], "there is no switch 'responses.name'"),
+    "a fault that is misspelt": (["--fault", "rate_limits@3"], "did you mean 'rate_limit'?"),
+    "a request before the first": (["--fault", "quota@0"], "count from 1"),
+    "a log on standard output": (["--log", "-"], "the log goes to a file"),
+    "a host that is nowhere": (["--host", "no-such-host.invalid", "--key", "k"], "name an address of this machine"),
     "a host that others reach": (["--host", "0.0.0.0"], "needs a key"),
     "a state file in no folder": (["--state", "no/such/folder/state.db"], "the emulator's state file cannot be used"),
     "a log in no folder": (["--log", "no/such/folder/log.jsonl"], "the log cannot be written"),
@@ -255,6 +280,32 @@ def test_responses_is_the_law_book_if_none_is_named(run: Run, tmp_path: Path) ->
 def test_a_request_may_come_from_standard_input(run: Run) -> None:
     assert run("check", "-", stdin=json.dumps(LEGAL["responses"]).encode()) == Ended(0, "legal\n", "")
     assert run("check", "-", "--api", "chat", stdin=json.dumps(BROKEN["chat"][1]).encode()).code == 1
+
+
+def test_a_line_of_a_log_is_judged_by_its_own_api(run: Run) -> None:
+    line = {"number": 3, "api": "chat", "path": "/v1/chat/completions", "request": BROKEN["chat"][1], "status": 400}
+    ended = run("check", "-", stdin=json.dumps(line).encode())
+    assert (ended.code, ended.out.split()[0]) == (1, "C2")
+
+
+def test_a_file_may_begin_with_a_mark_of_its_byte_order(run: Run) -> None:
+    assert run("check", "-", stdin=b"\xef\xbb\xbf" + json.dumps(LEGAL["responses"]).encode()).code == 0
+
+
+def test_a_switch_is_turned_for_a_check(run: Run) -> None:
+    outputs = [{"type": "function_call_output", "call_id": "call_1", "output": "x"}] * 2
+    twice = json.dumps({"model": "gpt-4.1", "input": [CALL, *outputs]}).encode()
+    assert run("check", "-", stdin=twice).code == 0
+    assert run("check", "-", "--switch", "responses.single_outputs=true", stdin=twice).out.startswith("T5b ")
+    assert run("check", "-", "--switch", "responses.rain=1", stdin=twice).code == 2
+
+
+@pytest.mark.parametrize(("theirs", "judged"), [("chat", "responses"), ("anthropic", "chat"), ("responses", "anthropic")])
+def test_a_request_of_another_api_is_noticed(run: Run, theirs: str, judged: str) -> None:
+    ended = run("check", "-", "--api", judged, stdin=json.dumps({**LEGAL[theirs], "metadata": 7}).encode())
+    assert (ended.code, ended.err) == (1, f"this looks like a request of another API: try --api {theirs}\n")
+    ended = run("check", "-", "--api", theirs, stdin=json.dumps({**LEGAL[theirs], "metadata": 7}).encode())
+    assert (ended.code, ended.err) == (1, "")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from legato.emulator import Emulator, serve
 from legato.emulator.faults import FaultPlan, parse, planned
-from legato.emulator.minds import Rule
+from legato.emulator.minds import Desk, Prompt, Rule, Script
 from legato.errors import BadInput
 from tests.emulator.conftest import MESSAGES, MODEL, connect, plain, respond, say
 
@@ -60,7 +60,7 @@ def test_a_share_of_a_plan_is_kept_to_in_the_long_run() -> None:
 @pytest.fixture(scope="module")
 def scripted() -> Iterator[openai.OpenAI]:
     """A model whose script has faults, by what is said."""
-    kinds = ["rate_limit", "hang_up", "locked", "expired", "incomplete", "cut event=3", "nonsense"]
+    kinds = ["rate_limit", "hang_up", "locked", "expired", "incomplete", "cut event=3"]
     rules = [Rule(said=f"try {kind}", say="Well.", fault=kind) for kind in kinds]
     with serve(mind=rules) as emulator, connect(emulator) as client:
         yield client
@@ -89,9 +89,55 @@ def test_a_rule_may_lock_a_conversation_or_let_a_response_expire(scripted: opena
     assert gone.value.code == "previous_response_not_found"
 
 
-def test_a_rule_with_an_unreadable_fault_tells_whoever_asks(scripted: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="there is no fault 'nonsense'"):
-        scripted.responses.create(model=MODEL, input="try nonsense")
+def test_a_rule_with_an_unreadable_fault_is_refused_when_it_is_written() -> None:
+    with pytest.raises(BadInput, match="there is no fault 'rate_limits'") as refused:
+        Rule(said="Hi", fault="rate_limits")
+    assert refused.value.do == "did you mean 'rate_limit'?"
+    with pytest.raises(BadInput, match="the script, line 2: 'fault' cannot be used"):
+        Script.from_yaml("- said: Hi\n  fault: cut event=1 byte=2\n")
+
+
+def test_a_mind_of_ones_own_with_an_unreadable_fault_tells_whoever_asks() -> None:
+    class Clumsy(Desk):
+        def fault(self, prompt: Prompt) -> str:
+            return "nonsense"
+
+    with serve(mind=Clumsy()) as emulator, connect(emulator) as client:
+        with pytest.raises(openai.BadRequestError, match="there is no fault 'nonsense'") as refused:
+            client.responses.create(model=MODEL, input="Hi")
+        assert (refused.value.type, refused.value.response.headers["x-legato-error"]) == ("emulator_error", "1")
+        assert repr(emulator.exchanges[0]) == "<exchange 1: responses 400 emulator: there is no fault 'nonsense'>"
+        assert emulator.exchanges[0].told == "emulator: there is no fault 'nonsense'"
+        assert emulator.summary().splitlines()[1] == "errors of the emulator itself: 1"
+
+
+def test_a_fault_that_finds_nothing_to_strike_at_is_told_and_not_counted() -> None:
+    with serve(mind=lambda prompt: "Fine.") as emulator, connect(emulator) as client:
+        for fault in ("locked", "expired", "broken_arguments"):
+            assert respond(client, fault).status == "completed"
+        assert [exchange.fault for exchange in emulator.exchanges] == [
+            "locked (did not apply)",
+            "expired (did not apply)",
+            "broken_arguments (did not apply)",
+        ]
+        assert emulator.exchanges[0].told == "[locked (did not apply)] Fine."
+        assert "faults" not in emulator.summary()
+
+
+def test_a_plan_counts_requests_for_replies_and_no_others() -> None:
+    with serve(faults=["quota@2"]) as emulator, connect(emulator) as client:
+        talk = client.conversations.create().id
+        assert client.responses.create(model=MODEL, input="Hi", conversation=talk).status == "completed"
+        client.models.list()
+        with pytest.raises(openai.RateLimitError):
+            client.responses.create(model=MODEL, input="Hi")
+        assert [exchange.number for exchange in emulator.exchanges] == [1, 2, 3, 4]
+        assert [exchange.asks for exchange in emulator.exchanges] == [False, True, False, True]
+
+
+def test_a_message_of_several_words_ends_a_fault() -> None:
+    assert parse("error_event after=1 message=Try again, please.").word("message") == "Try again, please."
+    assert planned("error_event message=Try again.@3").fault.word("message") == "Try again."
 
 
 # -- faults that cannot be read ----------------------------------------------------------------------------------------
@@ -109,6 +155,7 @@ UNREADABLE = {
     "server_error status=1000": "status of the fault 'server_error' cannot be '1000'",
     "error_event form=round": "form of the fault 'error_event' cannot be 'round'",
     "error_event kind=rain": "kind of the fault 'error_event' cannot be 'rain'",
+    "cut event=1 byte=2": "after so many events or so many bytes, not both",
     "unknown_tool name=": "name of the fault 'unknown_tool' cannot be ''",
 }
 
@@ -126,7 +173,23 @@ def test_an_unreadable_fault_is_a_bad_request_that_says_why(client: openai.OpenA
         parse(text)
 
 
-@pytest.mark.parametrize("line", ["", "nonsense@3", "quota@", "quota@x", "quota~5", "quota@3~5%", "quota@3,", "@3"])
+MISPLANNED = [
+    "",
+    "nonsense@3",
+    "quota@",
+    "quota@x",
+    "quota~5",
+    "quota@3~5%",
+    "quota@3,",
+    "@3",
+    "quota@0",
+    "quota@2,0",
+    "quota~0%",
+    "quota~101%",
+]
+
+
+@pytest.mark.parametrize("line", MISPLANNED)
 def test_an_unreadable_line_of_a_plan_keeps_the_emulator_from_starting(line: str) -> None:
     with pytest.raises(BadInput):
         planned(line)
@@ -145,6 +208,13 @@ def test_a_plan_of_one_line_need_not_be_a_list() -> None:
 def test_a_fault_that_is_queued_is_read_at_once(emulator: Emulator) -> None:
     with pytest.raises(BadInput, match="there is no fault 'nonsense'"):
         emulator.fault("nonsense")
+
+
+def test_where_requests_are_counted_is_for_plans() -> None:
+    for text in ("rate_limit@3", "slow~5%", "cut event=5@3", "slow delay=1~5%"):
+        with pytest.raises(BadInput) as refused:
+            parse(text)
+        assert "end a line of a plan" in refused.value.do
 
 
 def test_what_is_written_in_any_order_is_said_again_as_it_was() -> None:

@@ -197,8 +197,19 @@ def test_a_reply_is_cut_short_by_the_token_limit(client: openai.OpenAI, claude: 
     assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
     assert respond(client, "incomplete", stream=False).output[-1].status == "incomplete"
     assert [event.type for event in respond(client, "incomplete", stream=True)][-1] == "response.incomplete"
+    assert response.output_text == "You sa"  # of "You said: Hi"
     assert complete(client, "incomplete").choices[0].finish_reason == "length"
     assert say(claude, "incomplete").stop_reason == "max_tokens"
+
+
+def test_a_call_that_is_cut_short_has_arguments_that_are_no_json(client: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+    whole, cut = respond(client, "incomplete", tools=TOOLS).output
+    assert (json.loads(whole.arguments), cut.arguments) == ({"city": "Oslo"}, '{"city":')
+    message = complete(client, "incomplete", tools=CHAT_TOOLS).choices[0].message
+    assert message.tool_calls[1].function.arguments == '{"city":'
+    events = say(claude, "incomplete", tools=CLAUDE_TOOLS, stream=True)
+    deltas = [event.delta.partial_json for event in events if event.type == "content_block_delta" and event.index == 1]
+    assert "".join(deltas) == '{"city":'
 
 
 @shows("refusal")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import pytest
 
 from legato.emulator import Emulator, serve
 from legato.emulator.exchanges import Exchange
-from legato.emulator.minds import Use, Words
+from legato.emulator.minds import Thought, Use, Words
 from legato.errors import BadInput
 from tests.emulator.conftest import connect, fetch, plain
 
@@ -180,6 +181,67 @@ def test_one_may_look_while_others_ask() -> None:
         assert emulator.summary().startswith("180 requests: 400 x180")
 
 
+def test_whatever_is_asked_is_an_exchange_and_only_replies_are_counted_as_requests() -> None:
+    with serve(keys=["sk-test"]) as emulator, connect(emulator) as client:
+        talk = client.conversations.create().id
+        client.conversations.delete(talk)
+        client.models.list()
+        with connect(emulator, "sk-wrong") as wrong, pytest.raises(openai.AuthenticationError):
+            wrong.models.list()
+        body = {"model": "claude-sonnet-5", "messages": [{"role": "user", "content": "Hi"}]}
+        with plain(base_url=emulator.url, headers={"x-api-key": "sk-test", "anthropic-version": "2023-06-01"}) as http:
+            assert http.post("/v1/messages/count_tokens", json=body).status_code == 200
+        assert emulator.log.requests == 0
+        assert [(exchange.api, exchange.method, exchange.status) for exchange in emulator.exchanges] == [
+            ("responses", "POST", 200),
+            ("responses", "DELETE", 200),
+            ("chat", "GET", 200),
+            ("chat", "GET", 401),
+            ("anthropic", "POST", 200),
+        ]
+        assert emulator.exchanges[-1].request == body
+        assert repr(emulator.exchanges[1]) == f"<exchange 2: DELETE /v1/conversations/{talk} 200>"
+        assert emulator.exchanges[3].told.startswith("GET /v1/models Incorrect API key provided: ")
+        assert emulator.summary().splitlines() == ["no requests", "5 other requests: 200 x4, 401 x1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"), [("/responses", "/v1/responses"), ("/v1/v1/messages", "/v1/messages"), ("/v1/embeddings", ""), ("/", "")]
+)
+def test_an_unknown_path_is_refused_as_the_provider_does_and_the_exchange_says_what_was_meant(path: str, meant: str) -> None:
+    with serve() as emulator:
+        answer = fetch("POST", emulator.url + path, json={})
+        assert answer.json()["error"]["message"] == f"Invalid URL (POST {path})"
+        (exchange,) = emulator.exchanges
+        assert (exchange.api, exchange.path, exchange.status) == ("", path, 404)
+        assert exchange.note == (f"did you mean {meant}?" if meant else "")
+
+
+def test_words_and_calls_are_told_before_thoughts_and_a_fault_with_its_message() -> None:
+    said = [Thought("Hm."), Words("One\nmoment."), Use("look_up")]
+    with serve(mind=lambda prompt: said) as emulator, connect(emulator) as client:
+        client.responses.create(model=MODEL, input="Hi")
+        with pytest.raises(openai.RateLimitError):
+            client.responses.create(model=MODEL, input="Hi", extra_headers={"x-legato-fault": "rate_limit"})
+        answered, limited = (exchange.told for exchange in emulator.exchanges)
+        assert answered == "One moment. | look_up({}) | (thought: Hm.)"
+        assert limited.startswith("[rate_limit] Rate limit reached for gpt-4.1")
+        assert [exchange["told"] for exchange in look(emulator)["exchanges"]] == [answered, limited]
+
+
+def test_what_is_not_answered_when_the_emulator_stops_is_logged_and_counted(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    with serve(log=log) as emulator:
+        sent = b'POST /v1/responses HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer k\r\ncontent-length: 9\r\n\r\n{"mod'
+        with socket.create_connection(("127.0.0.1", int(emulator.url.rpartition(":")[2]))) as half:
+            half.sendall(sent)
+            while emulator.log.requests == 0:
+                time.sleep(0.001)
+            emulator.stop()
+    assert [json.loads(line)["status"] for line in log.read_text().splitlines()] == [499]
+    assert emulator.summary() == "1 requests: 499 x1"
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
@@ -321,3 +383,46 @@ def test_the_mind_is_given_no_key() -> None:
     with serve(mind=mind) as emulator, connect(emulator, SECRET) as client:
         client.responses.create(model=MODEL, input="Hi")
     assert SECRET not in heard[0]
+
+
+def test_what_a_remote_tool_is_called_with_is_kept_nowhere(tmp_path):
+    log = tmp_path / "log.jsonl"
+    secrets = {"authorization": "TOP-SECRET-1", "headers": {"x-key": "TOP-SECRET-2"}}
+    remote = {"type": "mcp", "server_label": "s", "server_url": "https://example.com", **secrets}
+    with serve(log=log) as emulator:
+        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+        response = client.responses.create(model="gpt-4.1", input="hello", tools=[remote])
+        again = client.responses.retrieve(response.id)
+        kept = repr(msgspec.to_builtins(emulator.exchanges)) + response.to_json() + again.to_json() + log.read_text()
+    assert "TOP-SECRET" not in kept
+    assert kept.count("***") >= 4, "and people see that there was something"
+
+
+def test_a_picture_is_not_kept_whole():
+    with serve() as emulator:
+        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+        client.responses.create(model="gpt-4.1", input="x" * 1_000_000)
+        assert len(repr(emulator.exchanges[0].request)) < 1000
+
+
+def test_an_exchange_is_there_as_soon_as_its_stream_has_ended():
+    with serve() as emulator:
+        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+        for number in range(1, 101):
+            list(client.responses.create(model="gpt-4.1", input="hello", stream=True))
+            assert len(emulator.exchanges) == number
+
+
+def test_whoever_has_seen_the_last_event_may_go_on_in_the_conversation():
+    with serve(faults=["slow delay=0.02"]) as emulator:
+        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+        conversation = client.conversations.create().id
+        for event in client.responses.create(model="gpt-4.1", input="hello", conversation=conversation, stream=True):
+            if event.type == "response.completed":
+                assert client.responses.create(model="gpt-4.1", input="again", conversation=conversation).status == "completed"
+
+
+def test_nothing_that_is_said_can_forge_a_line_or_speak_to_the_terminal():
+    with serve(mind=["all is well\n   99  responses  200  forged\x1b]0;owned\x07"]) as emulator:
+        openai.OpenAI(base_url=emulator.openai_url, api_key="any").responses.create(model="gpt-4.1", input="hello")
+        assert emulator.exchanges[0].told.isprintable()

@@ -182,6 +182,20 @@ def test_a_stored_response_is_found_until_it_is_deleted(client: openai.OpenAI) -
     assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
 
 
+def test_a_stored_response_is_not_streamed_again_which_is_told(client: openai.OpenAI) -> None:
+    response = client.responses.create(model=MODEL, input="Remember me")
+    with pytest.raises(openai.BadRequestError, match="does not stream a stored response again") as refused:
+        client.responses.retrieve(response.id, stream=True)
+    assert refused.value.type == "emulator_error"
+
+
+def test_a_stored_chat_completion_can_be_retrieved(client: openai.OpenAI) -> None:
+    stored = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Hi"}], store=True)
+    assert client.chat.completions.retrieve(stored.id) == stored
+    with pytest.raises(openai.NotFoundError):
+        client.chat.completions.retrieve("chatcmpl-none")
+
+
 def test_what_was_not_stored_is_not_found(client: openai.OpenAI) -> None:
     response = client.responses.create(model=THINKER, input="Forget me", store=False)
     with pytest.raises(openai.NotFoundError):

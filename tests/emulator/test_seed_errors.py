@@ -148,7 +148,7 @@ def test_a_call_replayed_as_a_reference_under_store_false_gets_item_not_found(op
 
 def test_through_azure_item_not_found_is_a_bad_request_where_the_switch_says_so() -> None:
     with (
-        serve(mind=team, profile="azure", switches={"responses.item_not_found_status": 400}) as emulator,
+        serve(mind=team, switches={"responses.item_not_found_status": 400}) as emulator,
         openai.AzureOpenAI(azure_endpoint=emulator.url, api_key="k", api_version="2026-01-01", max_retries=0) as client,
     ):
         handed = triage(client, store=False)

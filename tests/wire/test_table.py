@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from tests.wire.casebooks import BOOKS, CASEBOOKS, DEFAULTS
 from tests.wire.table import GRADES, PAGE, counts, render
 
-SWITCHES = [(api, field.name) for api, profile in DEFAULTS.items() for field in fields(profile) if field.name != "name"]
+SWITCHES = [(api, field.name) for api, profile in DEFAULTS.items() for field in fields(profile)]
 
 
 def test_the_page_of_clauses_is_up_to_date() -> None:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from legato.emulator.app import LOOPBACK, make_app
 from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.options import Options
-from legato.emulator.serving import HANG_UP, Cut
+from legato.emulator.turn import HANG_UP, Cut
 from legato.errors import BadInput, LegatoError
 
 PATIENCE = 1.0
@@ -71,7 +71,7 @@ class Emulator:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """The exchanges so far, the oldest first."""
+        """The exchanges so far, in the order in which they ended; those for replies, and all others (`exchange.asks` tells)."""
         return self._app.exchanges.after()
 
     def fault(self, text: str) -> None:
@@ -97,8 +97,9 @@ class Emulator:
             self._socket.listen(1024)
         except (OSError, OverflowError) as error:
             self.stop()
-            where = f"{self.options.host}:{self.options.port}"
-            raise BadInput(f"the emulator cannot listen on {where}", found=str(error), do="choose another port, or 0 for any") from error
+            where, unknown = f"{self.options.host}:{self.options.port}", isinstance(error, socket.gaierror)
+            do = "name an address of this machine: 127.0.0.1, ::1 or localhost" if unknown else "choose another port, or 0 for any"
+            raise BadInput(f"the emulator cannot listen on {where}", found=str(error), do=do) from error
         config = uvicorn.Config(
             _can_hang_up(self._app.asgi),
             log_config=None,

@@ -11,28 +11,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
-from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
+from legato.emulator.asks import Answer, Ask, Event, Failure
 from legato.emulator.dialect import Dialect
-from legato.emulator.exchanges import Exchange, Exchanges, Verdict
+from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.faults import HEADER, Fault, FaultPlan, failure_of, parse, spoil
+from legato.emulator.keys import key_of
+from legato.emulator.masking import LONGEST, masked, shortened
 from legato.emulator.minds.base import Mind, Prompt, Say
 from legato.emulator.reading import BAD_JSON, TOO_LARGE, TooLarge, json_of, read_body
+from legato.emulator.turn import HANG_UP, Cut, EventStream, HungUp, Refused, Torn, Turn
 from legato.errors import BadInput, LegatoError
-
-HANG_UP = "legato.hang_up"
-"""Where a request's scope has a function that closes its connection: ASGI has no word for that, so whoever serves puts it there."""
-
-
-class Cut(Exception):
-    """The connection is broken on purpose. The server closes it and is silent about it."""
 
 
 @runtime_checkable
@@ -41,6 +36,15 @@ class Faulty(Protocol):
 
     def fault(self, prompt: Prompt) -> str:
         """The fault of the rule that applies, or nothing."""
+        ...
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """A mind that can say how it came to its answer."""
+
+    def note(self, prompt: Prompt) -> str:
+        """What a person should know of it, or nothing."""
         ...
 
 
@@ -57,111 +61,8 @@ class Choosy(Protocol):
         ...
 
 
-class Refused(Exception):
-    """The request is answered with an error."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        self.refusal = refusal
-
-
-class Turn:
-    """One request on its way to its answer."""
-
-    def __init__(self, ask: Ask, dialect: Dialect, path: str, exchanges: Exchanges) -> None:
-        self.ask = ask
-        self.dialect = dialect
-        self.exchange = Exchange(ask.number, ask.now, dialect.api, path, {})
-        self.fault: Fault | None = None
-        self._exchanges = exchanges
-        self._begun = time.perf_counter()
-        self._accepted = False
-        self._closed = False
-
-    def judge(self) -> None:
-        """Ask the law book. If the request is legal, take what it locks."""
-        if complaints := self.dialect.judge(self.ask):
-            raise Refused(self.dialect.refuse(self.ask, complaints))
-        self.dialect.begin(self.ask)
-        self._accepted = True
-
-    def judge_again(self) -> None:
-        """Ask once more, now that what the provider holds has changed."""
-        self.dialect.end(self.ask)
-        self._accepted = False
-        self.judge()
-
-    def strike(self, fault: Fault | None) -> None:
-        """This is what goes wrong with it."""
-        self.fault = fault
-        self.exchange.fault = str(fault or "")
-
-    def fail(self, failure: Failure) -> Refused:
-        """The provider fails: to be raised."""
-        return Refused(self.dialect.fail(self.ask, failure))
-
-    def refuse(self, refusal: Refusal) -> Response:
-        """Answer with an error."""
-        self.exchange.verdict = tuple(Verdict.of(complaint) for complaint in refusal.complaints)
-        return self.whole(refusal.status, refusal.body, refusal.headers)
-
-    def whole(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
-        """Answer in one piece."""
-        self.exchange.reply, self.exchange.whole = body, True
-        self.close(status)
-        return whole(status, body, headers)
-
-    def close(self, status: int) -> None:
-        """It is over, one way or another; only the first time counts."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._accepted:
-            self.dialect.end(self.ask)
-        self.exchange.status = status
-        self.exchange.took = time.perf_counter() - self._begun
-        self._exchanges.add(self.exchange)
-
-
-class EventStream(StreamingResponse):
-    """A streamed answer. Whatever ends it, its turn is over then."""
-
-    def __init__(self, turn: Turn, events: AsyncIterator[bytes]) -> None:
-        headers = turn.dialect.headers(turn.ask, streams=True)
-        super().__init__(events, headers=headers | {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"})
-        self._turn = turn
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._turn.close(200)
-
-
-class HungUp(Response):
-    """No answer at all: the connection is closed."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Close it."""
-        if HANG_UP not in scope:
-            raise Cut
-        scope[HANG_UP]()
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-
-class Torn(Response):
-    """An answer in one piece of which only a part arrives."""
-
-    def __init__(self, body: bytes, headers: dict[str, str], cut_at: int) -> None:
-        super().__init__(body, headers=headers, media_type="application/json")
-        self._cut_at = cut_at
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a part of it."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": self.body[: self._cut_at], "more_body": True})
-        raise Cut
+UNAUTHORIZED = Failure("unauthorized", 401)
+Finder: TypeAlias = Callable[[Ask], tuple[int, dict[str, Any]]]
 
 
 class Serving:
@@ -184,19 +85,42 @@ class Serving:
         self._keys = keys
         self._latency = latency
         self._seed = seed
-        self._clock = clock
+        self.now = clock
 
     async def answer(self, http: Request, dialect: Dialect, *, azure: bool = False) -> Response:
         """The answer to a request that asks for a reply."""
-        turn = Turn(self.ask(http, dialect.api, self.exchanges.number(), azure=azure), dialect, http.url.path, self.exchanges)
+        number = self.exchanges.number()
+        ask = self.ask(http, dialect.api, self.exchanges.requests, azure=azure)
+        turn = Turn(ask, dialect, Exchange(number, ask.now, dialect.api, http.url.path, {}), self.exchanges)
+        return await self._guarded(http, turn, self._answer)
+
+    async def look(self, http: Request, dialect: Dialect, find: Finder, *, azure: bool = False) -> Response:
+        """The answer to any other request: what is found, at once."""
+        number, ask = self.exchanges.number(asks=False), self.ask(http, dialect.api, azure=azure)
+        exchange = Exchange(number, ask.now, dialect.api, http.url.path, {}, method=http.method, asks=False)
+
+        async def answer(http: Request, turn: Turn) -> Response:
+            if self._refused_key(ask):
+                raise turn.fail(UNAUTHORIZED)
+            ask.body = await self._body(http, turn, may_be_empty=True)
+            turn.exchange.request = _kept(ask)
+            if ask.stray is not None:
+                raise turn.fail(BAD_JSON)
+            status, told = find(ask)
+            return turn.whole(status, told, dialect.headers(ask, streams=False, status=status))
+
+        return await self._guarded(http, Turn(ask, dialect, exchange, self.exchanges), answer)
+
+    async def _guarded(self, http: Request, turn: Turn, answer: Callable[[Request, Turn], Awaitable[Response]]) -> Response:
+        """The answer, or what is said in its place."""
         try:
-            return await self._answer(http, turn)
+            return await answer(http, turn)
         except Refused as refused:
             return turn.refuse(refused.refusal)
         except RecursionError:  # JSON that is nested as deeply as it could just be read
-            return turn.refuse(dialect.fail(turn.ask, BAD_JSON))
+            return turn.refuse(turn.fail(BAD_JSON).refusal)
         except LegatoError as error:  # a fault or a script that cannot be used: the person who wrote it is told
-            return turn.refuse(dialect.fail(turn.ask, Failure("emulator", 400, str(error))))
+            return turn.refuse(turn.fail(Failure("emulator", 400, str(error))).refusal)
         except (Cut, ClientDisconnect):
             turn.close(499)
             return HungUp()
@@ -211,10 +135,10 @@ class Serving:
 
     async def _answer(self, http: Request, turn: Turn) -> Response:
         ask, dialect = turn.ask, turn.dialect
-        if self.refused_key(ask):
-            raise turn.fail(Failure("unauthorized", 401))
+        if self._refused_key(ask):
+            raise turn.fail(UNAUTHORIZED)
         ask.body = await self._body(http, turn)
-        turn.exchange.request, turn.exchange.streams = ask.body, ask.streams
+        turn.exchange.request, turn.exchange.streams = _kept(ask), ask.streams
         if self._latency:
             await asyncio.sleep(self._latency)
         turn.strike(self.faults.due(ask.number, ask.headers.get(HEADER)))
@@ -238,24 +162,24 @@ class Serving:
             number=number,
             body={},
             headers=headers,
-            account=account_of(headers),
-            now=self._clock(),
+            account=account_of(headers, api),
+            now=self.now(),
             azure=azure,
             deployment=http.path_params.get("deployment", ""),
         )
 
-    def refused_key(self, ask: Ask) -> bool:
+    def _refused_key(self, ask: Ask) -> bool:
         """Whether the key is missing or none of those that are accepted."""
-        key = key_of(ask.headers)
+        key = key_of(ask.headers, ask.api)
         return not key or (bool(self._keys) and key not in self._keys)
 
-    async def _body(self, http: Request, turn: Turn) -> dict[str, Any]:
+    async def _body(self, http: Request, turn: Turn, *, may_be_empty: bool = False) -> dict[str, Any]:
         try:
             data = await read_body(http)
         except TooLarge:
             raise turn.fail(TOO_LARGE) from None
         turn.ask.size = len(data)
-        body = json_of(data)
+        body = json_of(data) if data or not may_be_empty else {}
         if body is None:
             raise turn.fail(BAD_JSON)
         if not isinstance(body, dict):
@@ -269,7 +193,8 @@ class Serving:
         if fault is None or fault.stage not in ("before", "state"):
             return
         if fault.stage == "state":
-            turn.dialect.strike(turn.ask, fault.kind)
+            if not turn.dialect.strike(turn.ask, fault.kind):
+                turn.missed()
             return
         if fault.kind == "context_length" and turn.ask.streams and turn.dialect.api == "responses":
             turn.fault = parse("error_event kind=context_length after=0")  # this API says so inside the stream (F2)
@@ -290,6 +215,8 @@ class Serving:
             if fault.stage == "state":
                 turn.judge_again()
         turn.exchange.say = self._reply(turn, prompt)
+        if isinstance(self.mind, Noting):
+            turn.exchange.note = self.mind.note(prompt)
         return turn.exchange.say
 
     def _others(self, turn: Turn, dialect: Choosy) -> list[Say]:
@@ -305,12 +232,25 @@ class Serving:
         except (LegatoError, RecursionError):
             raise
         except Exception as error:  # a function of the user's own
-            raise turn.fail(Failure("server_error", 500, f"the emulator's mind failed: {type(error).__name__}: {error}")) from error
-        if not isinstance(say, Say):
-            raise BadInput(f"the mind {self.mind!r} says what cannot be sent", expected="a Say", found=repr(say)[:200])
+            raise turn.fail(Failure("emulator", 500, f"the emulator's mind failed: {type(error).__name__}: {error}")) from error
+        _sendable(say, self.mind)
         if turn.fault is not None and turn.fault.stage == "say":
-            say = spoil(say, turn.fault)
+            spoiled = spoil(say, turn.fault)
+            if spoiled == say:
+                turn.missed()
+            return spoiled
         return say
+
+
+def _sendable(say: object, mind: Mind) -> None:
+    """Whether it can be put on the wire: text must be text, and text that UTF-8 has."""
+    try:
+        msgspec.json.decode(msgspec.json.encode(say), type=Say)
+        sendable = isinstance(say, Say)
+    except (UnicodeError, msgspec.MsgspecError, TypeError):
+        sendable = False
+    if not sendable:
+        raise BadInput(f"the mind {mind!r} says what cannot be sent", expected="a Say of texts in valid Unicode", found=repr(say)[:200])
 
 
 async def _disturb(turn: Turn, answer: Answer) -> Response | None:
@@ -345,13 +285,15 @@ async def _events(turn: Turn, answer: Answer) -> AsyncIterator[bytes]:
                 yield data[:room]
             raise Cut
         room = room - len(data) if room >= 0 else room
-        if number == len(events) - 1 and events is answer.events:
-            turn.dialect.keep(turn.ask, answer)  # before its last event is sent: who has seen the end may go on from it
-        yield data
-        turn.exchange.events += 1
-        if delay:
+        if delay and number:
             await asyncio.sleep(delay)
-    turn.exchange.whole = True
+        turn.exchange.events += 1
+        if number == len(events) - 1:  # over before its last event is sent: who has seen the end may go on from it, and look at it
+            if events is answer.events:
+                turn.dialect.keep(turn.ask, answer)
+            turn.exchange.whole = True
+            turn.close(200)
+        yield data
 
 
 def _spoiled(ask: Ask, dialect: Dialect, answer: Answer, fault: Fault | None) -> tuple[tuple[Event, ...], int]:
@@ -366,19 +308,13 @@ def _spoiled(ask: Ask, dialect: Dialect, answer: Answer, fault: Fault | None) ->
     return answer.events, -1
 
 
-def whole(status: int, body: object, headers: dict[str, str]) -> Response:
-    """An answer in one piece."""
-    return Response(msgspec.json.encode(body), status, headers=headers, media_type="application/json")
+def _kept(ask: Ask) -> dict[str, Any]:
+    """The body of a request, as it is kept for people."""
+    body = masked(ask.body)
+    return shortened(body) if ask.size > LONGEST else body
 
 
-def key_of(headers: dict[str, str]) -> str:
-    """The key of a request, in whichever header its API puts it."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
-    return headers.get("x-api-key") or headers.get("api-key") or bearer
-
-
-def account_of(headers: dict[str, str]) -> str:
+def account_of(headers: dict[str, str], api: str) -> str:
     """Whose state a request may see: every key is an organisation of its own, unless the request names one."""
     named = headers.get("openai-organization")
-    return named or "org-" + hashlib.sha256(key_of(headers).encode()).hexdigest()[:24]
+    return named or "org-" + hashlib.sha256(key_of(headers, api).encode()).hexdigest()[:24]

@@ -26,8 +26,12 @@ def refused(
     setup: tuple[Step, ...] = (),
 ) -> LawCase:
     """A clause that can be broken, and the answer."""
-    body = {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
-    return LawCase(clause, breaks, body, status, obeys, dict(profile or {}), setup)
+    return LawCase(clause, breaks, error(message, param, code), status, obeys, dict(profile or {}), setup)
+
+
+def error(message: str, param: str | None, code: str | None) -> dict[str, Any]:
+    """The body of a refusal."""
+    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 
 def allowed(clause: str, obeys: dict[str, Any], *setup: Step) -> LawCase:

@@ -81,7 +81,7 @@ def test_a_replayed_item_that_was_never_stored_gets_the_tickets_body() -> None:
         "code": None,
     }
     assert answer(World(), request) == (404, {"error": error})
-    assert answer(World(), request, Profile(name="azure", item_not_found_status=400)) == (400, {"error": error})
+    assert answer(World(), request, Profile(item_not_found_status=400)) == (400, {"error": error})
 
 
 def test_a_stale_previous_response_gets_the_tickets_body() -> None:

@@ -155,6 +155,7 @@ def test_the_window_is_looked_at_last() -> None:
 
 def test_the_phases_stand_in_the_measured_order() -> None:
     assert [phase.name for phase in BOOK.phases] == [
+        "the body",
         "the model is given",
         "the input is given",
         "every key is known",

@@ -24,9 +24,9 @@ MODELS = {
 PREFIXES = {"message": "msg_", "function_call": "fc_", "function_call_output": "fc_", "reasoning": "rs_"}
 
 
-def tokens(request: dict[str, Any]) -> int:
+def tokens(request: Any) -> int:
     """A word, a token."""
-    return len(str(request.get("input", "")).split())
+    return len(str(request.get("input", "") if isinstance(request, dict) else "").split())
 
 
 class Account:

@@ -53,8 +53,9 @@ class AnthropicDialect:
         body = failures.body(ask, failure, self._model(ask).window, _tokens(ask), request_id)
         return Refusal(failures.status(failure), body, failures.headers(ask, _organisation(ask), request_id, failure))
 
-    def strike(self, ask: Ask, kind: str) -> None:
+    def strike(self, ask: Ask, kind: str) -> bool:
         """There is nothing stored that a request could stand on."""
+        return False
 
     def begin(self, ask: Ask) -> None:
         """Nothing is locked."""
@@ -88,7 +89,7 @@ class AnthropicDialect:
         error = failures.fault(ask, failure, self._model(ask).window, _tokens(ask))
         return (*answer.events[: min(after, len(answer.events) - 1)], Event({"type": "error", "error": error}, "error"))
 
-    def headers(self, ask: Ask, *, streams: bool) -> dict[str, str]:
+    def headers(self, ask: Ask, *, streams: bool, status: int = 200) -> dict[str, str]:
         """The headers of an answer."""
         return failures.headers(ask, _organisation(ask), self._request_id())
 

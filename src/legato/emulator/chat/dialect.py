@@ -5,10 +5,8 @@ The API holds nothing between requests, but for completions that ask to be store
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from msgspec.structs import replace
 
 from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
 from legato.emulator.chat import failures, reading, writing
@@ -18,6 +16,7 @@ from legato.emulator.minds.base import Prompt, Say
 from legato.emulator.models import Catalogue, Model
 from legato.emulator.responses.failures import retry_headers, wait_of
 from legato.emulator.responses.headers import headers_of
+from legato.emulator.responses.lists import not_found
 from legato.emulator.shelf import Shelf
 from legato.emulator.tokens import count_request
 from legato.wire.chat import laws
@@ -42,7 +41,7 @@ class ChatDialect:
     def judge(self, ask: Ask) -> Sequence[Complaint]:
         """The law book's complaints."""
         request = _request(ask) if ask.stray is None else ask.stray
-        return tuple(laws.judge(request, models=self._info(ask), tokens=_tokens(ask), profile=self._rules(ask)))
+        return tuple(laws.judge(request, models=self._info(ask), tokens=_tokens(ask), profile=self._profile))
 
     def refuse(self, ask: Ask, complaints: Sequence[Complaint]) -> Refusal:
         """The first complaint in OpenAI's envelope."""
@@ -56,8 +55,9 @@ class ChatDialect:
         body = failures.body(ask, failure, self._model(ask).window, _tokens(ask))
         return Refusal(failure.status, body, headers | retry_headers(failure))
 
-    def strike(self, ask: Ask, kind: str) -> None:
+    def strike(self, ask: Ask, kind: str) -> bool:
         """There is nothing stored that a request could stand on."""
+        return False
 
     def begin(self, ask: Ask) -> None:
         """Nothing is locked."""
@@ -69,7 +69,7 @@ class ChatDialect:
     def prompts(self, ask: Ask) -> tuple[Prompt, ...]:
         """What the model is given for each choice that is asked for (`n`): the same but for the seed."""
         model, body = self._model(ask), _request(ask)
-        return tuple(reading.prompt(body, model.name, model.reasons, choice) for choice in range(reading.terms(body).choices))
+        return tuple(reading.prompt(body, model.name, bool(model.reasons), choice) for choice in range(reading.terms(body).choices))
 
     def answer(self, ask: Ask, say: Say, *others: Say) -> Answer:
         """The completion and its chunks. `others` are for the further choices; where there are too few, the last is said again."""
@@ -93,6 +93,11 @@ class ChatDialect:
         if ask.body.get("store") is True:
             self._shelf.put(ask.account, STORED, answer.body["id"], answer.body)
 
+    def stored(self, ask: Ask, id: str, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """`GET /v1/chat/completions/{id}`. The words of the refusal are inferred from those of other stored things."""
+        row = self._shelf.get(ask.account, STORED, id)
+        return (200, row) if row else not_found("Chat completion", id)
+
     def end(self, ask: Ask) -> None:
         """Nothing was locked."""
 
@@ -101,17 +106,13 @@ class ChatDialect:
         frame = failures.streamed(ask, failure, self._model(ask).window, _tokens(ask))
         return (*answer.events[: min(after, len(answer.events) - 1)], Event(frame))
 
-    def headers(self, ask: Ask, *, streams: bool) -> dict[str, str]:
+    def headers(self, ask: Ask, *, streams: bool, status: int = 200) -> dict[str, str]:
         """The headers of an answer."""
-        return headers_of(ask, self._ids, streams=streams)
+        return headers_of(ask, self._ids, streams=streams, status=status)
 
     def _model(self, ask: Ask) -> Model:
         name = string(_request(ask).get("model"))
         return self._models.find("openai", name, deployment=ask.azure) or Model(name)
-
-    def _rules(self, ask: Ask) -> laws.Profile:
-        """The switches. An Azure path that names no deployment leaves it to the body to name the model."""
-        return replace(self._profile, requires_model=True) if ask.azure and not ask.deployment else self._profile
 
     def _info(self, ask: Ask) -> Models:
         def info(name: str) -> ModelInfo | None:
