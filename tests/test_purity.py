@@ -1,4 +1,4 @@
-"""The centre is pure: legato.core reads no clock, rolls no dice, touches no disk, and says nothing.
+"""The centre is pure: legato.core and the law books of legato.wire read no clock, roll no dice, touch no disk, and say nothing.
 
 Two proofs that do not rest on one another. The first reads the sources; it is itself shown to see a seeded offence of every
 kind. The second runs the centre in a fresh interpreter whose clock, dice and disk are poisoned.
@@ -12,11 +12,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
-SOURCES = Path(__file__).parent.parent / "src" / "legato" / "core"
-MODULES = sorted(SOURCES.rglob("*.py"))
+SOURCES = Path(__file__).parent.parent / "src" / "legato"
+MODULES = [(room, path) for room in ("core", "wire") for path in sorted((SOURCES / room).rglob("*.py"))]
 
 # What the centre may import. A list of what is allowed cannot be outrun by the standard library.
 ALLOWED = {
@@ -24,15 +25,17 @@ ALLOWED = {
     "itertools", "json", "legato.core", "legato.errors", "math", "msgspec", "operator", "re", "string", "textwrap", "types",
     "typing", "unicodedata",
 }  # fmt: skip
+WIRE = {"legato.wire"}  # the law books may know one another, and what the core may know; the core may not know them
 
 # Builtins that read, write, ask, run text as code, or give an answer that differs from run to run.
 FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint", "id", "hash"}
 
 
-def offences(source: str) -> Iterator[str]:
+def offences(source: str, room: str = "core") -> Iterator[str]:
     """What a module of the centre may not do, as 'line: what'."""
+    allowed = ALLOWED | WIRE if room == "wire" else ALLOWED
     tree = ast.parse(source)
-    own = {id(name) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for name in _own_names(node)}
+    own = {id(name) for node in ast.walk(tree) for name in _own_names(node)}
     for node in ast.walk(tree):
         if id(node) in own:
             continue
@@ -53,29 +56,59 @@ def offences(source: str) -> Iterator[str]:
             continue
         else:
             continue
-        yield from (f"{node.lineno}: import {name}" for name in names if not _allowed(name))
+        yield from (f"{node.lineno}: import {name}" for name in names if not _allowed(name, allowed))
 
 
-def _own_names(function: ast.FunctionDef) -> Iterator[ast.Name]:
-    """Where a function's body means its own parameter, which may well be called `input`."""
-    arguments = function.args
-    parameters = {each.arg for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
-    for statement in function.body:
-        yield from (node for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in parameters)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, *COMPREHENSIONS)
 
 
-def _allowed(name: str) -> bool:
+def _own_names(scope: ast.AST) -> Iterator[ast.Name]:
+    """Where a function or a comprehension means a name of its own, which may well be `input` or `id`."""
+    inside: list[ast.AST]
+    if isinstance(scope, ast.FunctionDef):
+        arguments = scope.args
+        names = {each.arg for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+        names |= {node.id for statement in scope.body for node in _directly_in(statement) if _stored(node)}
+        inside = list(scope.body)
+    elif isinstance(scope, COMPREHENSIONS):
+        names = {node.id for each in scope.generators for node in ast.walk(each.target) if _stored(node)}
+        inside = [scope]
+    else:
+        return
+    for part in inside:
+        yield from (node for node in ast.walk(part) if isinstance(node, ast.Name) and node.id in names)
+
+
+def _stored(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def _directly_in(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all that it holds, but not what has names of its own."""
+    if not isinstance(node, SCOPES):
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from _directly_in(child)
+
+
+def _allowed(name: str, allowed: set[str]) -> bool:
     parts = name.split(".")
-    return any(".".join(parts[:length]) in ALLOWED for length in range(1, len(parts) + 1))
+    return any(".".join(parts[:length]) in allowed for length in range(1, len(parts) + 1))
 
 
 def test_there_is_a_centre_to_check() -> None:
-    assert {"facts.py", "codec.py", "digest.py"} <= {path.name for path in MODULES}
+    assert {"facts.py", "codec.py", "digest.py", "law.py", "laws.py"} <= {path.name for _, path in MODULES}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_a_module_of_the_centre_imports_and_calls_nothing_impure(path: Path) -> None:
-    assert list(offences(path.read_text(encoding="utf-8"))) == []
+@pytest.mark.parametrize(("room", "path"), MODULES, ids=[str(path.relative_to(SOURCES)) for _, path in MODULES])
+def test_a_module_of_the_centre_imports_and_calls_nothing_impure(room: str, path: Path) -> None:
+    assert list(offences(path.read_text(encoding="utf-8"), room)) == []
+
+
+@pytest.mark.parametrize("room", ["core", "wire"])
+def test_no_room_of_the_centre_may_know_the_emulator(room: str) -> None:
+    assert list(offences("from legato.emulator import serve", room))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +118,7 @@ def test_a_module_of_the_centre_imports_and_calls_nothing_impure(path: Path) -> 
             f"import {module}"
             for module in (
                 "asyncio", "logging", "uuid", "random", "time", "datetime", "os", "os.path", "io", "pathlib", "sqlite3",
-                "threading", "socket", "secrets", "tempfile", "subprocess", "sys", "pydantic", "legato.stores", "legato",
+                "threading", "socket", "secrets", "tempfile", "subprocess", "sys", "pydantic", "legato.stores", "legato", "legato.wire",
             )
         ),
         "from time import monotonic",
@@ -99,6 +132,8 @@ def test_a_module_of_the_centre_imports_and_calls_nothing_impure(path: Path) -> 
         "print('here')",
         "say = print",
         "def f(input):\n    return input\nanswer = input()",
+        "def f(items):\n    ids = [id for id in items]\n    return id(ids)",
+        "def f(items):\n    def g():\n        id = 1\n    return id(items)",
         "key = hash('a')",
         "__import__('time')",
         "async def f(): ...",
@@ -116,6 +151,8 @@ def test_the_check_sees_a_seeded_offence(seeded: str) -> None:
         "from legato.core.facts import Said\nfrom legato.errors import BadInput",
         "def f(input):\n    return input",
         "def f(items):\n    return [print_ for print_ in items]",
+        "def f(items):\n    for id in items:\n        yield id\n    if open := items:\n        yield from open",
+        "def f(items):\n    return {id: 1 for id in items if id}",
         "class A:\n    id: str\n    def open(self): return self.id",
     ],
 )
@@ -128,10 +165,12 @@ import asyncio, builtins, importlib, io, logging, os, pkgutil, random, socket, s
 
 import msgspec
 import legato.core
+import legato.wire
 
-names = [module.name for module in pkgutil.walk_packages(legato.core.__path__, "legato.core.")]
+names = [module.name for room in (legato.core, legato.wire) for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
 for name in names:
     importlib.import_module(name)  # so that everything from elsewhere is loaded
+for name in names:
     del sys.modules[name]  # and the centre itself is loaded again below, poisoned
 
 
@@ -183,13 +222,23 @@ for length in range(1, len(ledger) + 1):
     now = state.fold(ledger[:length])
     owed.owed(now, definition)
 view.request_seen(now, told, ledger[2])
+
+from legato.wire.anthropic import laws as anthropic
+from legato.wire.chat import laws as chat
+from legato.wire.responses import laws as responses
+
+hello, called = {"role": "user", "content": "hello"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+assert [each.clause.id for each in responses.judge({"model": "m", "input": [hello, called]})] == ["T1"]
+assert chat.judge({"model": "m", "messages": [hello]}) == []
+assert anthropic.judge({"model": "m", "max_tokens": 1, "messages": [hello, {"role": "assistant", "content": [thought]}, hello]}) != []
 sys.stdout.write("pure")
 """
 
 
 def run_poisoned(seeded: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", RUN, seeded]
-    here = {**os.environ, "PYTHONPATH": str(SOURCES.parent.parent)}
+    here = {**os.environ, "PYTHONPATH": str(SOURCES.parent)}
     return subprocess.run(command, env=here, capture_output=True, text=True, timeout=60)
 
 

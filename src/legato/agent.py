@@ -130,7 +130,7 @@ class Agent:
                 raise RuntimeError(f"{self.name} did not finish: {result.status}")
             return result.output
 
-        chosen = name or "ask_" + "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in self.name)
+        chosen = text(f"the name of agent {self.name!r} as a tool", name or "ask_" + _plain(self.name))
         about = description or self.description or f"Give a task to {self.name} and get its answer."
         # It may be started again after a crash: the task is delivered once by its key, and the conversation goes on.
         return tool(name=chosen[:64], description=about, idempotent=True)(ask)
@@ -183,12 +183,11 @@ class Agent:
 def typed(kind: Any) -> OutputType:
     """A type as schema and parser. `BadInput` if pydantic cannot make one of it."""
     from pydantic import TypeAdapter, ValidationError
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         schema = msgspec.json.encode(adapter.json_schema(), order="deterministic").decode()
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+    except Exception as error:  # what pydantic raises for a type is documented, what it raises for anything else is not
         raise BadInput(f"{kind!r} cannot be an output type: {error}", do="give a pydantic model or a plain type") from error
 
     def parse(text: str) -> Any:
@@ -204,7 +203,9 @@ def typed(kind: Any) -> OutputType:
 def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     if isinstance(given, Tool) or not isinstance(given, Iterable):
         raise BuildError(f"agent {agent!r}: tools= takes a list", found=repr(given)[:80], do="write tools=[...]")
-    tools = tuple(each if isinstance(each, Tool) else tool(each) for each in given)
+    tools = tuple(each if isinstance(each, Tool) else tool(function(f"a tool of agent {agent!r}", each, BuildError)) for each in given)
+    for each in tools:
+        text(f"the description of tool {each.name!r}", each.description, BuildError)
     names = [each.name for each in tools]
     for name in names:
         if names.count(name) > 1:
@@ -212,6 +213,10 @@ def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool
                 f"agent {agent!r} has two tools named {name!r}", do=f'give one another name: @tool(name="{name[:62]}_2")'
             )
     return tools
+
+
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
 
 
 def _history(agent: str, history: Any) -> History:
@@ -238,4 +243,4 @@ def guardrail(on: str) -> Callable[[Callable[..., Any]], Guardrail]:
     """
     if on not in ("input", "output", "tool"):
         raise BadInput('a guardrail is on "input", "output" or "tool"', found=repr(on), do='write @guardrail("input")')
-    return lambda function: Guardrail(on, function)
+    return lambda judge: Guardrail(on, function("a guardrail", judge))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from legato.core.checking import secret_key
+from legato.core.checking import function, secret_key
 from legato.core.codec import decode, encode, newer
 from legato.core.digest import digest_bytes
 from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Opened, Origin, Returned, Said
@@ -45,6 +45,8 @@ async def depart(
     session: Session, serialize: Callable[[Any], Any] | None, strict: bool, sign_with: bytes | None
 ) -> str:
     """The session as text."""
+    if serialize is not None:
+        function("serialize_context", serialize)
     if session.context is not None and serialize is None and strict:
         raise BadInput(
             f"session {session.id!r} has a context, and nothing says how to write it down",
@@ -63,7 +65,7 @@ async def depart(
     )
     try:
         text = msgspec.json.encode(envelope).decode()
-    except TypeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"serialize_context gave something that is not JSON: {error}", do="return plain values") from error
     return f"{text}\n{_signature(text, secret_key('sign_with', sign_with))}" if sign_with is not None else text
 

@@ -45,7 +45,7 @@ class Session:
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
         if not isinstance(id, str) or not id or len(id) > 400 or not id.isprintable():
             raise BadInput("a session id is 1 to 400 printable characters", found=repr(id)[:80], do="choose another id, or none")
-        if not isinstance(store, Store):
+        if isinstance(store, type) or not isinstance(store, Store):
             raise BadInput("a session lives in a store", found=repr(store)[:80], do='write store=SQLiteStore("desk.db"), or leave it out')
         self.id = id
         self.workflow = workflow

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from legato.agent import Agent, typed
-from legato.core.checking import listed, text, whole_number
+from legato.core.checking import function, listed, mapped, text, whole_number
 from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
@@ -91,7 +91,7 @@ class Workflow:
         if context is None and arriving["has_context"]:
             if deserialize_context is None:
                 raise BadInput("the string carries a context", do="pass deserialize_context=..., or context=... in its place")
-            context = deserialize_context(arriving["context"])
+            context = function("deserialize_context", deserialize_context)(arriving["context"])
         return Session(self, id or arriving["session"], store or self._store, context, arriving)
 
     def observed_by(self, *middleware: Middleware) -> Workflow:
@@ -144,13 +144,15 @@ class HandoffBuilder:
         self._autonomous_all = False
         self._prompts: dict[str, str] = {}
         self._turn_limits: dict[str, int] = {}
-        self._termination = _function("a termination condition", termination_condition) if termination_condition is not None else None
+        self._termination: Callable[..., Any] | None = None
         self._store: Store | None = None
         self._limits = DEFAULT_LIMITS
         self._messages = "queue"
         self._next_turn = "sticky"
         self._parallel = 16
         self._attempts = 4
+        if termination_condition is not None:
+            self.with_termination_condition(termination_condition)
         self.participants(participants)
 
     def __repr__(self) -> str:
@@ -189,15 +191,16 @@ class HandoffBuilder:
             raise BuildError("a summarising policy belongs to an agent, not to a handoff", do="write Agent(..., history=summarised(...))")
         if history is not None and not isinstance(history, History):
             raise BuildError("history= takes a policy", found=type(history).__name__, do="write history=legato.history.dialogue()")
+        about = text("the description of a handoff", description or "", BuildError)
         if not given:
             self._dead_ends_meant.append(_name(source))
         for target in given:
-            self._edges.append((_name(source), _name(target), description or "", needs_approval, history, input_type))
+            self._edges.append((_name(source), _name(target), about, needs_approval, history, input_type))
         return self
 
     def with_autonomous_mode(
         self,
-        agents: Sequence[Agent | str] | None = None,
+        agents: Sequence[Agent | str] | Agent | str | None = None,
         prompts: Mapping[Any, str] | None = None,
         turn_limits: Mapping[Any, int] | None = None,
     ) -> HandoffBuilder:
@@ -208,15 +211,19 @@ class HandoffBuilder:
         if agents is None:
             self._autonomous_all = True
         else:
-            self._autonomous = (self._autonomous or set()) | {_name(agent) for agent in agents}
-        self._prompts.update({_name(agent): text for agent, text in (prompts or {}).items()})
-        for agent, limit in (turn_limits or {}).items():
+            given = [agents] if isinstance(agents, (Agent, str)) else listed("autonomous agents", agents, BuildError)
+            self._autonomous = (self._autonomous or set()) | {_name(agent) for agent in given}
+        for agent, prompt in mapped("the prompts of autonomous agents", prompts or {}, BuildError).items():
+            self._prompts[_name(agent)] = text(f"the prompt of {_name(agent)!r}", prompt, BuildError)
+            if not prompt.strip():
+                raise BuildError(f"the prompt of {_name(agent)!r} is empty", do="leave it out for the usual one, or say what to do")
+        for agent, limit in mapped("the turn limits of autonomous agents", turn_limits or {}, BuildError).items():
             self._turn_limits[_name(agent)] = whole_number(f"the turn limit of {_name(agent)!r}", limit, 0, BuildError)
         return self
 
     def with_termination_condition(self, condition: Callable[..., Any]) -> HandoffBuilder:
         """A function (sync or async) of the conversation's messages that says when it is over."""
-        self._termination = _function("a termination condition", condition)
+        self._termination = function("a termination condition", condition, BuildError)
         return self
 
     def with_checkpointing(self, store: Store) -> HandoffBuilder:
@@ -372,12 +379,6 @@ def _name(agent: Agent | str) -> str:
     if isinstance(agent, str):
         return agent
     raise BuildError("agents are given as objects or names", found=repr(agent)[:80])
-
-
-def _function(what: str, given: Any) -> Callable[..., Any]:
-    if not callable(given):
-        raise BuildError(f"{what} is a function", found=repr(given)[:80])
-    return given  # type: ignore[no-any-return]
 
 
 def _one_of(verb: str, given: str, allowed: tuple[str, ...]) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from legato import errors
+from legato.emulator import faults
 from tests.docs.pages import WrongExample, run_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-WITHOUT_EXAMPLES = {"ARCHITECTURE.md", "PROMISES.md"}
+WITHOUT_EXAMPLES = {"ARCHITECTURE.md", "PROMISES.md", "clauses.md"}
 SEEDED = {
     "the output that is shown": ("```python\nprint(6 * 7)\n```\n\nIt says:\n\n```text\n42\n```\n", True),
     "a block that prints nothing": ("```python\nx = 1\n```\n", True),
@@ -57,6 +58,14 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
 
 
+def test_every_fault_is_explained_with_its_options() -> None:
+    told = (ROOT / "docs" / "emulator.md").read_text(encoding="utf-8")
+    for name, kind in faults.KINDS.items():
+        row = next((line for line in told.splitlines() if line.startswith(f"| `{name}` | ")), "")
+        assert row, f"{name} is not in the table"
+        assert all(f"`{option}=" in row for option in kind.options), f"{name} lacks an option"
+
+
 def test_every_error_is_explained_with_its_code() -> None:
     told = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     known = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.LegatoError)]
@@ -70,3 +79,11 @@ def test_the_module_map_names_every_room_and_only_what_exists() -> None:
     rooms = {f"src/legato/{each.name}/" for each in (ROOT / "src/legato").iterdir() if (each / "__init__.py").exists()}
     files = {f"src/legato/{each.name}" for each in (ROOT / "src/legato").glob("*.py") if each.name != "__init__.py"}
     assert named == rooms | files
+
+
+def test_the_map_of_the_emulator_names_every_file_and_folder() -> None:
+    told = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    here = ROOT / "src/legato/emulator"
+    folders = [f"{each.name}/" for each in here.iterdir() if (each / "__init__.py").exists()]
+    missing = [name for name in [*folders, *(each.name for each in here.glob("*.py"))] if f"`{name}`" not in told]
+    assert not missing

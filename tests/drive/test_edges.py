@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel
 from legato import Agent, HandoffBuilder, Image, Limits, Provided, file, guardrail, history, image, tool
 from legato.core.facts import Returned, Said
 from legato.errors import BadInput, CodecError, LedgerExists, ModelFailed, StoreLocked, UnknownLedger
-from legato.models import Call, Reply, Usage, Words
+from legato.models import Call, Reasoning, Reply, Usage, Words
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 
@@ -617,3 +617,18 @@ async def test_an_attachment_without_its_bytes_is_refused_and_an_empty_session_c
         await workflow.session("s", store=store).run([Image(digest="0" * 32)])
     empty = await workflow.session("empty", store=store).to_string()
     assert (await workflow.load(empty).refresh()).status == "new"
+
+
+async def test_a_reply_without_words_that_is_refused_at_its_output_limit_is_no_output(store):
+    class Silent:
+        name = "silent"
+
+        async def reply(self, request, emit):
+            return Reply(items=(Reasoning(text="hm"),))
+
+    session = alone(Silent(), output_type=int, output_retries=0).session("s", store=store)
+    result = await session.run("How many?")
+    assert [request.limit for request in result.pending] == ["output"]
+    await session.reject(result.pending[0])
+    result = await session.resume()
+    assert (result.status, result.text, result.output) == ("waiting", "", "")

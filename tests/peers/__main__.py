@@ -104,7 +104,7 @@ def run(python: Path, program: str, *arguments: str) -> dict[str, dict[str, obje
 
 
 def judge(title: str, emulator: Emulator, told: object, wrong: list[str]) -> int:
-    refused = [exchange for exchange in emulator.exchanges if exchange.status >= 400]
+    refused = [exchange for exchange in emulator.exchanges if exchange.asks and exchange.status >= 400]
     wrong += [f"refused: {exchange} {exchange.verdict}" for exchange in refused]
     print(f"{title}: {emulator.summary()}; {'; '.join(wrong) if wrong else 'all accepted'}")
     return len(wrong)

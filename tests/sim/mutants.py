@@ -12,8 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from legato.core import folded, groups, owed, state, view
-from legato.core.facts import Answered, Decided, Gated, HandedOff, Opened, Returned, Said, Words
+from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Returned, Said, Words
 from legato.core.messages import Message, parts_of
+from legato.core.sums import Tally
 from legato.drive import asking, conversation, driver, tools
 from legato.errors import LedgerConflict
 from legato.session import Session
@@ -73,15 +74,15 @@ def _(patch: Patch) -> None:
     patch(state._RULES, Answered, answered)
 
 
-@mutant("of two waiting messages the later is sent first")
+@mutant("of two messages that nobody has answered the later is sent first")
 def _(patch: Patch) -> None:
-    before = state._RULES[Said]
+    before = state.State._land
 
-    def said(self: state.State, fact: Said) -> None:
-        before(self, fact)
+    def land(self: state.State, group: groups.Group) -> None:
+        before(self, group)
         self.tail.insert(0, self.tail.pop())
 
-    patch(state._RULES, Said, said)
+    patch(state.State, "_land", land)
 
 
 @mutant("other agents' tool outputs are dropped at a handoff")
@@ -382,6 +383,54 @@ def _(patch: Patch) -> None:
 @mutant("a message ends a cancel even if a guardrail withholds it")
 def _(patch: Patch) -> None:
     patch(folded.Folded, "spoken_at", property(lambda self: self.tail[-1].position if self.tail else -1))
+
+
+# -- messages that guardrails judge --------------------------------------------------------------------------------------
+
+
+@mutant("a message that is yet to be judged is part of the conversation at once")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Said]
+    patch(state._RULES, Said, lambda self, fact: rule(self, replace(fact, guarded=False)))
+
+
+@mutant("a model is asked while a message is being judged")
+def _(patch: Patch) -> None:
+    reconcile = driver.Driver._reconcile
+
+    def all_the_same(self: Any) -> bool:
+        now = self._ledger.state
+        going = reconcile(self)
+        for effect in owed.plan(now, self._definition.graph, self._epoch).effects if now.waiting and not self._nothing_new(now) else ():
+            if isinstance(effect, owed.CallModel) and effect not in self._running and not self._gave_up:
+                self._running[effect] = task = asyncio.get_running_loop().create_task(self._perform(effect))
+                task.add_done_callback(self._ended)
+        return going or bool(self._running)
+
+    async def prepare(self: Any, effect: Any) -> Any:
+        digest, frame, data = await self._frames.in_force(effect.agent)
+        async with self._ledger.lock:
+            now = self._ledger.state
+            if not self._wanted(now, effect):
+                return None
+            history = asking.history_in_force(self._definition, effect.agent, now.arrived if now.active == effect.agent else None)
+            seen, kept = asking._choose(now, frame.history, history, effect.agent)
+            return view.request_for(now, frame, digest, seen, effect.agent), kept, {digest: data}
+
+    patch(driver.Driver, "_reconcile", all_the_same)
+    patch(asking.ModelCaller, "_prepare", prepare)
+
+
+@mutant("a message that is withheld begins a new run all the same")
+def _(patch: Patch) -> None:
+    rule = state._RULES[Judged]
+
+    def judged(self: state.State, fact: Judged) -> None:
+        rule(self, fact)
+        if fact.kind == "input" and fact.stop:
+            self.tally = Tally(self.tally)
+
+    patch(state._RULES, Judged, judged)
 
 
 # -- safety ------------------------------------------------------------------------------------------------------------

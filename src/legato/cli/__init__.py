@@ -17,4 +17,5 @@ def main() -> None:
         extra = NEEDS.get((missing.name or "").partition(".")[0])
         if extra is None:
             raise
-        sys.exit(f"this command needs {missing.name}, which is not installed\n  do        pip install 'legato[cli,emulator]'")
+        do = "pip install '.[cli,emulator]' in a clone of Legato"
+        sys.exit(f"this command needs {missing.name}, which is not installed\n  do        {do}")

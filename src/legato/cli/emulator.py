@@ -17,15 +17,14 @@ def emulator(
     port: Annotated[int, typer.Option(help="The port to listen on; 0 for any.", min=0, max=65535)] = 8765,
     host: Annotated[str, typer.Option(help="The address to listen on. Another than loopback needs --key.")] = "127.0.0.1",
     mind: Annotated[
-        Path | None, typer.Option(help="What the model says: a script (.yaml) or a recorded log (.jsonl). Without: a support desk.")
-    ] = None,
+        str, typer.Option(help="What the model says: a script (FILE.yaml), a recorded log (FILE.jsonl), or desk: a support desk.")
+    ] = "desk",
     seed: Annotated[int, typer.Option(help="Everything that looks random follows from it.")] = 0,
     fault: Annotated[
         list[str] | None, typer.Option(help="A fault: 'rate_limit@3', 'cut event=5~10%'. May be given again. See --faults.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Keep what is stored in this file, so that it survives a restart.")] = None,
     log: Annotated[Path | None, typer.Option(help="Append every exchange to this file, one JSON object per line.")] = None,
-    profile: Annotated[str, typer.Option(help="Whose rules: openai or azure.")] = "openai",
     switch: Annotated[
         list[str] | None, typer.Option(help="Turn a switch of a law book: responses.zero_data_retention=true. May be given again.")
     ] = None,
@@ -40,14 +39,15 @@ def emulator(
     """
     from legato.emulator import serve
     from legato.emulator.exchanges import Exchange
-    from legato.emulator.faults import KINDS, Fault
+    from legato.emulator.faults import KINDS
 
     if faults:
         for name, kind in KINDS.items():
-            shown = str(Fault(name, kind.options)).partition(" ")[2]
-            typer.echo(f"  {name:<20} {kind.tells}" + (f"  [{shown}]" if shown else ""))
+            typer.echo(f"  {name:<20} {kind.tells}" + (f"  [{kind.written}]" if kind.options else ""))
         return
-    switches = dict(_switch(text) for text in switch or [])
+    if mind != "desk" and Path(mind).suffix.lower() not in (".yaml", ".yml", ".jsonl"):
+        do = "a function or a list of replies is for serve(mind=...)"
+        raise BadInput("this is no mind for the emulator", expected="desk, or a file: .yaml, .yml or .jsonl", found=repr(mind), do=do)
     server = serve(
         port=port,
         host=host,
@@ -56,8 +56,7 @@ def emulator(
         faults=fault or [],
         state=state,
         log=log,
-        profile=profile,
-        switches=switches,
+        switches=switches_of(switch),
         keys=key or [],
         latency=latency,
     )
@@ -65,8 +64,7 @@ def emulator(
     def show(exchange: Exchange) -> None:
         typer.echo(f"{exchange.number:>5}  {exchange.api:<10} ", nl=False)
         typer.secho(f"{exchange.status}", fg="green" if exchange.status < 400 else "red", nl=False)
-        told = f"{exchange.verdict[0].clause}  {exchange.verdict[0].message}" if exchange.verdict else _said(exchange)
-        typer.echo(f"  {f'[{exchange.fault}] ' if exchange.fault else ''}{told}"[:160])
+        typer.echo(f"  {exchange.told}"[:160])
 
     stopped = threading.Event()
 
@@ -88,17 +86,12 @@ def emulator(
     typer.echo("\n" + server.summary())
 
 
-def _switch(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise BadInput(f"the switch {text!r} has no value", do=f"write it as {text}=true")
-    return name.strip(), value.strip()
-
-
-def _said(exchange: object) -> str:
-    from legato.emulator.exchanges import Exchange
-    from legato.emulator.minds.base import Use
-
-    assert isinstance(exchange, Exchange)
-    items = exchange.say.items if exchange.say else ()
-    return " | ".join(f"{item.tool}({item.arguments})" if isinstance(item, Use) else item.text for item in items).replace("\n", " ")
+def switches_of(texts: list[str] | None) -> dict[str, str]:
+    """Switches as they are typed: `responses.tools_limit=64`."""
+    switches: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise BadInput(f"the switch {text!r} has no value", do=f"write it as {text}=true")
+        switches[name.strip()] = value.strip()
+    return switches

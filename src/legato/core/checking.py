@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from legato.errors import BadInput
@@ -19,6 +19,13 @@ def listed(what: str, given: Iterable[T], error: type[BadInput] = BadInput) -> t
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise error(f"{what} are given as a list", found=repr(given)[:80], do="write [...], or leave it out for none")
     return tuple(given)
+
+
+def mapped(what: str, given: Any, error: type[BadInput] = BadInput) -> Mapping[Any, Any]:
+    """Things by name."""
+    if not isinstance(given, Mapping):
+        raise error(f"{what} are given by name", found=repr(given)[:80], do="write {...}")
+    return given
 
 
 def whole_number(what: str, given: Any, least: int, error: type[BadInput] = BadInput) -> int:

@@ -141,18 +141,24 @@ def content_from(message: Sendable | Iterable[Sendable]) -> tuple[Content, dict[
         if isinstance(piece, str):
             parts.append(Text(checked_text(piece, "message")))
         elif isinstance(piece, Attachment):
-            parts.append(piece.part)
+            parts.append(_checked(piece.part))
             if piece.part.digest:
                 contents[piece.part.digest] = piece.data
         elif isinstance(piece, (Text, Image, File)):
-            checked_text(text_of((piece,)), "message")
-            parts.append(piece)
+            parts.append(_checked(piece))
         else:
             raise _not_a_message(piece)
     if not parts:
         raise BadInput("the message is empty", do="say something, or call session.resume() to go on without a message")
     plain = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else tuple(parts)
     return plain, contents
+
+
+def _checked(part: Part) -> Part:
+    """The part itself, if all that it says of itself is text."""
+    for name in part.__struct_fields__:
+        checked_text(getattr(part, name), f"{name} of a part of the message" if name != "text" else "message", empty=name != "text")
+    return part
 
 
 def contents_named(content: Content) -> set[str]:

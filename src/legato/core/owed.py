@@ -140,7 +140,7 @@ def plan(state: State, graph: Graph, epoch: int | None = None) -> Plan:
     else:
         now = _after_batch(state, graph)
     # A message that waits changes nothing but this: it is being judged.
-    if state.waiting and (not state.halt or state.waiting[-1].position > state.halted_at):
+    if state.waiting and (state.halt != "cancelled" or state.waiting[-1].position > state.halted_at):
         now.effects.append(JudgeInput(receiver(state, graph), state.waiting[0].position))
     return now
 
@@ -176,7 +176,7 @@ def resting(state: State, graph: Graph) -> tuple[Status, list[Pending]]:
         return "new", []
     now = plan(state, graph)
     if now.effects:
-        broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel)
+        broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel) and not state.waiting
         return "failed" if broken else "running", now.requests
     if now.requests:
         return "pending", now.requests
@@ -374,9 +374,9 @@ def _call_model(state: State, graph: Graph, agent: str) -> Plan:
             return Plan(unjudged[:1], [])
     if over := _limits_before_model(state, graph, agent):
         return Plan([], [over])
-    if rules.summarise_above and not state.waiting and not _policy_of_edge(state, graph, agent):
+    if rules.summarise_above and not _policy_of_edge(state, graph, agent):
         upto = _summary_due(state, rules)
-        if upto is not None:
+        if upto is not None and not any(group.position <= upto for group in state.waiting):
             return Plan([Summarise(agent, upto)], [])
     return Plan([CallModel(agent, state.replies, state.halted_at)], [])
 

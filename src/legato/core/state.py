@@ -18,7 +18,8 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     pending, with the digest of the recorded arguments; `Started` only when no attempt is open, numbered one above the last, and,
     if gated, approved for exactly those arguments.
  5. `Cancelled`, and a limit that a person refuses, stop the conversation until the user speaks, and the open calls for good: they are
-    answered and never started. What a limit finds started comes to its end.
+    answered and never started. What a limit finds started comes to its end. A message that waits when a limit is refused is heard
+    when it lands; one that waits when it is cancelled is not judged before the user speaks again.
  6. A call is answered once: by `Returned`, by `Decided` (reject, answer), by `Judged` (a guardrail's no) or by `HandedOff`.
     A `Returned` for an attempt of an answered call, or for an attempt that another one followed, is `late`: kept for people, once.
  7. `Lost` is legal for an open attempt. It makes the outcome unknown; a `Returned` that comes after all still answers the call,
@@ -120,6 +121,8 @@ class State(Folded):
     def _land(self, group: Group) -> None:
         """A message takes its place in the conversation, and begins a run."""
         group.began = not self.awaits_reply or bool(self.halt) or self.ended
+        if self._halt == "limit":
+            self._halt = ""  # it may have been said before the limit was refused, and waited: the user has spoken all the same
         self.tail.append(group)
         self.tail.sort(key=_position)
         self.tally = Tally(self.tally)
@@ -176,7 +179,6 @@ class State(Folded):
         self.tally.turns += 1
         self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
-        self.work.settle()
         self.spent.count_words(spoken(fact))
         self.losses.extend(fact.losses)
 

@@ -36,6 +36,10 @@ class Tally:
         return f"<run {self.number}: {self.turns} turns, {self.handoffs} handoffs, {self.tool_calls} tool calls>"
 
 
+MOST_SPANS = 64
+"""How many separate pieces of work are remembered. Only work that began before all of them could be counted twice."""
+
+
 class WorkTime:
     """The time that was worked, where what was done in parallel counts once. Told of each piece of work when it ends."""
 
@@ -52,11 +56,8 @@ class WorkTime:
             new -= max(0, min(high, end) - max(low, start))
             start, end = min(low, start), max(high, end)
         self._spans.append((start, end))
+        del self._spans[:-MOST_SPANS]
         return new
-
-    def settle(self) -> None:
-        """A reply is recorded: what comes next begins after it, and only its own time can still overlap."""
-        del self._spans[:-1]
 
 
 class Spent:

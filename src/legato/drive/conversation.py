@@ -19,8 +19,8 @@ def messages_of(state: State, since: int = 0) -> list[Message]:
     for group in (*state.groups, *state.tail, *state.waiting):
         if group.position >= since:
             messages.extend(_messages(group))
-            if group.blocked:
-                messages.append(answers[group.position])
+        if group.blocked and answers[group.position].position >= since:
+            messages.append(answers[group.position])
     return messages
 
 

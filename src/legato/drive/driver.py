@@ -185,7 +185,8 @@ class Driver:
             self._recording = False
         self._show_new()
         failed = self._ledger.state.failed
-        self._gave_up = self._gave_up or bool(failed and failed.final and failed is not before)
+        # What it gave up is the request that failed: a message that landed since is another one.
+        self._gave_up = bool(failed and failed.final) and (self._gave_up or failed is not before)
 
     def _follow_up(self, state: State) -> Iterator[AnyFact]:
         """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""

@@ -11,10 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from legato.emulator.options import options_of
-from legato.emulator.running import Emulator
+from legato.errors import BadInput
+
+if TYPE_CHECKING:
+    from legato.emulator.running import Emulator
 
 
 def serve(
@@ -26,7 +29,6 @@ def serve(
     faults: Sequence[str] = (),
     state: str | Path | None = None,
     log: str | Path | None = None,
-    profile: str = "openai",
     switches: Mapping[str, Any] | None = None,
     keys: Sequence[str] = (),
     latency: float = 0.0,
@@ -42,12 +44,12 @@ def serve(
     - `faults`: what goes wrong: `["rate_limit@3", "cut event=5~10%"]`.
     - `state`: a file in which stored responses and conversations survive a restart.
     - `log`: a file to which every exchange is appended as a line of JSON.
-    - `profile`, `switches`: whose rules, and which of the uncertain ones: `{"responses.zero_data_retention": True}`.
+    - `switches`: which of the rules that are not certain are in force: `{"responses.zero_data_retention": True}`.
     - `keys`: the API keys that are accepted; without, any.
     - `latency`: seconds before every answer. `keep`: how many exchanges can be looked at afterwards. `clock`: the
       time in seconds, for those who cannot wait thirty days until a response expires.
     """
-    return Emulator(
+    emulator: Emulator = __getattr__("Emulator")(
         options_of(
             mind=mind,
             host=host,
@@ -56,7 +58,6 @@ def serve(
             faults=faults,
             state=state,
             log=log,
-            profile=profile,
             switches=switches,
             keys=keys,
             latency=latency,
@@ -64,6 +65,21 @@ def serve(
             clock=clock,
         )
     )
+    return emulator
+
+
+def __getattr__(name: str) -> Any:
+    """`Emulator`, which needs a web server: so it is looked for when it is first wanted."""
+    if name != "Emulator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from legato.emulator.running import Emulator
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+            raise
+        do = "pip install '.[emulator]' in a clone of Legato"
+        raise BadInput("the emulator needs a web server, which is not installed", found=str(missing), do=do) from None
+    return Emulator
 
 
 __all__ = ["Emulator", "serve"]

@@ -14,25 +14,26 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from legato.emulator.anthropic.dialect import AnthropicDialect
-from legato.emulator.asks import Failure
+from legato.emulator.asks import Ask
 from legato.emulator.chat.dialect import ChatDialect
 from legato.emulator.dialect import Dialect
-from legato.emulator.exchanges import Exchanges
+from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.faults import FaultPlan
 from legato.emulator.ids import Ids
 from legato.emulator.models import Catalogue
 from legato.emulator.options import Options
 from legato.emulator.responses.dialect import ResponsesDialect
 from legato.emulator.seal import Seal
-from legato.emulator.serving import UNREADABLE, Serving, TooLarge, json_of, read_body, whole
+from legato.emulator.serving import Serving
 from legato.emulator.shelf import Shelf
+from legato.emulator.turn import whole
+from legato.errors import BadInput
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-UNAUTHORIZED = Failure("unauthorized", 401)
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 Look: TypeAlias = Callable[[], tuple[int, dict[str, Any]]]
 Endpoint: TypeAlias = Callable[..., tuple[int, dict[str, Any]]]
@@ -43,10 +44,14 @@ class App:
 
     def __init__(self, options: Options) -> None:
         self.token = secrets.token_urlsafe(18)
-        self.exchanges = Exchanges(options.keep, options.log)
         self.faults = FaultPlan(options.faults, options.seed)
         self._shelf = Shelf(options.state)
-        seal, models = Seal(_key(self._shelf, options.seed)), Catalogue()
+        try:
+            self.exchanges = Exchanges(options.keep, options.log)
+        except BadInput:
+            self._shelf.close()
+            raise
+        seal, models, seed = Seal(_key(self._shelf, options.seed)), Catalogue(), _seed_of_life(self._shelf, options.seed)
         self.serving = Serving(
             options.mind,
             self.faults,
@@ -56,18 +61,20 @@ class App:
             seed=options.seed,
             clock=options.clock,
         )
-        self.responses = ResponsesDialect(self._shelf, Ids(options.seed), seal, options.responses, models)
-        self.chat = ChatDialect(self._shelf, Ids(f"{options.seed}/chat"), options.chat, models)
-        self.anthropic = AnthropicDialect(Ids(f"{options.seed}/anthropic"), seal, options.anthropic, models)
+        self.responses = ResponsesDialect(self._shelf, Ids(options.seed), seal, options.profiles.responses, models)
+        self.chat = ChatDialect(self._shelf, Ids(f"{seed}/chat"), options.profiles.chat, models)
+        self.anthropic = AnthropicDialect(Ids(f"{seed}/anthropic"), seal, options.profiles.anthropic, models)
         self._models = models
-        self.asgi = _only_from_here(Starlette(routes=self._routes(), exception_handlers={404: _no_such_path, 405: _no_such_path}), options)
+        self._routes = self._all_routes()
+        unknown = {404: self._no_such_path, 405: self._no_such_path}
+        self.asgi = _only_from_here(Starlette(routes=self._routes, exception_handlers=unknown), options)
 
     def close(self) -> None:
         """Let go of files."""
         self.exchanges.close()
         self._shelf.close()
 
-    def _routes(self) -> list[Route]:
+    def _all_routes(self) -> list[Route]:
         openai = [
             *self._stored("/v1"),
             Route("/v1/responses", self._asked(self.responses), methods=["POST"]),
@@ -83,7 +90,8 @@ class App:
             Route("/openai/v1/chat/completions", self._asked(self.chat, azure=True), methods=["POST"]),
             Route("/openai/deployments/{deployment}/chat/completions", self._asked(self.chat, azure=True), methods=["POST"]),
             Route("/openai/deployments/{deployment}/responses", self._asked(self.responses, azure=True), methods=["POST"]),
-            Route("/openai/v1/models", self._list_models),
+            *(Route(f"{root}/models", self._list_models) for root in ("/openai/v1", "/openai")),
+            *(Route(f"{root}/models/{{id:path}}", self._one_model) for root in ("/openai/v1", "/openai")),
         ]
         anthropic = [
             Route("/v1/messages", self._asked(self.anthropic), methods=["POST"]),
@@ -93,8 +101,9 @@ class App:
         return [*openai, *anthropic, *azure, *inside]
 
     def _stored(self, root: str) -> list[Route]:
-        """What can be asked about stored responses and conversations."""
+        """What can be asked about stored responses, conversations and chat completions."""
         stored, talks = self.responses.responses, self.responses.conversations
+        completions = Route(f"{root}/chat/completions/{{id}}", self._held(self.chat, self.chat.stored))
         table: list[tuple[str, str, Endpoint]] = [
             ("GET", "/responses/{id}", stored.get),
             ("DELETE", "/responses/{id}", stored.delete),
@@ -109,7 +118,7 @@ class App:
             ("GET", "/conversations/{id}/items/{item}", talks.get_item),
             ("DELETE", "/conversations/{id}/items/{item}", talks.delete_item),
         ]
-        return [Route(root + path, self._held(endpoint), methods=[method]) for method, path, endpoint in table]
+        return [completions, *(Route(root + path, self._held(self.responses, find), methods=[method]) for method, path, find in table)]
 
     # -- handlers ------------------------------------------------------------------------------------------------------
 
@@ -119,54 +128,50 @@ class App:
 
         return answer
 
-    def _held(self, endpoint: Endpoint) -> Handler:
-        """An endpoint about what is stored: its answer is made at once."""
+    def _held(self, dialect: Dialect, endpoint: Endpoint) -> Handler:
+        """An endpoint about what is stored."""
 
         async def answer(http: Request) -> Response:
-            ask = self.serving.ask(http, "responses", azure=http.url.path.startswith("/openai"))
-            if self.serving.refused_key(ask):
-                refusal = self.responses.fail(ask, UNAUTHORIZED)
-                return whole(refusal.status, refusal.body, refusal.headers)
-            body = await _body(http)
-            if body is None:
-                refusal = self.responses.fail(ask, Failure("bad_json", 400, UNREADABLE))
-                return whole(refusal.status, refusal.body, refusal.headers)
-            ask.body = body
-            status, told = endpoint(ask, **http.path_params, query=dict(http.query_params))
-            return whole(status, told, self.responses.headers(ask, streams=False))
+            def find(ask: Ask) -> tuple[int, dict[str, Any]]:
+                return endpoint(ask, **http.path_params, query=dict(http.query_params))
+
+            return await self.serving.look(http, dialect, find, azure=http.url.path.startswith("/openai"))
 
         return answer
 
     async def _list_models(self, http: Request) -> Response:
         after = http.query_params.get("after_id", "")
-        return self._about_models(
+        return await self._about_models(
             http, self._models.list_openai, lambda: self._models.list_anthropic(_number(http, "limit", 20), after)
         )
 
     async def _one_model(self, http: Request) -> Response:
         name = http.path_params["id"]
-        return self._about_models(http, lambda: self._models.get_openai(name), lambda: self._models.get_anthropic(name))
+        return await self._about_models(http, lambda: self._models.get_openai(name), lambda: self._models.get_anthropic(name))
 
-    def _about_models(self, http: Request, openai: Look, anthropic: Look) -> Response:
+    async def _about_models(self, http: Request, openai: Look, anthropic: Look) -> Response:
         """Both vendors have the same path; the version header is Anthropic's."""
         theirs = "anthropic-version" in http.headers
         dialect: Dialect = self.anthropic if theirs else self.chat
-        ask = self.serving.ask(http, dialect.api)
-        if self.serving.refused_key(ask):
-            refusal = dialect.fail(ask, UNAUTHORIZED)
-            return whole(refusal.status, refusal.body, refusal.headers)
-        status, body = anthropic() if theirs else openai()
-        return whole(status, body, dialect.headers(ask, streams=False))
+        return await self.serving.look(http, dialect, lambda ask: anthropic() if theirs else openai())
 
     async def _count_tokens(self, http: Request) -> Response:
-        ask = self.serving.ask(http, "anthropic")
-        body = await _body(http)
-        if self.serving.refused_key(ask) or body is None:
-            refusal = self.anthropic.fail(ask, Failure("bad_json", 400, UNREADABLE) if body is None else UNAUTHORIZED)
-            return whole(refusal.status, refusal.body, refusal.headers)
-        ask.body = body
-        status, told = self.anthropic.count_tokens(ask)
-        return whole(status, told, self.anthropic.headers(ask, streams=False))
+        return await self.serving.look(http, self.anthropic, self.anthropic.count_tokens)
+
+    async def _no_such_path(self, http: Request, error: Exception) -> Response:
+        """An unknown path, in the words of whoever would own it. Only the exchange says what may have been meant."""
+        path, number = http.url.path, self.exchanges.number(asks=False)
+        body = _not_found(http)
+        known = [meant for meant in (f"/v1{path}", path.removeprefix("/v1")) if self._leads_somewhere(http, meant)]
+        note = f"did you mean {known[0]}?" if known else ""
+        exchange = Exchange(number, self.serving.now(), "", path, {}, http.method, asks=False, status=404, note=note)
+        exchange.reply, exchange.whole = body, True
+        self.exchanges.add(exchange)
+        return whole(404, body, {})
+
+    def _leads_somewhere(self, http: Request, path: str) -> bool:
+        scope = {"type": "http", "method": http.method, "path": path, "root_path": "", "headers": []}
+        return any(route.matches(scope)[0] is Match.FULL for route in self._routes)
 
     # -- looking inside ------------------------------------------------------------------------------------------------
 
@@ -181,7 +186,8 @@ class App:
             return _ask_for_token()
         after, limit = _number(http, "after", 0), _number(http, "limit", 1000)
         seen = self.exchanges.after(after, limit)
-        return whole(200, {"summary": self.exchanges.summary(), "exchanges": msgspec.to_builtins(seen)}, {"cache-control": "no-store"})
+        told = [{**msgspec.to_builtins(exchange), "told": exchange.told} for exchange in seen]
+        return whole(200, {"summary": self.exchanges.summary(), "exchanges": told}, {"cache-control": "no-store"})
 
     def _may_look(self, http: Request) -> bool:
         """Conversations are nobody else's business, not even another page's in the same browser."""
@@ -213,24 +219,13 @@ def _number(http: Request, name: str, default: int) -> int:
         return default
 
 
-async def _body(http: Request) -> dict[str, Any] | None:
-    """The JSON object that was sent; nothing at all counts as an empty one. None if it is something else."""
-    try:
-        data = await read_body(http)
-    except TooLarge:
-        return None
-    body = json_of(data) if data else {}
-    return body if isinstance(body, dict) else None
-
-
-async def _no_such_path(http: Request, error: Exception) -> Response:
-    """An unknown path, in the words of whoever would own it."""
+def _not_found(http: Request) -> dict[str, Any]:
     if http.url.path.startswith("/openai"):
-        return whole(404, {"error": {"code": "404", "message": "Resource not found"}}, {})
-    if "anthropic-version" in http.headers:
-        return whole(404, {"type": "error", "error": {"type": "not_found_error", "message": "Not found"}}, {})
+        return {"error": {"code": "404", "message": "Resource not found"}}
+    if "anthropic-version" in http.headers or http.url.path.startswith("/v1/messages"):
+        return {"type": "error", "error": {"type": "not_found_error", "message": "Not found"}}
     words = f"Invalid URL ({http.method} {http.url.path})"
-    return whole(404, {"error": {"message": words, "type": "invalid_request_error", "param": None, "code": None}}, {})
+    return {"error": {"message": words, "type": "invalid_request_error", "param": None, "code": None}}
 
 
 def _key(shelf: Shelf, seed: int) -> bytes:
@@ -240,6 +235,13 @@ def _key(shelf: Shelf, seed: int) -> bytes:
         row = {"key": hashlib.sha256(f"legato emulator {seed}".encode()).hexdigest()}
         shelf.put("", "emulator", "seal", row)
     return bytes.fromhex(row["key"])
+
+
+def _seed_of_life(shelf: Shelf, seed: int) -> str:
+    """The seed of ids. On a shelf that was used before another one: an emulator that is started anew repeats no id of an earlier life."""
+    row = shelf.get("", "emulator", "lives") or {"lives": 0}
+    shelf.put("", "emulator", "lives", {"lives": row["lives"] + 1})
+    return f"{seed}/{row['lives']}" if row["lives"] else str(seed)
 
 
 def _only_from_here(app: ASGIApp, options: Options) -> ASGIApp:

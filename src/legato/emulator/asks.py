@@ -14,7 +14,7 @@ class Ask(Struct):
     """One request as it arrived."""
 
     api: str  # "responses", "chat", "anthropic"
-    number: int  # the how manieth request of this emulator
+    number: int  # the how manieth request for a reply; 0: it is for something else
     body: dict[str, Any]
     headers: dict[str, str]  # names in small letters
     account: str  # whose key it was: state belongs to accounts
@@ -22,6 +22,7 @@ class Ask(Struct):
     azure: bool = False
     deployment: str = ""  # named by an Azure path instead of the body's model
     size: int = 0  # bytes of the body
+    stray: Any = None  # what was sent in place of an object: JSON of another kind; then `body` is empty
 
     @property
     def streams(self) -> bool:
@@ -51,7 +52,8 @@ class Answer(Struct, frozen=True):
 class Failure(Struct, frozen=True):
     """Something the provider itself gets wrong, or refuses for reasons that no law book has: a limit, an outage, a key."""
 
-    kind: str  # "rate_limit", "quota", "server_error", "overloaded", "timeout", "unauthorized", "context_length", "content_filter"
+    kind: str  # "rate_limit", "quota", "server_error", "overloaded", "timeout", "unauthorized", "context_length", "content_filter";
+    # "emulator": what no provider says, but the emulator itself to whoever uses it
     status: int
     message: str = ""  # empty: the API's own words
     retry_after: float = 0.0

@@ -31,8 +31,8 @@ class Dialect(Protocol):
         """A failure of the provider, in the API's envelope, with the headers that belong to it."""
         ...
 
-    def strike(self, ask: Ask, kind: str) -> None:
-        """Let a fault of the stage "state" happen to what this account has stored: "locked", "expired"."""
+    def strike(self, ask: Ask, kind: str) -> bool:
+        """Let a fault of the stage "state" happen to what this account has stored: "locked", "expired". False: there was nothing."""
         ...
 
     def begin(self, ask: Ask) -> None:
@@ -59,6 +59,6 @@ class Dialect(Protocol):
         """The stream of an answer that fails after so many of its events; `flat` as the documents have it, else as the wire does."""
         ...
 
-    def headers(self, ask: Ask, *, streams: bool) -> dict[str, str]:
+    def headers(self, ask: Ask, *, streams: bool, status: int = 200) -> dict[str, str]:
         """The headers of an answer."""
         ...

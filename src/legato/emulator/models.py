@@ -26,7 +26,7 @@ class Model(Struct, frozen=True):
     name: str
     vendor: Vendor = "openai"
     dated: str = ""
-    reasons: bool = False
+    reasons: bool | None = False  # None: its name does not tell
     window: int = 0  # tokens; 0: no limit
     phases: bool = False  # its messages say whether they are commentary or the final answer
     binds: bool = False  # its thinking is bound to what stood before it
@@ -159,10 +159,10 @@ class Catalogue:
         for pattern, model in self._within:
             if model.vendor == vendor and pattern.search(sought):
                 return replace(model, name=name, dated=name)
-        if deployment or self.any_model or _FAMILY[vendor].match(sought):
+        if _FAMILY[vendor].match(sought):
             reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(sought)) and "chat" not in sought)
             return Model(name, vendor, reasons=reasons, prefill=vendor != "anthropic")
-        return None
+        return Model(name, vendor, reasons=None, prefill=vendor != "anthropic") if deployment or self.any_model else None
 
     def openai(self, name: str, *, deployment: bool = False) -> OpenAIInfo | None:
         """What OpenAI's law books need to know of a model. None: it does not exist."""

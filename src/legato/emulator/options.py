@@ -12,12 +12,38 @@ from msgspec import Struct
 
 from legato.emulator.minds import mind_from
 from legato.emulator.minds.base import Mind
+from legato.emulator.spelling import did_you_mean
 from legato.errors import BadInput
 from legato.wire.anthropic import laws as anthropic
 from legato.wire.chat import laws as chat
 from legato.wire.responses import laws as responses
 
 ProfileT = TypeVar("ProfileT", bound=Struct)
+
+
+class Profiles(Struct, frozen=True):
+    """The switches of the three law books."""
+
+    responses: responses.Profile = responses.OPENAI
+    chat: chat.Profile = chat.OPENAI
+    anthropic: anthropic.Profile = anthropic.Profile()
+
+    @classmethod
+    def of(cls, switches: Mapping[str, Any]) -> Profiles:
+        """Some of them turned. A switch is named as in the table of switches, with its API: `{"responses.zero_data_retention": True}`.
+
+        >>> Profiles.of({"chat.tool_limit": "7"}).chat.tool_limit
+        7
+        """
+        profiles = {api: getattr(cls(), api) for api in cls.__struct_fields__}
+        every = [f"{api}.{field}" for api, profile in profiles.items() for field in profile.__struct_fields__]
+        for name, value in switches.items():
+            if name not in every:
+                do = did_you_mean(name, every) or "docs/law-books.md has a table of them"
+                raise BadInput(f"there is no switch {name!r}", expected="responses.NAME, chat.NAME or anthropic.NAME", do=do)
+            api, _, field = name.partition(".")
+            profiles[api] = _switched(profiles[api], field, name, value)
+        return cls(**profiles)
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -34,21 +60,12 @@ class Options(Struct, frozen=True, kw_only=True):
     latency: float = 0.0
     keep: int = 1000
     clock: Callable[[], float] = time.time
-    responses: responses.Profile = responses.OPENAI
-    chat: chat.Profile = chat.OPENAI
-    anthropic: anthropic.Profile = anthropic.Profile()
-
-
-PROFILES: dict[str, tuple[responses.Profile, chat.Profile]] = {
-    "openai": (responses.OPENAI, chat.OPENAI),
-    "azure": (responses.AZURE, chat.AZURE),
-}
+    profiles: Profiles = Profiles()
 
 
 def options_of(
     *,
     mind: object = None,
-    profile: str = "openai",
     switches: Mapping[str, Any] | None = None,
     faults: Sequence[str] = (),
     keys: Sequence[str] = (),
@@ -56,27 +73,17 @@ def options_of(
     log: str | Path | None = None,
     **rest: Any,
 ) -> Options:
-    """Options from what people write. A switch is named as in the clause table, with its API: `{"responses.zero_data_retention": True}`."""
-    if profile not in PROFILES:
-        raise BadInput(f"there is no profile {profile!r}", expected=" or ".join(PROFILES))
-    of_responses, of_chat = PROFILES[profile]
-    profiles: dict[str, Struct] = {"responses": of_responses, "chat": of_chat, "anthropic": anthropic.Profile()}
-    for name, value in (switches or {}).items():
-        api, _, field = name.partition(".")
-        known = profiles.get(api)
-        if known is None or field not in known.__struct_fields__:
-            every = [f"{api}.{field}" for api, one in profiles.items() for field in one.__struct_fields__]
-            raise BadInput(f"there is no switch {name!r}", expected=", ".join(every))
-        profiles[api] = _switched(known, field, name, value)
+    """Options from what people write."""
+    if log is not None and str(log) == "-":
+        raise BadInput("the log goes to a file", found="-", do='name one: log="exchanges.jsonl", --log exchanges.jsonl')
+    profiles = Profiles.of(switches or {})
     return Options(
         mind=mind_from(mind),
-        faults=tuple(faults),
-        keys=frozenset(keys),
+        faults=(faults,) if isinstance(faults, str) else tuple(faults),
+        keys=frozenset((keys,) if isinstance(keys, str) else keys),  # else a key's letters would be keys
         state=str(state) if state is not None else None,
         log=str(log) if log is not None else None,
-        responses=profiles["responses"],  # type: ignore[arg-type]
-        chat=profiles["chat"],  # type: ignore[arg-type]
-        anthropic=profiles["anthropic"],  # type: ignore[arg-type]
+        profiles=profiles,
         **rest,
     )
 
@@ -86,4 +93,5 @@ def _switched(profile: ProfileT, field: str, name: str, value: Any) -> ProfileT:
     try:
         return msgspec.structs.replace(profile, **{field: msgspec.convert(value, kind, strict=not isinstance(value, str))})
     except msgspec.ValidationError as error:
-        raise BadInput(f"the switch {name} cannot be {value!r}", found=str(error)) from None
+        expected = "true or false" if kind is bool else ""
+        raise BadInput(f"the switch {name} cannot be {value!r}", expected=expected, found="" if expected else str(error)) from None

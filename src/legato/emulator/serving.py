@@ -11,29 +11,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
-from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
+from legato.emulator.asks import Answer, Ask, Event, Failure
 from legato.emulator.dialect import Dialect
-from legato.emulator.exchanges import Exchange, Exchanges, Verdict
+from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.faults import HEADER, Fault, FaultPlan, failure_of, parse, spoil
+from legato.emulator.keys import key_of
+from legato.emulator.masking import LONGEST, masked, shortened
 from legato.emulator.minds.base import Mind, Prompt, Say
+from legato.emulator.reading import BAD_JSON, TOO_LARGE, TooLarge, json_of, read_body
+from legato.emulator.turn import HANG_UP, Cut, EventStream, HungUp, Refused, Torn, Turn
 from legato.errors import BadInput, LegatoError
-
-LARGEST = 32 * 1024 * 1024
-"""Bytes of a request's body. Anthropic's limit; the others' are not far from it."""
-
-UNREADABLE = "We could not parse the JSON body of your request. (HINT: the API expects a JSON object in the body.)"
-
-
-class Cut(Exception):
-    """The connection is broken on purpose. The server closes it and is silent about it."""
 
 
 @runtime_checkable
@@ -45,77 +39,30 @@ class Faulty(Protocol):
         ...
 
 
-class Refused(Exception):
-    """The request is answered with an error."""
+@runtime_checkable
+class Noting(Protocol):
+    """A mind that can say how it came to its answer."""
 
-    def __init__(self, refusal: Refusal) -> None:
-        self.refusal = refusal
-
-
-class Turn:
-    """One request on its way to its answer."""
-
-    def __init__(self, ask: Ask, dialect: Dialect, path: str, exchanges: Exchanges) -> None:
-        self.ask = ask
-        self.dialect = dialect
-        self.exchange = Exchange(ask.number, ask.now, dialect.api, path, {})
-        self.fault: Fault | None = None
-        self._exchanges = exchanges
-        self._begun = time.perf_counter()
-        self._accepted = False
-        self._closed = False
-
-    def accept(self) -> None:
-        """The request is legal: take what it locks."""
-        self.dialect.begin(self.ask)
-        self._accepted = True
-
-    def strike(self, fault: Fault | None) -> None:
-        """This is what goes wrong with it."""
-        self.fault = fault
-        self.exchange.fault = str(fault or "")
-
-    def fail(self, failure: Failure) -> Refused:
-        """The provider fails: to be raised."""
-        return Refused(self.dialect.fail(self.ask, failure))
-
-    def refuse(self, refusal: Refusal) -> Response:
-        """Answer with an error."""
-        self.exchange.verdict = tuple(Verdict.of(complaint) for complaint in refusal.complaints)
-        return self.whole(refusal.status, refusal.body, refusal.headers)
-
-    def whole(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
-        """Answer in one piece."""
-        self.exchange.reply, self.exchange.whole = body, True
-        self.close(status)
-        return whole(status, body, headers)
-
-    def close(self, status: int) -> None:
-        """It is over, one way or another; only the first time counts."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._accepted:
-            self.dialect.end(self.ask)
-        self.exchange.status = status
-        self.exchange.took = time.perf_counter() - self._begun
-        self._exchanges.add(self.exchange)
+    def note(self, prompt: Prompt) -> str:
+        """What a person should know of it, or nothing."""
+        ...
 
 
-class EventStream(StreamingResponse):
-    """A streamed answer. Whatever ends it, its turn is over then."""
+@runtime_checkable
+class Choosy(Protocol):
+    """A dialect in which several answers to one request can be asked for."""
 
-    def __init__(self, turn: Turn, events: AsyncIterator[bytes]) -> None:
-        headers = turn.dialect.headers(turn.ask, streams=True)
-        super().__init__(events, headers=headers | {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"})
-        self._turn = turn
+    def prompts(self, ask: Ask) -> tuple[Prompt, ...]:
+        """What the model is given for each."""
+        ...
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._turn.close(200)
+    def answer(self, ask: Ask, say: Say, *others: Say) -> Answer:
+        """All that it says, as one object and its events."""
+        ...
+
+
+UNAUTHORIZED = Failure("unauthorized", 401)
+Finder: TypeAlias = Callable[[Ask], tuple[int, dict[str, Any]]]
 
 
 class Serving:
@@ -138,41 +85,72 @@ class Serving:
         self._keys = keys
         self._latency = latency
         self._seed = seed
-        self._clock = clock
+        self.now = clock
 
     async def answer(self, http: Request, dialect: Dialect, *, azure: bool = False) -> Response:
         """The answer to a request that asks for a reply."""
-        turn = Turn(self.ask(http, dialect.api, self.exchanges.number(), azure=azure), dialect, http.url.path, self.exchanges)
+        number = self.exchanges.number()
+        ask = self.ask(http, dialect.api, self.exchanges.requests, azure=azure)
+        turn = Turn(ask, dialect, Exchange(number, ask.now, dialect.api, http.url.path, {}), self.exchanges)
+        return await self._guarded(http, turn, self._answer)
+
+    async def look(self, http: Request, dialect: Dialect, find: Finder, *, azure: bool = False) -> Response:
+        """The answer to any other request: what is found, at once."""
+        number, ask = self.exchanges.number(asks=False), self.ask(http, dialect.api, azure=azure)
+        exchange = Exchange(number, ask.now, dialect.api, http.url.path, {}, method=http.method, asks=False)
+
+        async def answer(http: Request, turn: Turn) -> Response:
+            if self._refused_key(ask):
+                raise turn.fail(UNAUTHORIZED)
+            ask.body = await self._body(http, turn, may_be_empty=True)
+            turn.exchange.request = _kept(ask)
+            if ask.stray is not None:
+                raise turn.fail(BAD_JSON)
+            status, told = find(ask)
+            return turn.whole(status, told, dialect.headers(ask, streams=False, status=status))
+
+        return await self._guarded(http, Turn(ask, dialect, exchange, self.exchanges), answer)
+
+    async def _guarded(self, http: Request, turn: Turn, answer: Callable[[Request, Turn], Awaitable[Response]]) -> Response:
+        """The answer, or what is said in its place."""
         try:
-            return await self._answer(http, turn)
+            return await answer(http, turn)
         except Refused as refused:
             return turn.refuse(refused.refusal)
         except RecursionError:  # JSON that is nested as deeply as it could just be read
-            return turn.refuse(dialect.fail(turn.ask, Failure("bad_json", 400, UNREADABLE)))
-        except BadInput as error:  # a fault or a script that cannot be used: the person who wrote it is told
-            return turn.refuse(dialect.fail(turn.ask, Failure("emulator", 400, str(error))))
-        except BaseException:  # a connection that was cut, by a fault or by the client
+            return turn.refuse(turn.fail(BAD_JSON).refusal)
+        except LegatoError as error:  # a fault or a script that cannot be used: the person who wrote it is told
+            return turn.refuse(turn.fail(Failure("emulator", 400, str(error))).refusal)
+        except (Cut, ClientDisconnect):
             turn.close(499)
+            return HungUp()
+        except asyncio.CancelledError:  # the emulator is stopped
+            turn.close(499)
+            if HANG_UP in http.scope:
+                http.scope[HANG_UP]()
+            raise
+        except BaseException:
+            turn.close(500)
             raise
 
     async def _answer(self, http: Request, turn: Turn) -> Response:
         ask, dialect = turn.ask, turn.dialect
-        if self.refused_key(ask):
-            raise turn.fail(Failure("unauthorized", 401))
+        if self._refused_key(ask):
+            raise turn.fail(UNAUTHORIZED)
         ask.body = await self._body(http, turn)
-        turn.exchange.request, turn.exchange.streams = ask.body, ask.streams
+        turn.exchange.request, turn.exchange.streams = _kept(ask), ask.streams
         if self._latency:
             await asyncio.sleep(self._latency)
         turn.strike(self.faults.due(ask.number, ask.headers.get(HEADER)))
         await self._fail(turn)
-        if complaints := dialect.judge(ask):
-            raise Refused(dialect.refuse(ask, complaints))
-        turn.accept()
-        answer = dialect.answer(ask, await self._speak(turn))
+        turn.judge()
+        say = await self._speak(turn)
+        answer = dialect.answer(ask, say, *self._others(turn, dialect)) if isinstance(dialect, Choosy) else dialect.answer(ask, say)
         if ask.streams:
             turn.exchange.reply = answer.body
             return EventStream(turn, _events(turn, answer))
-        await _disturb(turn, answer)
+        if torn := await _disturb(turn, answer):
+            return torn
         dialect.keep(ask, answer)
         return turn.whole(200, answer.body, dialect.headers(ask, streams=False))
 
@@ -184,26 +162,29 @@ class Serving:
             number=number,
             body={},
             headers=headers,
-            account=account_of(headers),
-            now=self._clock(),
+            account=account_of(headers, api),
+            now=self.now(),
             azure=azure,
             deployment=http.path_params.get("deployment", ""),
         )
 
-    def refused_key(self, ask: Ask) -> bool:
+    def _refused_key(self, ask: Ask) -> bool:
         """Whether the key is missing or none of those that are accepted."""
-        key = key_of(ask.headers)
+        key = key_of(ask.headers, ask.api)
         return not key or (bool(self._keys) and key not in self._keys)
 
-    async def _body(self, http: Request, turn: Turn) -> dict[str, Any]:
+    async def _body(self, http: Request, turn: Turn, *, may_be_empty: bool = False) -> dict[str, Any]:
         try:
             data = await read_body(http)
         except TooLarge:
-            raise turn.fail(Failure("too_large", 413, "Request exceeds the maximum size.")) from None
+            raise turn.fail(TOO_LARGE) from None
         turn.ask.size = len(data)
-        body = json_of(data)
+        body = json_of(data) if data or not may_be_empty else {}
+        if body is None:
+            raise turn.fail(BAD_JSON)
         if not isinstance(body, dict):
-            raise turn.fail(Failure("bad_json", 400, UNREADABLE))
+            turn.ask.stray = body  # for the law book to refuse
+            return {}
         return body
 
     async def _fail(self, turn: Turn) -> None:
@@ -212,7 +193,11 @@ class Serving:
         if fault is None or fault.stage not in ("before", "state"):
             return
         if fault.stage == "state":
-            turn.dialect.strike(turn.ask, fault.kind)
+            if not turn.dialect.strike(turn.ask, fault.kind):
+                turn.missed()
+            return
+        if fault.kind == "context_length" and turn.ask.streams and turn.dialect.api == "responses":
+            turn.fault = parse("error_event kind=context_length after=0")  # this API says so inside the stream (F2)
             return
         if fault.kind == "hang_up":
             raise Cut
@@ -222,58 +207,69 @@ class Serving:
 
     async def _speak(self, turn: Turn) -> Say:
         """What the mind says, spoiled if that is the fault. A script may have a fault of its own."""
-        prompt = turn.exchange.prompt = turn.dialect.prompt(turn.ask)
-        if self._seed:
-            prompt = turn.exchange.prompt = msgspec.structs.replace(prompt, seed=prompt.seed + self._seed)
+        prompt = turn.exchange.prompt = self._seeded(turn.dialect.prompt(turn.ask))
         if turn.fault is None and isinstance(self.mind, Faulty) and (text := self.mind.fault(prompt)):
-            turn.strike(parse(text))
+            fault = parse(text)
+            turn.strike(fault)
             await self._fail(turn)
+            if fault.stage == "state":
+                turn.judge_again()
+        turn.exchange.say = self._reply(turn, prompt)
+        if isinstance(self.mind, Noting):
+            turn.exchange.note = self.mind.note(prompt)
+        return turn.exchange.say
+
+    def _others(self, turn: Turn, dialect: Choosy) -> list[Say]:
+        """What the mind says for the choices after the first."""
+        return [self._reply(turn, self._seeded(prompt)) for prompt in dialect.prompts(turn.ask)[1:]]
+
+    def _seeded(self, prompt: Prompt) -> Prompt:
+        return msgspec.structs.replace(prompt, seed=prompt.seed + self._seed) if self._seed else prompt
+
+    def _reply(self, turn: Turn, prompt: Prompt) -> Say:
         try:
             say = self.mind.reply(prompt)
-        except LegatoError:
+        except (LegatoError, RecursionError):
             raise
         except Exception as error:  # a function of the user's own
-            raise turn.fail(Failure("server_error", 500, f"the emulator's mind failed: {type(error).__name__}: {error}")) from error
+            raise turn.fail(Failure("emulator", 500, f"the emulator's mind failed: {type(error).__name__}: {error}")) from error
+        _sendable(say, self.mind)
         if turn.fault is not None and turn.fault.stage == "say":
-            say = spoil(say, turn.fault)
-        turn.exchange.say = say
+            spoiled = spoil(say, turn.fault)
+            if spoiled == say:
+                turn.missed()
+            return spoiled
         return say
 
 
-class TooLarge(Exception):
-    """A body beyond what is accepted."""
-
-
-async def read_body(http: Request) -> bytes:
-    """The body of a request, or `TooLarge`."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in http.stream():
-        size += len(chunk)
-        if size > LARGEST:
-            raise TooLarge
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def json_of(data: bytes) -> Any:
-    """What a body says; None if it is no JSON."""
+def _sendable(say: object, mind: Mind) -> None:
+    """Whether it can be put on the wire: text must be text, and text that UTF-8 has."""
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
+        msgspec.json.decode(msgspec.json.encode(say), type=Say)
+        sendable = isinstance(say, Say)
+    except (UnicodeError, msgspec.MsgspecError, TypeError):
+        sendable = False
+    if not sendable:
+        raise BadInput(f"the mind {mind!r} says what cannot be sent", expected="a Say of texts in valid Unicode", found=repr(say)[:200])
 
 
-async def _disturb(turn: Turn, answer: Answer) -> None:
-    """A fault of streams, at an answer that is none."""
+async def _disturb(turn: Turn, answer: Answer) -> Response | None:
+    """A fault of streams, at an answer that is none. What is left of the answer, if it is not whole."""
     fault = turn.fault
     if fault is None or fault.stage != "stream":
-        return
+        return None
     if fault.kind == "cut":
-        raise Cut
+        body, byte = msgspec.json.encode(answer.body), int(fault.number("byte"))
+        cut_at = byte if byte >= 0 else len(body) // 2
+        if cut_at >= len(body):
+            return None
+        turn.exchange.reply = answer.body
+        turn.close(200)
+        return Torn(body, turn.dialect.headers(turn.ask, streams=False), cut_at)
     if fault.kind == "error_event":
         raise turn.fail(failure_of(fault))
     await asyncio.sleep(fault.number("delay") * len(answer.events))
+    return None
 
 
 async def _events(turn: Turn, answer: Answer) -> AsyncIterator[bytes]:
@@ -289,13 +285,15 @@ async def _events(turn: Turn, answer: Answer) -> AsyncIterator[bytes]:
                 yield data[:room]
             raise Cut
         room = room - len(data) if room >= 0 else room
-        if number == len(events) - 1 and events is answer.events:
-            turn.dialect.keep(turn.ask, answer)  # before its last event is sent: who has seen the end may go on from it
-        yield data
-        turn.exchange.events += 1
-        if delay:
+        if delay and number:
             await asyncio.sleep(delay)
-    turn.exchange.whole = True
+        turn.exchange.events += 1
+        if number == len(events) - 1:  # over before its last event is sent: who has seen the end may go on from it, and look at it
+            if events is answer.events:
+                turn.dialect.keep(turn.ask, answer)
+            turn.exchange.whole = True
+            turn.close(200)
+        yield data
 
 
 def _spoiled(ask: Ask, dialect: Dialect, answer: Answer, fault: Fault | None) -> tuple[tuple[Event, ...], int]:
@@ -310,19 +308,13 @@ def _spoiled(ask: Ask, dialect: Dialect, answer: Answer, fault: Fault | None) ->
     return answer.events, -1
 
 
-def whole(status: int, body: object, headers: dict[str, str]) -> Response:
-    """An answer in one piece."""
-    return Response(msgspec.json.encode(body), status, headers=headers, media_type="application/json")
+def _kept(ask: Ask) -> dict[str, Any]:
+    """The body of a request, as it is kept for people."""
+    body = masked(ask.body)
+    return shortened(body) if ask.size > LONGEST else body
 
 
-def key_of(headers: dict[str, str]) -> str:
-    """The key of a request, in whichever header its API puts it."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
-    return headers.get("x-api-key") or headers.get("api-key") or bearer
-
-
-def account_of(headers: dict[str, str]) -> str:
+def account_of(headers: dict[str, str], api: str) -> str:
     """Whose state a request may see: every key is an organisation of its own, unless the request names one."""
     named = headers.get("openai-organization")
-    return named or "org-" + hashlib.sha256(key_of(headers).encode()).hexdigest()[:24]
+    return named or "org-" + hashlib.sha256(key_of(headers, api).encode()).hexdigest()[:24]

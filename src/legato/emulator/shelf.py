@@ -26,14 +26,18 @@ class Shelf:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
+        base: sqlite3.Connection | None = None
         try:
-            self._base = sqlite3.connect(str(path) if path else ":memory:", isolation_level=None, check_same_thread=False)
+            self._base = base = sqlite3.connect(str(path) if path else ":memory:", isolation_level=None, check_same_thread=False)
             self._base.execute("PRAGMA journal_mode=WAL")
             self._base.execute("PRAGMA synchronous=NORMAL")
             self._base.execute(
                 "CREATE TABLE IF NOT EXISTS held (account TEXT, kind TEXT, id TEXT, thing BLOB, PRIMARY KEY (account, kind, id))"
             )
+            self._base.execute("SELECT account, kind, id, thing FROM held LIMIT 0")
         except sqlite3.Error as error:
+            if base is not None:
+                base.close()
             raise BadInput(
                 "the emulator's state file cannot be used", found=f"{path}: {error}", do="name a file that an emulator made, or a new one"
             ) from error

@@ -38,6 +38,7 @@ from legato.core.facts import (
     Started,
     Words,
 )
+from legato.core.graph import Limits
 from legato.core.groups import AssistantEntry, OutputEntry, UserEntry
 from legato.core.history import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
 from legato.core.messages import text_of
@@ -45,6 +46,7 @@ from legato.core.state import fold
 from legato.core.view import Request
 from legato.errors import LegatoError
 from legato.models.base import Reply
+from legato.testing.pauses import Landings, check_pauses
 from legato.workflow import Workflow
 
 
@@ -84,6 +86,8 @@ class Rules(Struct, frozen=True):
     """Tools that always need approval."""
     edges: frozenset[tuple[str, str]] | None = None
     """Handoffs that are allowed; None: not known."""
+    limits: Limits | None = None
+    """Where a run pauses and asks; None: not known."""
 
     @classmethod
     def of(cls, workflow: Workflow) -> Rules:
@@ -94,6 +98,7 @@ class Rules(Struct, frozen=True):
             frozenset(tool.name for tool in tools if tool.idempotent),
             frozenset(tool.name for tool in tools if tool.needs_approval is True),
             frozenset(definition.edges),
+            definition.graph.limits,
         )
 
 
@@ -124,6 +129,7 @@ def check_promises(
     if given:
         _check_replies(reading, given, broken)
     reading.check_deeds(deeds)
+    broken += [Violation(promise, what) for promise, what in check_pauses(facts, reading.rules.limits)]
     for position, confirmed in acknowledged:
         if list(facts[position : position + len(confirmed)]) != list(confirmed):
             broken.append(Violation("D1", f"what was acknowledged at {position} is not there"))
@@ -176,9 +182,11 @@ class _Reading:
         keys: dict[str, int] = {}
         name, latest = "", -1
         standing: set[Standing] = set()
-        cancelled, since = False, list[int]()  # where the user spoke after the last cancel
+        messages, stopped = Landings(), -1  # where it was last cancelled, until a reply follows
         for position, fact in enumerate(self.facts):
             kind = type(fact)
+            unseen = messages.unseen
+            messages.landed(position, fact)
             key = fact.key if isinstance(fact, (Said, Decided)) else ""
             if key:
                 if key in keys:
@@ -192,9 +200,9 @@ class _Reading:
                 open_calls = [call for call in self.by_reply.get(latest, ()) if not call.answers]
                 if open_calls:
                     self.say("C3", f"the reply at {position} came before call {open_calls[0].ref} had its output")
-                if cancelled and not any(spoken <= fact.upto for spoken in since):
+                if stopped >= 0 and not any(stopped < message <= fact.upto for message in unseen):
                     self.say("D4", f"the reply at {position} came after a cancel, and the user had not spoken since")
-                cancelled = False
+                stopped = -1
                 latest = position
                 if fact.response_id:
                     if fact.response_id in self.replies:
@@ -219,17 +227,13 @@ class _Reading:
                     call.lost.append(fact.attempt)
             elif isinstance(fact, Returned):
                 self._returned(position, fact)
-            elif isinstance(fact, Said):
-                since.append(position)
             elif isinstance(fact, Judged):
-                if fact.kind == "input" and fact.stop and fact.position in since:
-                    since.remove(fact.position)
                 if fact.kind == "tool" and fact.stop and (call := self._call(CallRef(fact.position, fact.index), position)):
                     self._answer(call, position, None)
             elif isinstance(fact, HandedOff):
                 self._handed_off(position, fact, latest)
             elif isinstance(fact, Cancelled):
-                cancelled, since = True, []
+                stopped = position
                 for call in self.by_reply.get(latest, ()):
                     call.cancelled = True
 
@@ -385,7 +389,7 @@ def _expected(reading: _Reading, upto: int, agent: str) -> list[tuple[list[_Toke
     groups: list[tuple[list[_Token], str, str]] = []
     waiting: list[tuple[int, list[_Token]]] = []
     handed = {fact.call.position: fact.target for fact in reading.facts[: upto + 1] if isinstance(fact, HandedOff)}
-    withheld = {fact.position for fact in reading.facts[: upto + 1] if isinstance(fact, Judged) and fact.kind == "input" and fact.stop}
+    withheld = _not_let_pass(reading.facts[: upto + 1])
     refused: set[int] = set()
     objections: dict[int, str] = {}
     for position, fact in enumerate(reading.facts[: upto + 1]):
@@ -411,12 +415,28 @@ def _expected(reading: _Reading, upto: int, agent: str) -> list[tuple[list[_Toke
     return groups
 
 
+def _not_judged(facts: Sequence[AnyFact]) -> set[int]:
+    """The messages that guardrails have yet to judge."""
+    messages = Landings()
+    for position, fact in enumerate(facts):
+        messages.landed(position, fact)
+    return messages.outside
+
+
+def _not_let_pass(facts: Sequence[AnyFact]) -> set[int]:
+    """The messages that guardrails withhold, or have yet to judge."""
+    return _not_judged(facts) | {fact.position for fact in facts if isinstance(fact, Judged) and fact.kind == "input" and fact.stop}
+
+
 def _check_request(reading: _Reading, request: Request, broken: list[Violation]) -> None:
     where = f"the request of {request.agent} that saw up to {request.upto}"
     facts = reading.facts
     if request.upto >= len(facts):
         broken.append(Violation("C1", f"{where} saw more than was recorded"))
         return
+    waiting = _not_judged(facts[: request.upto + 1])
+    if waiting:
+        broken.append(Violation("C1", f"{where} was sent while the message at {min(waiting)} waited to be judged"))
     seen: list[_Token] = []
     open_calls: dict[CallRef, Call] = {}
     answered: set[CallRef] = set()

@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import lru_cache
 from random import Random
@@ -99,6 +100,7 @@ def not_seven(context: Any, call: ToolCall) -> str | None:
 
 @guardrail("input")
 async def no_twos(context: Any, text: str) -> str | None:
+    await asyncio.sleep(0.02)  # time enough for a model, a person or the end of a process to come in between
     return "no twos please" if "2" in text and "last" not in text else None
 
 

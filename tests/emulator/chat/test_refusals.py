@@ -131,7 +131,7 @@ def test_azure_refuses_a_key_in_its_own_words() -> None:
         ("timeout", 504, "server_error", None),
         ("bad_json", 400, "invalid_request_error", None),
         ("too_large", 413, "invalid_request_error", None),
-        ("emulator", 400, "invalid_request_error", None),
+        ("emulator", 400, "emulator_error", None),
     ],
 )
 def test_other_failures_have_their_status_and_type(kind: str, status: int, type: str, code: str | None) -> None:

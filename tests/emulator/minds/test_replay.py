@@ -87,8 +87,21 @@ def test_a_prompt_that_nothing_was_recorded_for_is_told_what_came_closest(tmp_pa
 def test_an_empty_recording_says_that_it_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("\n")
+    with pytest.raises(BadInput, match=r"log\.jsonl has no answers to say again"):
+        Replay.from_log(path)
     with pytest.raises(BadInput, match="no answers at all"):
-        Replay.from_log(path).reply(prompt("Hello"))
+        Replay([]).reply(prompt("Hello"))
+
+
+def test_a_strict_replay_takes_no_answer_by_its_place_and_another_one_says_that_it_did(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    recorded(path)
+    same, other = (prompt(f"Where is order {id}?", LOOKUP, instructions=AGENTS[""].instructions) for id in ("A-17", "B-22"))
+    replay, strict = Replay.from_log(path), Replay.from_log(path, strict=True)
+    assert replay.reply(same) == strict.reply(same) == replay.reply(other)
+    assert (replay.note(same), replay.note(other)) == ("", "chosen by its place: log.jsonl, line 1")
+    with pytest.raises(BadInput, match="has no answer to this"):
+        strict.reply(other)
 
 
 @pytest.mark.parametrize(
@@ -116,4 +129,4 @@ def test_any_bytes_are_a_recording_or_bad_input(data: bytes, tmp_path: Path) -> 
         replay: Any = Replay.from_log(path)
     except BadInput:
         return
-    assert replay.recorded == ()
+    assert replay.recorded

@@ -203,7 +203,20 @@ def test_another_account_has_other_conversations() -> None:
 
 def test_an_account_without_retention_has_no_conversation_to_speak_in() -> None:
     bench = Bench(profile=Profile(zero_data_retention=True))
-    assert bench.refused({"conversation": _create(bench)}).clauses == ["S6"]
+    assert bench.refused({"conversation": "conv_1"}).clauses == ["S6"]
+
+
+def test_an_account_without_retention_can_make_no_conversation() -> None:
+    bench = Bench(profile=Profile(zero_data_retention=True))
+    status, body = bench.dialect.conversations.create(bench.ask(), {})
+    words = "Conversation ID cannot be used for this organization due to Zero Data Retention."
+    assert status == 400
+    assert body["error"] == {
+        "message": words,
+        "type": "invalid_request_error",
+        "param": "conversation",
+        "code": "unsupported_parameter",
+    }
 
 
 def test_a_deleted_conversation_is_gone_and_its_items_are_not() -> None:

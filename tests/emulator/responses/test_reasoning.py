@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from legato.emulator.minds.base import Say, Thought, Use, Words
+from legato.wire.responses.laws import Profile
 from tests.emulator.responses.bench import LOOKS_UP, THOUGHTFUL, TOOL, Bench, returned
 
 MODEL = {"model": "gpt-5", "tools": [TOOL]}
@@ -29,6 +30,18 @@ def test_several_thoughts_and_calls_can_be_sent_back_whole(store: bool) -> None:
         "reasoning", "message", "function_call", "function_call", "reasoning", "message",
     ]  # fmt: skip
     bench.post({**MODEL, "store": store, "input": [MORE, *first["output"], *returned(first["output"])]})
+
+
+def test_reasoning_is_sealed_for_all_or_only_for_who_asks_where_the_switch_says_so() -> None:
+    older = Bench(profile=Profile(encrypted_by_default=False))
+    asked = {**MODEL, "store": False}
+    bare = older.post(asked, THOUGHTFUL)["output"]
+    assert "encrypted_content" not in bare[0]
+    assert older.refused({**asked, "input": [*bare, MORE]}).clauses == ["I1"]
+    sealed = older.post({**asked, "include": ["reasoning.encrypted_content"]}, THOUGHTFUL)["output"]
+    older.post({**asked, "input": [*sealed, MORE]})
+    stored = older.post(MODEL, THOUGHTFUL)["output"]
+    older.post({**MODEL, "input": [*stored, MORE]})
 
 
 def test_a_blob_of_another_account_is_refused() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from tests.wire.anthropic import cases_conversation, cases_fields
-from tests.wire.anthropic.lawcase import LawCase, Step
-
-__all__ = ["CASES", "LawCase", "Step"]
+from tests.wire.lawcase import LawCase
 
 CASES: list[LawCase] = [*cases_fields.CASES, *cases_conversation.CASES]

@@ -6,8 +6,8 @@ from typing import Any
 
 from legato.emulator.minds.base import Thought, Use, Words
 from tests.wire.anthropic.cases_fields import ADAPTIVE, ANSWERED, CACHED, DROPS, ENABLED, error
-from tests.wire.anthropic.lawcase import LawCase, Step
 from tests.wire.anthropic.world import BINDING, HELLO, ask, assistant, result, text, tool, use, user
+from tests.wire.lawcase import LawCase, Step
 
 
 def desk(*messages: Any, model: str = "claude-opus-5-5", system: str = "You are the desk.", **parameters: Any) -> dict[str, Any]:
@@ -15,12 +15,12 @@ def desk(*messages: Any, model: str = "claude-opus-5-5", system: str = "You are 
     return ask(*messages, model=model, system=system, tools=[tool("hand_over")], **{"thinking": ADAPTIVE, **parameters})
 
 
-THOUGHT = (Step(desk(HELLO), [Thought("This is for billing."), Use("hand_over", "{}", "toolu_h")], "r1"),)
+THOUGHT = (Step.respond(desk(HELLO), Thought("This is for billing."), Use("hand_over", "{}", "toolu_h"), save_as="r1"),)
 """The desk thought, then handed over."""
 BACK = {"role": "assistant", "content": "{r1.content}"}
 HANDED = user(result("toolu_h"))
 
-OLD_THOUGHT = (Step(ask(HELLO, model="claude-haiku-4-5", thinking=ENABLED), [Thought("Hm."), Words("Which one?")], "r1"),)
+OLD_THOUGHT = (Step.respond(ask(HELLO, model="claude-haiku-4-5", thinking=ENABLED), Thought("Hm."), Words("Which one?"), save_as="r1"),)
 """A model without preserved thinking thought, then answered."""
 
 
@@ -201,7 +201,7 @@ CASES: list[LawCase] = [
         "M8",
         ask(
             HELLO,
-            assistant({"type": "thinking", "thinking": "Oh.", "signature": "{r1.content.0.signature}"}, text("Which one?")),
+            assistant({"type": "thinking", "thinking": "Oh.", "signature": "{r1.content[0].signature}"}, text("Which one?")),
             HELLO,
             assistant(text("I see.")),
             HELLO,
@@ -221,7 +221,7 @@ CASES: list[LawCase] = [
         "M7",
         desk(
             HELLO,
-            assistant({"type": "thinking", "thinking": "This is for sales.", "signature": "{r1.content.0.signature}"}, "{r1.content.1}"),
+            assistant({"type": "thinking", "thinking": "This is for sales.", "signature": "{r1.content[0].signature}"}, "{r1.content[1]}"),
             HANDED,
         ),
         error(
@@ -299,7 +299,9 @@ CASES: list[LawCase] = [
         "M10b",
         obeys=ask(HELLO, BACK, HELLO, model="claude-sonnet-5-5"),
         setup=(
-            Step(ask(HELLO, model="claude-sonnet-5-5", thinking=ADAPTIVE), [Thought("Hm."), Words("Which?")], "r1", account="account-2"),
+            Step.respond(
+                ask(HELLO, model="claude-sonnet-5-5", thinking=ADAPTIVE), Thought("Hm."), Words("Which?"), save_as="r1", account="other"
+            ),
         ),
     ),
     LawCase("M9a", obeys=desk(HELLO, BACK, HANDED, system="You are billing.", thinking=DROPS), setup=THOUGHT, headers=BINDING),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -19,8 +20,8 @@ from legato.wire.anthropic.laws import BOOK, Profile, dropped_thinking, envelope
 from legato.wire.anthropic.request import BETA_FIELDS, BLOCKS, FIELDS, SERVER_TOOLS
 from legato.wire.law import Complaint
 from tests.wire.anthropic.cases import CASES
-from tests.wire.anthropic.lawcase import LawCase, filled
 from tests.wire.anthropic.world import BINDING, HELLO, VERSION, World, ask, assistant, result, set_up, text, tool, use, user
+from tests.wire.lawcase import LawCase, filled
 
 
 class Binds(World):
@@ -33,10 +34,10 @@ class Binds(World):
 BREAKING = [case for case in CASES if not BOOK.clauses[case.clause].permits]
 
 
-def verdict(case: LawCase, request: Any, *, version: bool = True, **switches: Any) -> list[Complaint]:
+def verdict(case: LawCase, request: Any, *, without: Sequence[str] = (), **switches: Any) -> list[Complaint]:
     world, saved = set_up(case)
     sent = filled(request, saved)
-    headers = {**(VERSION if version else {}), **case.headers}
+    headers = {name: value for name, value in {**VERSION, **case.headers}.items() if name not in without}
     profile = Profile(**{**case.profile, **switches})
     return judge(sent, headers, world, profile, tokens=case.tokens, size=len(json.dumps(sent)))
 
@@ -56,7 +57,7 @@ def test_every_switch_is_a_field_of_the_profile() -> None:
 
 @pytest.mark.parametrize("case", BREAKING, ids=str)
 def test_a_request_that_breaks_one_clause_gets_exactly_its_answer(case: LawCase) -> None:
-    complaints = verdict(case, case.breaks, version=case.version)
+    complaints = verdict(case, case.breaks, without=case.omits)
     assert [complaint.clause.id for complaint in complaints] == [case.clause]
     assert complaints[0].status == case.status
     assert case.body is not None
@@ -72,7 +73,7 @@ def test_the_nearest_request_that_obeys_the_clause_is_accepted(case: LawCase) ->
 def test_a_clause_whose_switch_is_off_is_not_in_force(case: LawCase) -> None:
     switch = BOOK.clauses[case.clause].switch
     off = type(getattr(Profile(), switch))()
-    found = {each.clause.id for each in verdict(case, case.breaks, version=case.version, **{switch: off})}
+    found = {each.clause.id for each in verdict(case, case.breaks, without=case.omits, **{switch: off})}
     assert case.clause not in found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from legato.emulator.minds.base import Item, Thought, Use, Words
 from legato.wire.anthropic.held import ModelInfo, Signed
 from legato.wire.anthropic.prefix import reply_prefix_digest, thinking_digest
-from tests.wire.anthropic.lawcase import LawCase, filled
+from tests.wire.lawcase import LawCase, filled
 
 VERSION = {"anthropic-version": "2023-06-01"}
 BINDING = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
@@ -43,7 +44,7 @@ class World:
     def model(self, name: str) -> ModelInfo | None:
         return MODELS.get(name)
 
-    def reply(self, request: dict[str, Any], say: list[Item]) -> dict[str, Any]:
+    def reply(self, request: dict[str, Any], say: Sequence[Item]) -> dict[str, Any]:
         """What the API answers when the model says this."""
         blocks: list[dict[str, Any]] = []
         for item in say:
@@ -62,10 +63,10 @@ class World:
 
 def set_up(case: LawCase) -> tuple[World, dict[str, Any]]:
     """The world after a case's setup, and the replies that it kept."""
-    world = World(case.account)
+    world = World()
     saved: dict[str, Any] = {}
     for step in case.setup:
-        saved[step.save_as] = world.as_account(step.account).reply(filled(step.request, saved), step.say)
+        saved[step.name] = world.as_account(step.account or world.account).reply(filled(step.body, saved), step.say)
     return world, saved
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from tests.wire.chat import cases_fields, cases_meaning
-from tests.wire.chat.lawcase import LawCase
-
-__all__ = ["CASES", "LawCase"]
+from tests.wire.lawcase import LawCase
 
 CASES: list[LawCase] = [*cases_fields.CASES, *cases_meaning.CASES]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.wire.chat.lawcase import LawCase
 from tests.wire.chat.world import HELLO, ask, call, calls, result, tool
+from tests.wire.lawcase import LawCase
 
 LONG = "x" * 65
 

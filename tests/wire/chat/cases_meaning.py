@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.wire.chat.cases_fields import FOUND_CALL, error
-from tests.wire.chat.lawcase import LawCase
 from tests.wire.chat.world import HELLO, ask, call, calls, result, tool
+from tests.wire.lawcase import LawCase
 
 CLOSED = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
 OPEN = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}

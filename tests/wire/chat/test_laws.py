@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from typing import Any
@@ -17,8 +18,8 @@ from legato.wire.chat.laws import AZURE, BOOK, LENIENT, OPENAI, Profile, envelop
 from legato.wire.chat.request import FIELDS
 from legato.wire.law import Complaint
 from tests.wire.chat.cases import CASES
-from tests.wire.chat.lawcase import LawCase
 from tests.wire.chat.world import HELLO, ask, call, calls, models, result, tool
+from tests.wire.lawcase import LawCase
 
 BREAKING = [case for case in CASES if not BOOK.clauses[case.clause].permits]
 
@@ -57,7 +58,7 @@ def test_a_clause_whose_switch_is_off_is_not_in_force(case: LawCase) -> None:
 
 
 def replace_profile(case: LawCase, **switches: Any) -> LawCase:
-    return LawCase(case.clause, case.breaks, case.body, case.status, case.obeys, {**case.profile, **switches}, case.tokens)
+    return dataclasses.replace(case, profile={**case.profile, **switches})
 
 
 def test_what_was_never_seen_refused_is_accepted_by_default() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from tests.wire.lawcase import LawCase
 from tests.wire.responses import cases_calls, cases_fields, cases_items, cases_reasoning, cases_state, cases_tools
-from tests.wire.responses.lawcase import LawCase, Step
-
-__all__ = ["CASES", "LawCase", "Step"]
 
 CASES: list[LawCase] = [
     *cases_items.CASES,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from legato.emulator.minds.base import Use
-from tests.wire.responses.lawcase import AGAIN, TOOL, USER, Step, allowed, ask, call, output, refused, said
+from tests.wire.lawcase import Step
+from tests.wire.responses.lawcase import AGAIN, TOOL, USER, allowed, ask, call, output, refused, said
 
 CALLED = Step.respond(ask(tools=[TOOL]), Use("look_up", "{}"), save_as="r1")
 CUSTOM = {"type": "custom_tool_call", "call_id": "call_1", "name": "run", "input": "ls"}

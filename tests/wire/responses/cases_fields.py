@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.wire.responses.lawcase import PLAIN, THINKS, UNKNOWN, LawCase, ask, refused, without
+from tests.wire.lawcase import LawCase
+from tests.wire.responses.lawcase import PLAIN, THINKS, UNKNOWN, ask, error, refused, without
 
 OPEN = {"type": "object", "properties": {}}
 CLOSED = {**OPEN, "additionalProperties": False}
@@ -36,6 +37,12 @@ def sampled(clause: str, name: str, value: float) -> LawCase:
 
 
 CASES = [
+    LawCase(
+        "P0",
+        ["hello"],
+        error("Invalid type for request body: expected an object, but got an array instead.", None, "invalid_type"),
+        obeys=ask(),
+    ),
     refused("P1", without(ask(), "model"), ask(), "Missing required parameter: 'model'.", "model", "missing_required_parameter"),
     refused("P2", without(ask(), "input"), ask(), "Missing required parameter: 'input'.", "input", "missing_required_parameter"),
     refused("P3", ask(stop=["."]), ask(store=True), "Unknown parameter: 'stop'. Did you mean 'store'?", "stop", "unknown_parameter"),
@@ -213,6 +220,14 @@ CASES = [
         ask(model=PLAIN, include=["message.output_text.logprobs"]),
         "logprobs are not supported with reasoning models.",
         "include",
+        "unsupported_parameter",
+    ),
+    refused(
+        "O16",
+        ask(model=PLAIN, reasoning={"effort": "low"}),
+        ask(model=THINKS, reasoning={"effort": "low"}),
+        "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+        "reasoning.effort",
         "unsupported_parameter",
     ),
 ]

@@ -5,22 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from legato.emulator.minds.base import Thought, Use, Words
-from tests.wire.responses.lawcase import (
-    AGAIN,
-    PLAIN,
-    THINKS,
-    THINKS_TOO,
-    TOOL,
-    USER,
-    Step,
-    allowed,
-    ask,
-    call,
-    output,
-    reference,
-    refused,
-    said,
-)
+from tests.wire.lawcase import Step
+from tests.wire.responses.lawcase import AGAIN, PLAIN, THINKS, THINKS_TOO, TOOL, USER, allowed, ask, call, output, reference, refused, said
 
 ANSWERED = (Thought("let me see"), Words("good day"))
 STORED = Step.respond(ask(model=THINKS), *ANSWERED, save_as="r1")

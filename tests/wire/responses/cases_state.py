@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from legato.emulator.minds.base import Use, Words
-from tests.wire.responses.lawcase import AGAIN, PLAIN, TOOL, USER, Step, allowed, ask, call, output, reference, refused, said
+from tests.wire.lawcase import Step
+from tests.wire.responses.lawcase import AGAIN, PLAIN, TOOL, USER, allowed, ask, call, output, reference, refused, said
 
 SAID = Step.respond(ask(), Words("good day"), save_as="r1")
 CALLED = Step.respond(ask(tools=[TOOL]), Use("look_up", "{}"), save_as="r1")

@@ -8,7 +8,8 @@ import pytest
 
 from legato.emulator.minds.base import Thought, Use, Words
 from legato.wire.responses.laws import OPENAI, Profile, envelope, judge
-from tests.wire.responses.lawcase import AGAIN, PLAIN, THINKS, TOOL, USER, Step, ask, call, filled, output, reference, said, without
+from tests.wire.lawcase import Step, filled
+from tests.wire.responses.lawcase import AGAIN, PLAIN, THINKS, TOOL, USER, ask, call, output, reference, said, without
 from tests.wire.responses.world import World
 
 HANDOFF = {**TOOL, "name": "hand_off_to_refunds"}
@@ -80,7 +81,7 @@ def test_a_replayed_item_that_was_never_stored_gets_the_tickets_body() -> None:
         "code": None,
     }
     assert answer(World(), request) == (404, {"error": error})
-    assert answer(World(), request, Profile(name="azure", item_not_found_status=400)) == (400, {"error": error})
+    assert answer(World(), request, Profile(item_not_found_status=400)) == (400, {"error": error})
 
 
 def test_a_stale_previous_response_gets_the_tickets_body() -> None:

@@ -13,8 +13,9 @@ from legato.emulator.minds.base import Thought, Use, Words
 from legato.wire.responses.laws import OPENAI, Profile, envelope, judge
 from legato.wire.responses.shapes import ITEM_SHAPES
 from legato.wire.responses.spelling import KEYS
+from tests.wire.lawcase import Step, filled
 from tests.wire.responses.cases import CASES
-from tests.wire.responses.lawcase import PLAIN, THINKS, TOOL, Step, ask, filled
+from tests.wire.responses.lawcase import PLAIN, THINKS, TOOL, ask
 from tests.wire.responses.world import Account, World
 
 STRICT = Profile(unique_call_ids=True, single_outputs=True, unique_tool_names=True, same_model_blobs=True, blobs_need_ids=True)

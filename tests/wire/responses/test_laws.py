@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from legato.wire.law import Clause, Complaint
 from legato.wire.responses.laws import BOOK, Profile, envelope, judge
-from tests.wire.responses.cases import CASES, LawCase
-from tests.wire.responses.lawcase import filled
+from tests.wire.lawcase import LawCase, filled
+from tests.wire.responses.cases import CASES
 from tests.wire.responses.world import World, tokens
 
 BREAKABLE = [case for case in CASES if case.breaks is not None]
@@ -45,7 +47,7 @@ def test_what_obeys_a_clause_breaks_none(case: LawCase) -> None:
 
 @pytest.mark.parametrize("case", [case for case in BREAKABLE if case.profile], ids=lambda case: case.clause)
 def test_a_switch_of_a_case_makes_the_difference(case: LawCase) -> None:
-    plain = LawCase(case.clause, case.breaks, case.body, case.status, case.obeys, setup=case.setup)
+    plain = dataclasses.replace(case, profile={})
     assert case.clause not in {complaint.clause.id for complaint in put(plain, case.breaks)[0]}
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from legato.emulator.minds.base import Use, Words
 from legato.wire.responses.laws import BOOK, Profile, judge
-from tests.wire.responses.lawcase import AGAIN, THINKS, UNKNOWN, USER, Step, ask, call, filled, output, reference, said, without
+from tests.wire.lawcase import Step, filled
+from tests.wire.responses.lawcase import AGAIN, THINKS, UNKNOWN, USER, ask, call, output, reference, said, without
 from tests.wire.responses.world import World
 
 # Every field in the server's order, each with a value that its schema refuses. Measured on the live API.
@@ -154,6 +155,7 @@ def test_the_window_is_looked_at_last() -> None:
 
 def test_the_phases_stand_in_the_measured_order() -> None:
     assert [phase.name for phase in BOOK.phases] == [
+        "the body",
         "the model is given",
         "the input is given",
         "every key is known",

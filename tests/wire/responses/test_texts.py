@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from legato.wire.responses.laws import AZURE, OPENAI, Profile, envelope, judge
+from legato.wire.responses.laws import OPENAI, Profile, envelope, judge
 from legato.wire.responses.spelling import KEYS, distance
-from tests.wire.responses.lawcase import PLAIN, TOOL, USER, ask, call, output, reference, said
+from tests.wire.responses.lawcase import TOOL, USER, ask, call, output, reference, said
 
 SHORTENED = "'fil...lts', 'web...lts', 'web...ces', 'mes...url', 'com...url', 'cod...uts', 'rea...ent', or 'mes...obs'"
 EFFORTS = "'none', 'minimal', 'low', 'medium', 'high', 'xhigh', or 'max'"
@@ -163,14 +163,23 @@ def test_a_type_that_is_printed_but_refused_is_refused() -> None:
 
 
 def test_azure_may_answer_an_unknown_item_with_400_and_a_code_that_openai_leaves_null() -> None:
-    azure = Profile(name="azure", item_not_found_status=400, code_never_null=True)
+    azure = Profile(item_not_found_status=400, code_never_null=True)
     lost = ask([USER, reference("rs_1")])
     (complaint,) = judge(lost, profile=azure)
     assert complaint.status == 400
     assert envelope(complaint, azure)["error"]["code"] == "invalid_request_error"
-    for profile in (OPENAI, AZURE):
-        (complaint,) = judge(lost, profile=profile)
-        assert (complaint.status, envelope(complaint, profile)["error"]["code"]) == (404, None)
+    (complaint,) = judge(lost, profile=OPENAI)
+    assert (complaint.status, envelope(complaint, OPENAI)["error"]["code"]) == (404, None)
+
+
+def test_a_model_that_nobody_knows_may_reason() -> None:
+    assert judge({"model": "gpt-5.5", "input": "Hi", "reasoning": {"effort": "low"}}) == []
+
+
+@pytest.mark.parametrize("body", ["x", ["x"], 7, None])
+def test_what_is_no_object_is_no_request(body: object) -> None:
+    (complaint,) = judge(body)
+    assert complaint.clause.id == "P0"
 
 
 def test_a_complaint_says_where_the_offending_item_stands() -> None:
@@ -186,10 +195,6 @@ def test_the_tool_name_limit_is_a_number_that_may_be_set_or_lifted() -> None:
 
 def test_one_bad_request_gets_a_hundred_complaints_at_most() -> None:
     assert len(judge(ask([7] * 1000))) == 100
-
-
-def test_a_request_that_is_no_object_lacks_a_model() -> None:
-    assert [complaint.clause.id for complaint in judge([PLAIN])] == ["P1"]
 
 
 def test_the_distance_of_words_counts_letters() -> None:

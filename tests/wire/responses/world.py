@@ -12,7 +12,8 @@ from legato.emulator.ids import Ids
 from legato.emulator.minds.base import Item, Refused, Thought, Use, Words
 from legato.wire.responses.held import Blob, HeldItem, ModelInfo
 from legato.wire.responses.laws import OPENAI, Profile, judge
-from tests.wire.responses.lawcase import PLAIN, THINKS, THINKS_TOO, Step, filled
+from tests.wire.lawcase import Step, filled
+from tests.wire.responses.lawcase import PLAIN, THINKS, THINKS_TOO
 
 MODELS = {
     PLAIN: ModelInfo(PLAIN, reasons=False, window=128_000),
@@ -23,9 +24,9 @@ MODELS = {
 PREFIXES = {"message": "msg_", "function_call": "fc_", "function_call_output": "fc_", "reasoning": "rs_"}
 
 
-def tokens(request: dict[str, Any]) -> int:
+def tokens(request: Any) -> int:
     """A word, a token."""
-    return len(str(request.get("input", "")).split())
+    return len(str(request.get("input", "") if isinstance(request, dict) else "").split())
 
 
 class Account:

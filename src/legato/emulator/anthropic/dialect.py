@@ -39,7 +39,7 @@ class AnthropicDialect:
 
     def judge(self, ask: Ask) -> Sequence[Complaint]:
         """The law book's complaints. Only what is legal otherwise is counted, to see whether it fits the model's window."""
-        return tuple(self._judge(ask, ask.body))
+        return tuple(self._judge(ask, ask.body if ask.stray is None else ask.stray))
 
     def refuse(self, ask: Ask, complaints: Sequence[Complaint]) -> Refusal:
         """The first complaint in Anthropic's envelope."""
@@ -53,8 +53,9 @@ class AnthropicDialect:
         body = failures.body(ask, failure, self._model(ask).window, _tokens(ask), request_id)
         return Refusal(failures.status(failure), body, failures.headers(ask, _organisation(ask), request_id, failure))
 
-    def strike(self, ask: Ask, kind: str) -> None:
+    def strike(self, ask: Ask, kind: str) -> bool:
         """There is nothing stored that a request could stand on."""
+        return False
 
     def begin(self, ask: Ask) -> None:
         """Nothing is locked."""
@@ -88,7 +89,7 @@ class AnthropicDialect:
         error = failures.fault(ask, failure, self._model(ask).window, _tokens(ask))
         return (*answer.events[: min(after, len(answer.events) - 1)], Event({"type": "error", "error": error}, "error"))
 
-    def headers(self, ask: Ask, *, streams: bool) -> dict[str, str]:
+    def headers(self, ask: Ask, *, streams: bool, status: int = 200) -> dict[str, str]:
         """The headers of an answer."""
         return failures.headers(ask, _organisation(ask), self._request_id())
 
@@ -111,7 +112,7 @@ class AnthropicDialect:
         name = string(ask.body.get("model"))
         return self._models.find("anthropic", name) or Model(name, "anthropic")
 
-    def _judge(self, ask: Ask, request: dict[str, Any]) -> list[Complaint]:
+    def _judge(self, ask: Ask, request: Any) -> list[Complaint]:
         held, window = self._held(ask), self._model(ask).window
         complaints = laws.judge(request, ask.headers, held, self._profile, size=ask.size)
         if complaints or not window or (tokens := self._tokens(ask)) <= window:

@@ -47,6 +47,8 @@ def body(ask: Ask, failure: Failure, window: int, tokens: int, request_id: str) 
 
 def fault(ask: Ask, failure: Failure, window: int, tokens: int) -> dict[str, Any]:
     """What stands in the envelope."""
+    if failure.kind == "emulator":
+        return {"type": "emulator_error", "message": failure.message}
     _, type, words = _KINDS.get(failure.kind, _REFUSED if 400 <= failure.status < 500 else _BROKEN)
     if failure.kind == "context_length":
         words = f"prompt is too long: {max(tokens, window + 1)} tokens > {window} maximum"

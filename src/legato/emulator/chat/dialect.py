@@ -5,7 +5,7 @@ The API holds nothing between requests, but for completions that ask to be store
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
@@ -16,6 +16,7 @@ from legato.emulator.minds.base import Prompt, Say
 from legato.emulator.models import Catalogue, Model
 from legato.emulator.responses.failures import retry_headers, wait_of
 from legato.emulator.responses.headers import headers_of
+from legato.emulator.responses.lists import not_found
 from legato.emulator.shelf import Shelf
 from legato.emulator.tokens import count_request
 from legato.wire.chat import laws
@@ -39,7 +40,8 @@ class ChatDialect:
 
     def judge(self, ask: Ask) -> Sequence[Complaint]:
         """The law book's complaints."""
-        return tuple(laws.judge(_request(ask), models=self._info(ask), tokens=_tokens(ask), profile=self._profile))
+        request = _request(ask) if ask.stray is None else ask.stray
+        return tuple(laws.judge(request, models=self._info(ask), tokens=_tokens(ask), profile=self._profile))
 
     def refuse(self, ask: Ask, complaints: Sequence[Complaint]) -> Refusal:
         """The first complaint in OpenAI's envelope."""
@@ -53,8 +55,9 @@ class ChatDialect:
         body = failures.body(ask, failure, self._model(ask).window, _tokens(ask))
         return Refusal(failure.status, body, headers | retry_headers(failure))
 
-    def strike(self, ask: Ask, kind: str) -> None:
+    def strike(self, ask: Ask, kind: str) -> bool:
         """There is nothing stored that a request could stand on."""
+        return False
 
     def begin(self, ask: Ask) -> None:
         """Nothing is locked."""
@@ -66,7 +69,7 @@ class ChatDialect:
     def prompts(self, ask: Ask) -> tuple[Prompt, ...]:
         """What the model is given for each choice that is asked for (`n`): the same but for the seed."""
         model, body = self._model(ask), _request(ask)
-        return tuple(reading.prompt(body, model.name, model.reasons, choice) for choice in range(reading.terms(body).choices))
+        return tuple(reading.prompt(body, model.name, bool(model.reasons), choice) for choice in range(reading.terms(body).choices))
 
     def answer(self, ask: Ask, say: Say, *others: Say) -> Answer:
         """The completion and its chunks. `others` are for the further choices; where there are too few, the last is said again."""
@@ -90,6 +93,11 @@ class ChatDialect:
         if ask.body.get("store") is True:
             self._shelf.put(ask.account, STORED, answer.body["id"], answer.body)
 
+    def stored(self, ask: Ask, id: str, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+        """`GET /v1/chat/completions/{id}`. The words of the refusal are inferred from those of other stored things."""
+        row = self._shelf.get(ask.account, STORED, id)
+        return (200, row) if row else not_found("Chat completion", id)
+
     def end(self, ask: Ask) -> None:
         """Nothing was locked."""
 
@@ -98,9 +106,9 @@ class ChatDialect:
         frame = failures.streamed(ask, failure, self._model(ask).window, _tokens(ask))
         return (*answer.events[: min(after, len(answer.events) - 1)], Event(frame))
 
-    def headers(self, ask: Ask, *, streams: bool) -> dict[str, str]:
+    def headers(self, ask: Ask, *, streams: bool, status: int = 200) -> dict[str, str]:
         """The headers of an answer."""
-        return headers_of(ask, self._ids, streams=streams)
+        return headers_of(ask, self._ids, streams=streams, status=status)
 
     def _model(self, ask: Ask) -> Model:
         name = string(_request(ask).get("model"))
@@ -108,6 +116,8 @@ class ChatDialect:
 
     def _info(self, ask: Ask) -> Models:
         def info(name: str) -> ModelInfo | None:
+            if not name:  # which the law book let pass only if no model need be named
+                return ModelInfo("")
             model = self._models.find("openai", name, deployment=ask.azure)
             if model is None:
                 return None

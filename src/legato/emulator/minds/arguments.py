@@ -22,6 +22,7 @@ from legato.emulator.minds.schemas import Schema, Schemas, TooMuch, canonical, k
 DEEPEST = 30
 SHALLOW = 3  # from here on nothing is added that need not be
 MOST_MADE = 1_500  # values; what a schema wants beyond that is left out
+MOST_RETRIES = 200  # of values that did not fit
 MOST_LETTERS = 100_000  # that lengths may ask for, all in all
 _SIMPLE = ("null", "boolean", "integer", "number", "string", "array", "object")
 _LEAST: dict[str, Any] = {"object": {}, "array": [], "number": 0, "integer": 0, "boolean": False, "null": None, "string": ""}
@@ -40,9 +41,10 @@ def arguments_for(schema: Schema, prompt_words: str, seed: int = 0) -> dict[str,
 def several_arguments_for(schema: Schema, texts: Sequence[str], seed: int = 0, most: int = 3) -> list[dict[str, Any]]:
     """Arguments for one call; for more, if the first text asks about several things of one kind ("orders A-17 and B-22")."""
     hearing, keys = Hearing(texts), 0
+    schemas = Schemas({"type": "object", **schema})  # one for all calls: it counts the steps
     calls: list[dict[str, Any]] = []
     while len(calls) < most:
-        maker = _Maker({"type": "object", **schema}, hearing, seed)
+        maker = _Maker(schemas, hearing, seed)
         arguments = maker.whole()
         found = len([each for each in maker.fresh if each.kind in KEYS and each.source == 0])
         if calls and (found != keys or found == 0):
@@ -54,13 +56,13 @@ def several_arguments_for(schema: Schema, texts: Sequence[str], seed: int = 0, m
 
 def is_called_for(schema: Schema, said: str) -> bool:
     """Whether what was said has something for the arguments, or there are none."""
-    maker = _Maker({"type": "object", **schema}, Hearing([said]), 0)
+    maker = _Maker(Schemas({"type": "object", **schema}), Hearing([said]), 0)
     return maker.whole() == {} or bool(maker.fresh) or maker.noticed > 0
 
 
 def value_for(schema: Schema, texts: Sequence[str], seed: int = 0) -> Any:
     """Any JSON value that is valid for a schema, from some texts, the first before the others."""
-    return _Maker(schema, Hearing(texts), seed).whole()
+    return _Maker(Schemas(schema), Hearing(texts), seed).whole()
 
 
 def json_text(value: object) -> str:
@@ -74,19 +76,19 @@ def json_text(value: object) -> str:
 
 
 class _Maker:
-    def __init__(self, root: Schema, hearing: Hearing, seed: int) -> None:
-        self.root = root
-        self.schemas = Schemas(root)
+    def __init__(self, schemas: Schemas, hearing: Hearing, seed: int) -> None:
+        self.schemas = schemas
         self.hearing = hearing
         self.seed = seed
         self.fresh: list[Found] = []  # what was taken from what was said and not used before
         self.noticed = 0  # what else was understood from it
         self.left = MOST_MADE
+        self.retries = MOST_RETRIES
         self.letters = MOST_LETTERS
 
     def whole(self) -> Any:
         try:
-            return self.make(self.root, "", 0, 0)
+            return self.make(self.schemas.root, "", 0, 0)
         except RecursionError:
             return {}
 
@@ -137,8 +139,9 @@ class _Maker:
         value = self._of_kind(min(plain, key=_SIMPLE.index) if depth >= SHALLOW else plain[salt % len(plain)], schema, name, depth, salt)
         more = 9 if "not" in schema or "also" in schema else 1  # what these exclude, another value may not be
         for kind, other in [*((kind, salt) for kind in types if len(types) > 1), *((plain[0], salt + other) for other in range(1, more))]:
-            if self._fits(value, schema):
+            if self.retries <= 0 or self._fits(value, schema):
                 break
+            self.retries -= 1
             value = self._of_kind(kind, schema, name, depth, other)
         return self._or_null(value, schema, mark)
 
@@ -270,7 +273,7 @@ class _Maker:
         dice = self._dice(name, depth, salt)
         if isinstance(schema.get("pattern"), str):
             try:
-                return text_for(schema["pattern"], dice, least, most)
+                return text_for(schema["pattern"], dice, least, most, self.schemas.patterns)
             except Unsupported:
                 pass
         guess = made_up(wanted[0] if wanted else "", self._dice(name, depth, 0), salt)
@@ -353,9 +356,11 @@ class _Maker:
                 yield str(self.make({"type": "string", **mapping(schema["propertyNames"])}, "name", depth + 1, salt))
             for pattern in mapping(schema.get("patternProperties")):
                 try:
-                    yield text_for(pattern, self._dice(pattern, depth, salt))
+                    yield text_for(pattern, self._dice(pattern, depth, salt), budget=self.schemas.patterns)
                 except Unsupported:
-                    continue
+                    self.retries -= 1
+                if self.retries <= 0:
+                    return
             if schema.get("additionalProperties") is not False:
                 yield f"detail_{salt + 1}"
 

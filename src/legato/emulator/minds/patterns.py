@@ -1,343 +1,218 @@
-"""Texts for a regular expression. May know: the syntax that JSON schemas' patterns share. Decides: a short text that matches, if it can.
+"""Texts for a regular expression. May know: what the expression says. Decides: a short text that matches, if it can.
 
 The patterns come from whoever sends a request, so none is given to `re`: a pattern can be written that keeps `re` busy for years.
-Matching here follows all ways at once, in steps that are counted. What is not understood (a back reference, say) is `Unsupported`.
+Matching here follows all ways at once, in steps that are counted, and all that is asked about one schema shares one `Budget` of them.
+What is not understood (a back reference, say) and what takes too long is `Unsupported`.
 """
 
 from __future__ import annotations
 
-import string
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
-from msgspec import Struct
+from legato.emulator.minds.pattern_syntax import WORD, Edge, Either, Look, Node, Repeat, Sequence, Set, Unsupported, parsed
+
+__all__ = ["LONGEST", "Budget", "Draw", "Unsupported", "matches", "text_for"]
 
 LONGEST = 20_000  # of a text that is made
-STEPS = 50_000  # of one match, or of one making
-_FOREVER = 1_000_000_000
-
-_DIGITS = frozenset(string.digits)
-_WORD = frozenset(string.ascii_letters + string.digits + "_")
-_SPACE = frozenset(" \t\n\r\f\v")
-_KNOWN = {"d": (_DIGITS, False), "w": (_WORD, False), "s": (_SPACE, False), "D": (_DIGITS, True), "W": (_WORD, True), "S": (_SPACE, True)}
-_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
-_LIKED = string.ascii_lowercase + string.digits + string.ascii_uppercase + "-_./ " + string.punctuation
+STEPS = 50_000  # of all matching and making for one schema
+_REMEMBERED = 200  # texts up to this length are matched once
+_EXTRA = (1, 0, 2, 3, 5, 8, 13)
+_GLUE = (" ", "-")
 
 Draw: TypeAlias = Callable[[int], int]  # a number below the one given
 
 
-class Unsupported(Exception):
-    """The pattern says something that is not understood here, or asks for too much."""
+class Budget:
+    """The steps that may still be made, and what came of those that were."""
+
+    def __init__(self, steps: int = STEPS) -> None:
+        self.left = steps
+        self.spent = 0
+        self.known: dict[tuple[str, str], bool] = {}
+        self.hopeless: set[tuple[str, int, int]] = set()
+        self._read: dict[str, Node | None] = {}
+
+    def spend(self, steps: int) -> None:
+        """Make so many steps. `Unsupported` if there are none left."""
+        if self.left <= 0:
+            raise Unsupported("it takes too many steps")
+        self.left -= steps
+        self.spent += steps
+
+    def node(self, pattern: str) -> Node:
+        """What a pattern says. Reading it costs, once; that it is not understood is found out once."""
+        if pattern not in self._read:
+            self.spend(1 + len(pattern) // 2)
+            self._read[pattern] = None
+            self._read[pattern] = parsed(pattern)
+        node = self._read[pattern]
+        if node is None:
+            raise Unsupported("it is not understood")
+        return node
 
 
-class _Set(Struct, frozen=True):
-    chars: frozenset[str]
-    ranges: tuple[tuple[str, str], ...] = ()
-    excluded: tuple[frozenset[str], ...] = ()  # each: everything but these
-    negated: bool = False
-
-    def has(self, char: str) -> bool:
-        in_range = any(low <= char <= high for low, high in self.ranges)
-        return (char in self.chars or in_range or any(char not in out for out in self.excluded)) != self.negated
-
-
-class _All(Struct, frozen=True):
-    parts: tuple[_Node, ...]
-
-
-class _Any(Struct, frozen=True):
-    ways: tuple[_Node, ...]
-
-
-class _Repeat(Struct, frozen=True):
-    node: _Node
-    least: int
-    most: int
-
-
-class _Look(Struct, frozen=True):
-    node: _Node
-    behind: bool
-    negated: bool
-
-
-class _Edge(Struct, frozen=True):
-    kind: Literal["start", "end", "word", "inside"]
-
-
-_Node: TypeAlias = _Set | _All | _Any | _Repeat | _Look | _Edge
-
-
-def matches(pattern: str, text: str) -> bool:
+def matches(pattern: str, text: str, budget: Budget | None = None) -> bool:
     """Whether the pattern is found in the text. `Unsupported` if that cannot be said.
 
     >>> matches("^[A-Z]-[0-9]+$", "A-17"), matches("^[A-Z]-[0-9]+$", "A-")
     (True, False)
     """
+    budget = budget or Budget()
+    key = pattern, text
+    if key in budget.known:
+        return budget.known[key]
+    node = budget.node(pattern)
     if len(text) > LONGEST:
         raise Unsupported("the text is too long")
-    return bool(_Match(text).ends(_parsed(pattern), set(range(len(text) + 1))))
+    found = len(text) >= node.shortest and _found(node, text, budget)
+    if len(text) <= _REMEMBERED:
+        budget.known[key] = found
+    return found
 
 
-def text_for(pattern: str, draw: Draw, least: int = 0, most: int = 1_000) -> str:
+def _found(node: Node, text: str, budget: Budget) -> bool:
+    match = _Match(text, budget)
+    return bool(match.ends(node, {0}) or match.ends(node, set(range(1, len(text) + 1))))
+
+
+def text_for(pattern: str, draw: Draw, least: int = 0, most: int = 1_000, budget: Budget | None = None) -> str:
     """A text of a fitting length that matches. `Unsupported` if none was found."""
-    node = _parsed(pattern)
-    for extra in (1, 0, 2, 3, 5, 8, 13, least, max(0, least - 1), least // 2 + 1):
-        for _ in range(3):
-            text = _Make(draw, extra).text(node)
-            if len(text) < least:
-                text = _padded(pattern, text, least)
-            if least <= len(text) <= most and matches(pattern, text):
+    budget = budget or Budget()
+    node, most = budget.node(pattern), min(most, LONGEST)
+    if node.shortest <= most and (pattern, least, most) not in budget.hopeless:
+        for text in _candidates(node, draw, least, most, budget):
+            if least <= len(text) <= most and matches(pattern, text, budget):
                 return text
+        budget.hopeless.add((pattern, least, most))
     raise Unsupported(f"no text was found for {pattern!r}")
 
 
-def _padded(pattern: str, text: str, least: int) -> str:
-    missing = min(least, LONGEST) - len(text)
-    for padded in (text + "a" * missing, "a" * missing + text, text + "0" * missing, "0" * missing + text):
-        if matches(pattern, padded):
-            return padded
-    return text
+def _candidates(node: Node, draw: Draw, least: int, most: int, budget: Budget) -> Iterator[str]:
+    """As chance has it; then as long as is asked for; then with something that need not be there before or after it."""
+
+    def made(make: _Make) -> Iterator[str]:
+        try:
+            yield make.text(node)
+        except _TooLong:
+            return
+
+    for extra in _EXTRA:
+        for _ in range(3):
+            yield from made(_Make(draw, budget, most, extra))
+    for length in (*range(max(least, node.shortest), min(most, max(least, node.shortest) + 8) + 1), most):
+        yield from made(_Make(draw, budget, most, 0, room=length - node.shortest))
+    for extra in (least, max(0, least - 1), least // 2 + 1):
+        yield from made(_Make(draw, budget, most, extra))
+    for text in (*made(_Make(draw, budget, most, 1)), *made(_Make(draw, budget, most, 0))):
+        missing = least - len(text)
+        for filling in ("a" * missing, "0" * missing) if missing > 0 else ():
+            yield from (text + filling, filling + text)
+            yield from (part for glue in _GLUE for part in (text + glue + filling[1:], filling[1:] + glue + text))
 
 
 class _Match:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, budget: Budget) -> None:
         self.text = text
-        self.steps = 0
+        self.budget = budget
 
-    def ends(self, node: _Node, starts: set[int]) -> set[int]:
+    def ends(self, node: Node, starts: set[int]) -> set[int]:
         """Where the node may end if it starts at any of these."""
-        self.steps += 1 + len(starts)
-        if self.steps > STEPS:
-            raise Unsupported("it takes too many steps")
+        self.budget.spend(1 + len(starts))
         match node:
-            case _Set():
+            case Set():
+                self.budget.spend(len(starts) * (node.effort - 1))
                 return {at + 1 for at in starts if at < len(self.text) and node.has(self.text[at])}
-            case _All():
+            case Sequence():
                 for part in node.parts:
                     starts = self.ends(part, starts) if starts else starts
                 return starts
-            case _Any():
+            case Either():
                 return set().union(*(self.ends(way, starts) for way in node.ways))
-            case _Repeat():
+            case Repeat():
                 return self._repeated(node, starts)
-            case _Look():
+            case Look():
                 return {at for at in starts if self._looks(node, at) != node.negated}
-            case _Edge():
+            case Edge():
                 return {at for at in starts if self._is_edge(node, at)}
 
-    def _repeated(self, node: _Repeat, starts: set[int]) -> set[int]:
-        reached = starts if node.least == 0 else set()
-        now, seen, times = starts, set(reached), 0
+    def _repeated(self, node: Repeat, starts: set[int]) -> set[int]:
+        reached = set(starts) if node.least == 0 else set()
+        now, times = starts, 0
         while now and times < node.most:
             after = self.ends(node.node, now)
             times += 1
             if times >= node.least:
-                now = after - seen
-                seen |= after
-                reached = reached | after
+                now = after - reached
+                reached |= after
             elif after == now:  # it may match nothing, so it can be repeated as often as is asked
-                reached = reached | after
+                reached |= after
                 break
             else:
                 now = after
         return reached
 
-    def _looks(self, node: _Look, at: int) -> bool:
+    def _looks(self, node: Look, at: int) -> bool:
         if node.behind:
             return any(at in self.ends(node.node, {start}) for start in range(at + 1))
         return bool(self.ends(node.node, {at}))
 
-    def _is_edge(self, node: _Edge, at: int) -> bool:
+    def _is_edge(self, node: Edge, at: int) -> bool:
         if node.kind in ("start", "end"):
             return at == (0 if node.kind == "start" else len(self.text))
-        before = at > 0 and self.text[at - 1] in _WORD
-        after = at < len(self.text) and self.text[at] in _WORD
+        before = at > 0 and self.text[at - 1] in WORD
+        after = at < len(self.text) and self.text[at] in WORD
         return (before != after) == (node.kind == "word")
 
 
-class _Make:
-    def __init__(self, draw: Draw, extra: int) -> None:
-        self.draw = draw
-        self.extra = extra  # how often more than it must something is repeated, if it may
-        self.steps = 0
+class _TooLong(Exception):
+    """The text that is being made would not be allowed."""
 
-    def text(self, node: _Node) -> str:
-        self.steps += 1
-        if self.steps > LONGEST:
-            raise Unsupported("the text would be too long")
+
+class _Make:
+    """One text. `extra`: how often more than it must something is repeated, if it may. `room`, instead: so many characters more than
+    it must have, given to whatever comes first, and of all ways the shortest."""
+
+    def __init__(self, draw: Draw, budget: Budget, most: int, extra: int, room: int | None = None) -> None:
+        self.draw = draw
+        self.budget = budget
+        self.most = most
+        self.extra = extra
+        self.room = room
+        self.length = 0
+
+    def text(self, node: Node) -> str:
+        self.budget.spend(1)
         match node:
-            case _Set():
+            case Set():
                 return self._char(node)
-            case _All():
-                return "".join(self.text(part) for part in node.parts)
-            case _Any():
-                return self.text(node.ways[self.draw(len(node.ways))]) if node.ways else ""
-            case _Repeat():
-                return "".join(self.text(node.node) for _ in range(min(node.most, node.least + self.extra)))
-            case _Look() | _Edge():
+            case Sequence():
+                return "".join([self.text(part) for part in node.parts])
+            case Either():
+                return self.text(self._way(node))
+            case Repeat():
+                return "".join([self.text(node.node) for _ in range(self._times(node))])
+            case Look() | Edge():
                 return ""
 
-    def _char(self, node: _Set) -> str:
-        fitting = [char for char in _LIKED if node.has(char)]
-        kind = [char for char in fitting if char.isalnum()] or fitting
-        if kind:
-            return kind[self.draw(len(kind))]
-        for char in (*sorted(node.chars), *(low for low, _ in node.ranges), "é", "\t"):
-            if node.has(char) and not "\ud800" <= char <= "\udfff":
-                return char
-        raise Unsupported("no character fits")
+    def _way(self, node: Either) -> Node:
+        if self.room is not None:
+            return min(node.ways, key=lambda way: way.shortest)
+        return node.ways[self.draw(len(node.ways))]
 
+    def _times(self, node: Repeat) -> int:
+        # What may be nothing is as good as repeated when it stands there less often than is asked.
+        must = node.least if node.node.shortest else min(node.least, 1)
+        if self.room is None:
+            return min(node.most, must + self.extra)
+        more = max(0, min(node.most - node.least, self.room // node.node.shortest)) if node.node.shortest else 0
+        self.room -= more * node.node.shortest
+        return must + more
 
-@lru_cache(maxsize=256)
-def _parsed(pattern: str) -> _Node:
-    if len(pattern) > 2_000:
-        raise Unsupported("the pattern is too long")
-    parser = _Parser(pattern)
-    node = parser.ways(0)
-    if parser.at < len(pattern):
-        raise Unsupported("a parenthesis is closed that was not opened")
-    return node
-
-
-class _Parser:
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.at = 0
-
-    def _next(self) -> str:
-        if self.at >= len(self.pattern):
-            raise Unsupported("the pattern ends too early")
-        self.at += 1
-        return self.pattern[self.at - 1]
-
-    def _eat(self, *options: str) -> str:
-        for option in options:
-            if self.pattern.startswith(option, self.at):
-                self.at += len(option)
-                return option
-        return ""
-
-    def ways(self, depth: int) -> _Node:
-        if depth > 30:
-            raise Unsupported("the pattern is nested too deeply")
-        ways = [self._sequence(depth)]
-        while self._eat("|"):
-            ways.append(self._sequence(depth))
-        return ways[0] if len(ways) == 1 else _Any(tuple(ways))
-
-    def _sequence(self, depth: int) -> _Node:
-        parts: list[_Node] = []
-        while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
-            parts.append(self._repeats(self._atom(depth)))
-        return _All(tuple(parts))
-
-    def _repeats(self, node: _Node) -> _Node:
-        match self._eat("*", "+", "?", "{"):
-            case "*":
-                node = _Repeat(node, 0, _FOREVER)
-            case "+":
-                node = _Repeat(node, 1, _FOREVER)
-            case "?":
-                node = _Repeat(node, 0, 1)
-            case "{":
-                inside, closed, _ = self.pattern[self.at :].partition("}")
-                low, comma, high = inside.partition(",")
-                if not closed or len(inside) > 15 or not (low.isdecimal() and (not high or high.isdecimal())):
-                    raise Unsupported("a brace that is no count")
-                self.at += len(inside) + 1
-                least = int(low)
-                node = _Repeat(node, least, int(high) if high else _FOREVER if comma else least)
-            case _:
-                return node
-        self._eat("?")  # lazy or not, the same texts match
-        if self.at < len(self.pattern) and self.pattern[self.at] in "*+?{":
-            raise Unsupported("a repetition of a repetition")
-        return node
-
-    def _atom(self, depth: int) -> _Node:
-        char = self._next()
-        if char == "^":
-            return _Edge("start")
-        if char == "$":
-            return _Edge("end")
-        if char == ".":
-            return _Set(frozenset("\n\r"), negated=True)
-        if char == "[":
-            return self._class()
-        if char == "(":
-            return self._group(depth)
-        if char == "\\":
-            return self._escape()
-        if char in "*+?{":
-            raise Unsupported("a repetition of nothing")
-        return _Set(frozenset(char))
-
-    def _group(self, depth: int) -> _Node:
-        look = ""
-        if self._eat("?"):
-            look = self._eat("<=", "<!", "=", "!")
-            if not look and not self._eat(":"):
-                if not self._eat("P<", "<"):
-                    raise Unsupported("an unknown kind of group")
-                self.at = self.pattern.find(">", self.at) + 1 or len(self.pattern)
-        node = self.ways(depth + 1)
-        if self._next() != ")":
-            raise Unsupported("a parenthesis is not closed")
-        return _Look(node, look[0] == "<", look[-1] == "!") if look else node
-
-    def _escape(self) -> _Node:
-        char = self._next()
-        if char in _KNOWN:
-            chars, negated = _KNOWN[char]
-            return _Set(chars, negated=negated)
-        if char in "bB":
-            return _Edge("word" if char == "b" else "inside")
-        if char in "AZz":
-            return _Edge("start" if char == "A" else "end")
-        return _Set(frozenset(self._escaped(char)))
-
-    def _escaped(self, char: str) -> str:
-        if char in "xu":
-            digits = self.pattern[self.at : self.at + (2 if char == "x" else 4)]
-            self.at += len(digits)
-            try:
-                return chr(int(digits, 16))
-            except ValueError:
-                raise Unsupported("a number that is none") from None
-        if char in _CONTROL:
-            return _CONTROL[char]
-        if char.isascii() and char.isalnum():
-            raise Unsupported(f"\\{char}")
-        return char
-
-    def _class(self) -> _Node:
-        negated = bool(self._eat("^"))
-        chars: set[str] = set()
-        ranges: list[tuple[str, str]] = []
-        excluded: list[frozenset[str]] = []
-        first = True
-        while first or self.pattern[self.at : self.at + 1] != "]":
-            first = False
-            char = self._next()
-            if char == "\\":
-                char = self._next()
-                if char in _KNOWN:
-                    known, negates = _KNOWN[char]
-                    excluded.append(known) if negates else chars.update(known)
-                    continue
-                char = "\b" if char == "b" else self._escaped(char)
-            rest = self.pattern[self.at : self.at + 2]
-            if len(rest) == 2 and rest[0] == "-" and rest[1] != "]":
-                self.at += 1
-                high = self._next()
-                if high == "\\":
-                    high = self._escaped(self._next())
-                if high < char:
-                    raise Unsupported("a range that runs backwards")
-                ranges.append((char, high))
-            else:
-                chars.add(char)
-        self.at += 1
-        return _Set(frozenset(chars), tuple(ranges), tuple(excluded), negated)
+    def _char(self, node: Set) -> str:
+        self.length += 1
+        if self.length > self.most:
+            raise _TooLong
+        if not node.liked:
+            raise Unsupported("no character fits")
+        return node.liked[self.draw(len(node.liked))]

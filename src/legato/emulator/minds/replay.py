@@ -1,7 +1,7 @@
 """A conversation that was recorded, said again. May know: the emulator's log. Decides: which recorded answer belongs to a prompt.
 
 A prompt that was recorded gets its answer. One that differs only in ids does too, since those are new in every run. Else the place
-decides: the same instructions, and as many things heard.
+decides: the same instructions, and as many things heard; unless the replay is strict. Faults that were recorded are not said again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ class Recorded(Struct, frozen=True):
 
 
 class Replay:
-    """A mind that answers as it was recorded. `BadInput` where the recording has no answer."""
+    """A mind that answers as it was recorded. `BadInput` where the recording has no answer; if `strict`, also where only the place fits."""
 
-    def __init__(self, recorded: Sequence[Recorded], source: str = "the recording") -> None:
+    def __init__(self, recorded: Sequence[Recorded], source: str = "the recording", *, strict: bool = False) -> None:
         self.recorded = tuple(recorded)
         self.source = source
+        self.strict = strict
         self._exact: dict[str, Recorded] = {}
         self._worded: dict[str, Recorded] = {}
         self._placed: dict[tuple[str, int], list[Recorded]] = {}
@@ -44,24 +45,36 @@ class Replay:
             self._placed.setdefault(_place(each.prompt), []).append(each)
 
     @classmethod
-    def from_log(cls, path: str | Path) -> Replay:
+    def from_log(cls, path: str | Path, *, strict: bool = False) -> Replay:
         """The answers in a log of the emulator's exchanges. Requests that were refused have none and are left out."""
         path = Path(path)
         try:
             with path.open("rb") as log:
-                return cls(list(_read(log, path.name)), path.name)
+                replay = cls(list(_read(log, path.name)), path.name, strict=strict)
         except (OSError, ValueError) as error:
             raise BadInput("the recording cannot be read", found=str(error), do="name a log that the emulator wrote (--log FILE)") from None
+        if not replay.recorded:
+            raise BadInput(f"{path.name} has no answers to say again", do="name a log in which the emulator gave some (--log FILE)")
+        return replay
 
     def reply(self, prompt: Prompt) -> Say:
         """What was said to this prompt when it was recorded."""
-        found = self._exact.get(_digest(prompt)) or self._worded.get(_digest(_without_ids(prompt)))
-        if found is None:
-            placed = self._placed.get(_place(prompt), [])
-            found = next((each for each in placed if each.prompt.said == prompt.said), placed[0] if placed else None)
+        found = self._recorded(prompt) or self._at_its_place(prompt)
         if found is None:
             raise self._unheard(prompt)
         return found.say
+
+    def note(self, prompt: Prompt) -> str:
+        """Which line spoke, if it was chosen by its place alone."""
+        placed = None if self._recorded(prompt) else self._at_its_place(prompt)
+        return f"chosen by its place: {self.source}, line {placed.line}" if placed else ""
+
+    def _recorded(self, prompt: Prompt) -> Recorded | None:
+        return self._exact.get(_digest(prompt)) or self._worded.get(_digest(_without_ids(prompt)))
+
+    def _at_its_place(self, prompt: Prompt) -> Recorded | None:
+        placed = [] if self.strict else self._placed.get(_place(prompt), [])
+        return next((each for each in placed if each.prompt.said == prompt.said), placed[0] if placed else None)
 
     def _unheard(self, prompt: Prompt) -> BadInput:
         closest = max(

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from legato.emulator.fault_words import parse
 from legato.emulator.minds.arguments import arguments_for, json_text
 from legato.emulator.minds.base import Item, Prompt, Refused, Thought, Use, Words
 from legato.emulator.minds.turns import newest_outputs, since_user, turn_of
@@ -240,12 +241,24 @@ def _template(text: Any) -> None:
             raise _Wrong(f"{allowed}, or doubled braces for braces that are meant as such", found=f"{{{match[2]}}} in {text[:60]!r}")
 
 
+def _fault(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise _Wrong("text")
+    try:
+        if value:
+            parse(value)
+    except BadInput as error:
+        raise _Wrong(error.expected, found=error.summary, do=error.do) from None
+    return value
+
+
 class _Wrong(Exception):
     """A value that may not be written there. Becomes a `BadInput` that says where."""
 
-    def __init__(self, expected: str, found: str = "") -> None:
+    def __init__(self, expected: str, found: str = "", do: str = "") -> None:
         self.expected = expected
         self.found = found
+        self.do = do
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -260,7 +273,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "times": _count,
     "say": _say,
     "finish": _one_of(*FINISHES),
-    "fault": _text,
+    "fault": _fault,
 }
 KEYS = tuple(_CHECKS)
 
@@ -271,5 +284,8 @@ def checked(key: str, value: Any, place: str = "") -> Any:
         return _CHECKS[key](value)
     except _Wrong as wrong:
         raise BadInput(
-            f"{place or 'a rule'}: {key!r} cannot be used", expected=wrong.expected, found=(wrong.found or repr(value))[:200]
+            f"{place or 'a rule'}: {key!r} cannot be used",
+            expected=wrong.expected,
+            found=(wrong.found or repr(value))[:200],
+            do=wrong.do,
         ) from None

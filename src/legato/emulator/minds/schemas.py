@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from legato.emulator.minds.patterns import Unsupported, matches
+from legato.emulator.minds.patterns import Budget, Unsupported, matches
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -96,7 +96,7 @@ def merged(one: Schema, other: Schema) -> dict[str, Any]:
     result = dict(one)
     for key, theirs in other.items():
         ours = result.get(key)
-        if key not in result or same(ours, theirs):
+        if key not in result or ours is theirs:
             result[key] = theirs
         elif key == "properties":
             both = dict(mapping(ours))
@@ -104,21 +104,23 @@ def merged(one: Schema, other: Schema) -> dict[str, Any]:
                 both[name] = {"allOf": [both[name], schema]} if name in both else schema
             result[key] = both
         elif key == "required":
-            result[key] = [*listed(ours), *(name for name in listed(theirs) if name not in listed(ours))]
+            named = {name for name in listed(ours) if isinstance(name, str)}
+            result[key] = [*listed(ours), *(name for name in listed(theirs) if isinstance(name, str) and name not in named)]
         elif key in _LARGER | _SMALLER:
             bounds = [bound for bound in (number(ours), number(theirs)) if bound is not None]
             result[key] = (max if key in _LARGER else min)(bounds, default=None)
         elif key == "enum":
-            result[key] = [each for each in listed(ours) if any(same(each, option) for option in listed(theirs))]
+            both_have = {canonical(option) for option in listed(theirs)}
+            result[key] = [each for each in listed(ours) if canonical(each) in both_have]
         elif key == "type":
-            result[key] = _types_of_both(one, other)
+            result[key] = ours if ours == theirs else _types_of_both(one, other)
         elif key in ("items", "additionalProperties") and isinstance(ours, Mapping) and isinstance(theirs, Mapping):
             result[key] = {"allOf": [ours, theirs]}
         elif key in ("additionalProperties", "items"):
             result[key] = False if ours is False or theirs is False else theirs if ours is True else ours
         elif key == "uniqueItems":
             result[key] = True
-        elif key in _ONE_OF_A_KIND:
+        elif key in _ONE_OF_A_KIND and not same(ours, theirs):
             result["allOf"] = [*listed(result.get("allOf")), {key: theirs}]
         elif key == "allOf":
             result[key] = [*listed(ours), *listed(theirs)]
@@ -141,11 +143,30 @@ class Schemas:
     def __init__(self, root: object) -> None:
         self.root = root
         self.steps = 0
+        self.patterns = Budget()
+        self._flattened: dict[int, tuple[object, dict[str, Any]]] = {}
+        self._options: dict[int, tuple[object, frozenset[str]]] = {}
 
-    def _step(self, depth: int) -> None:
-        self.steps += 1
-        if depth > DEEPEST or self.steps > STEPS:
+    def _step(self, depth: int, count: int = 1) -> None:
+        if self.steps >= STEPS or depth > DEEPEST:
             raise TooMuch
+        self.steps += count
+
+    def _among(self, value: object, options: list[Any]) -> bool:
+        """Whether a value equals one of the options, which are spelled once: there may be thousands, and each of them is looked for."""
+        known = self._options.get(id(options))
+        if known is None or known[0] is not options:
+            spelled = [canonical(option) for option in options]
+            self.steps += sum(map(len, spelled)) // 40
+            known = self._options[id(options)] = options, frozenset(spelled)
+        spelled_value = canonical(value)
+        self.steps += len(spelled_value) // 40
+        return spelled_value in known[1]
+
+    def _equals(self, one: object, other: object) -> bool:
+        ours, theirs = canonical(one), canonical(other)
+        self.steps += (len(ours) + len(theirs)) // 40
+        return ours == theirs
 
     def target(self, reference: object) -> object:
         """What a reference within the document leads to; everything is allowed if it leads nowhere."""
@@ -163,8 +184,14 @@ class Schemas:
         return found
 
     def flat(self, schema: object, depth: int = 0) -> dict[str, Any]:
-        """The schema with its references and its `allOf` taken in."""
+        """The schema with its references and its `allOf` taken in. It is shared: look, do not touch."""
         self._step(depth)
+        known = self._flattened.get(id(schema))
+        if known is None or known[0] is not schema:
+            known = self._flattened[id(schema)] = schema, self._taken_in(schema, depth)
+        return known[1]
+
+    def _taken_in(self, schema: object, depth: int) -> dict[str, Any]:
         result = dict(mapping(schema))
         while "$ref" in result or "allOf" in result:
             reference, parts = result.pop("$ref", None), listed(result.pop("allOf", None))
@@ -175,6 +202,7 @@ class Schemas:
                 if any(key in result and key in mapping(part) for key in _ONE_OF_A_KIND):
                     kept.append(part)
                 else:
+                    self._step(depth, 1 + (len(mapping(result.get("properties"))) + len(listed(result.get("required")))) // 8)
                     result = merged(result, self.flat(part, depth + 1))
             if kept:  # two of a kind that one schema cannot say: the second is only checked
                 result["also"] = [*listed(result.get("also")), *kept]
@@ -191,9 +219,9 @@ class Schemas:
             return True
         if "$ref" in schema and not self.fits(value, self.target(schema["$ref"]), depth + 1):
             return False
-        if "const" in schema and not same(value, schema["const"]):
+        if "const" in schema and not self._equals(value, schema["const"]):
             return False
-        if isinstance(schema.get("enum"), list) and not any(same(value, option) for option in schema["enum"]):
+        if isinstance(schema.get("enum"), list) and not self._among(value, schema["enum"]):
             return False
         types = [each for each in kinds({"type": schema.get("type")}) if each in TYPES]
         if types and not any(_is(value, each) for each in types):
@@ -222,15 +250,21 @@ class Schemas:
             case bool() | None:
                 return True
             case int() | float():
+                self.steps += value.bit_length() // 512 if isinstance(value, int) else 0
                 return _number_fits(value, schema)
             case str():
-                return _text_fits(value, schema)
+                return self._text_fits(value, schema)
             case list():
                 return self._list_fits(value, schema, depth)
             case dict():
                 return self._object_fits(value, schema, depth)
             case _:
                 return True
+
+    def _text_fits(self, value: str, schema: Schema) -> bool:
+        if not length(schema, "minLength", 0) <= len(value) <= length(schema, "maxLength", len(value)):
+            return False
+        return "pattern" not in schema or self.matched(schema["pattern"], value)
 
     def _list_fits(self, value: list[Any], schema: Schema, depth: int) -> bool:
         if not length(schema, "minItems", 0) <= len(value) <= length(schema, "maxItems", len(value)):
@@ -261,21 +295,21 @@ class Schemas:
             return False
         return all(self.fits(each, part, depth + 1) for name, each in value.items() for part in self.property(schema, name))
 
+    def matched(self, pattern: object, text: str) -> bool:
+        """Whether a pattern matches; one that is not understood is taken to."""
+        try:
+            return not isinstance(pattern, str) or matches(pattern, text, self.patterns)
+        except Unsupported:
+            return True
+
     def property(self, schema: Schema, name: str) -> list[Any]:
         """The schemas of an object's property: its own, those whose pattern its name matches, or that of the rest."""
         known = mapping(schema.get("properties"))
+        self.steps += len(mapping(schema.get("patternProperties")))
         found = [known[name]] if name in known else []
-        found += [part for pattern, part in mapping(schema.get("patternProperties")).items() if matched(pattern, name)]
+        found += [part for pattern, part in mapping(schema.get("patternProperties")).items() if self.matched(pattern, name)]
         rest = schema.get("additionalProperties")
         return found or ([rest] if isinstance(rest, bool | Mapping) else [])
-
-
-def matched(pattern: object, text: str) -> bool:
-    """Whether a pattern matches; one that is not understood is taken to."""
-    try:
-        return not isinstance(pattern, str) or matches(pattern, text)
-    except Unsupported:
-        return True
 
 
 def _is(value: object, kind: str) -> bool:
@@ -294,12 +328,6 @@ def _is(value: object, kind: str) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
         case _:
             return isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
-
-
-def _text_fits(value: str, schema: Schema) -> bool:
-    if not length(schema, "minLength", 0) <= len(value) <= length(schema, "maxLength", len(value)):
-        return False
-    return "pattern" not in schema or matched(schema["pattern"], value)
 
 
 def _number_fits(value: int | float, schema: Schema) -> bool:

@@ -43,7 +43,7 @@ class Script:
         try:
             from legato.emulator.minds.script_file import rules_from  # here: YAML is needed only by those who write it
         except ImportError as error:
-            raise BadInput("a script in YAML needs PyYAML", found=str(error), do="pip install 'legato[emulator]'") from None
+            raise BadInput("a script in YAML needs PyYAML", found=str(error), do="pip install '.[emulator]' in a clone of Legato") from None
         return cls(rules_from(path_or_text), fallback)
 
     def rule_for(self, prompt: Prompt) -> Rule | None:

@@ -5,7 +5,6 @@ Only data is read: text, numbers, true, false, null, lists and mappings. Tags, m
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from legato.emulator.minds.base import Refused, Thought, Words
 from legato.emulator.minds.rules import KEYS, Call, Rule, Said, checked
+from legato.emulator.spelling import did_you_mean
 from legato.errors import BadInput
 
 LARGEST = 50_000  # values, aliases counted as often as they are used
@@ -128,9 +128,8 @@ class _Reader:
         allowed = list(allowed)
         for key, value in piece.value.items():
             if key not in allowed:
-                near = difflib.get_close_matches(key[:40], allowed, 1)
-                do = f"did you mean {near[0]!r}?" if near else ""
-                raise self._wrong(value.line, f"{what} has no key {key[:60]!r}", expected=", ".join(allowed), do=do)
+                told = f"{what} has no key {key[:60]!r}"
+                raise self._wrong(value.line, told, expected=", ".join(allowed), do=did_you_mean(key, allowed))
 
     def _rule(self, piece: Piece) -> Rule:
         if not isinstance(piece.value, dict):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from legato.emulator.loose import mapping, mappings
+from legato.emulator.masking import masked_tools
 from legato.emulator.responses.output import Output
 from legato.emulator.responses.work import Work
 
@@ -56,7 +57,7 @@ def response_object(work: Work, output: Output) -> dict[str, Any]:
         "text": {"format": {"type": "text"}, "verbosity": "medium", **_given(request.get("text"))},
         "tool_choice": request.get("tool_choice", "auto"),
         "tool_usage": {"image_gen": _NO_IMAGES, "web_search": {"num_requests": 0}},
-        "tools": [_tool(tool) for tool in mappings(request.get("tools"))],
+        "tools": masked_tools([_tool(tool) for tool in mappings(request.get("tools"))]),
         "top_logprobs": request.get("top_logprobs", 0),
         "top_p": request.get("top_p", 1.0),
         "truncation": request.get("truncation", "disabled"),

@@ -33,8 +33,8 @@ class ConversationEndpoints:
     def create(self, ask: Ask, query: Query) -> Reply:
         """POST /v1/conversations."""
         items = ask.body.get("items")
-        wrong = self._wrong(ask.body, ("items", "metadata")) or self._wrong_items(ask, [] if items is None else items, [])
-        if wrong:
+        wrong = self._without_retention() or self._wrong(ask.body, ("items", "metadata"))
+        if wrong or (wrong := self._wrong_items(ask, [] if items is None else items, [])):
             return wrong
         row: dict[str, Any] = {
             "id": self._ids.hex("conv_", 48),
@@ -116,6 +116,11 @@ class ConversationEndpoints:
         return self._store.conversation_items(ask.account, row)
 
     # -- what may be in a body -----------------------------------------------------------------------------------------
+
+    def _without_retention(self) -> Reply | None:
+        """An account that keeps nothing has no conversations (S6)."""
+        named = {"input": "-", "conversation": "conv_"}
+        return self._judged(named, "conversation", "conversation") if self._profile.zero_data_retention else None
 
     def _wrong(self, body: dict[str, Any], known: tuple[str, ...]) -> Reply | None:
         """The first fault of a body's keys and metadata, which follow the same rules as a response's."""

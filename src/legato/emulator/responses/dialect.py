@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
 from legato.emulator.ids import Ids
+from legato.emulator.loose import listing, string
 from legato.emulator.minds.base import Prompt, Say
 from legato.emulator.models import Catalogue
 from legato.emulator.responses.bodies import failed, response_object
@@ -51,7 +52,7 @@ class ResponsesDialect:
         """The law book's complaints. A stream that is too long for the model is not refused: it fails on its way (F2)."""
         held = ShelfHeld(self.store, ask.account, ask.now, deployment=ask.azure)
         tokens = 0 if ask.streams else tokens_to_judge(ask, self.store)
-        complaints = judge(request_of(ask), held, self._profile, tokens)
+        complaints = judge(request_of(ask) if ask.stray is None else ask.stray, held, self._profile, tokens)
         self.store.locked_once.clear()
         return complaints
 
@@ -67,13 +68,15 @@ class ResponsesDialect:
         headers = headers_of(ask, self._ids, status=failure.status, wait=wait)
         return Refusal(failure.status, body_of(ask, failure), headers | retry_headers(failure))
 
-    def strike(self, ask: Ask, kind: str) -> None:
+    def strike(self, ask: Ask, kind: str) -> bool:
         """Make what the request names unusable: "expired" its previous response, for good; "locked" its conversation, this once."""
         request = request_of(ask)
-        if kind == "expired" and isinstance(previous := request.get("previous_response_id"), str):
-            self.store.expire_response(ask.account, previous)
+        if kind == "expired" and (previous := string(request.get("previous_response_id"))):
+            return self.store.expire_response(ask.account, previous)
         if kind == "locked" and (conversation := conversation_of(request)):
             self.store.locked_once.add((ask.account, conversation))
+            return True
+        return False
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -90,7 +93,12 @@ class ResponsesDialect:
         """What the model says, as a response and its events."""
         work = self._work(ask)
         model = work.model.answers_as
-        output = write_output(say, work, lambda item, following: self.store.seal.seal(ask.account, item, model, following))
+        seals = self._profile.encrypted_by_default or "reasoning.encrypted_content" in listing(work.request.get("include"))
+
+        def seal(item: str, following: str) -> str:
+            return self.store.seal.seal(ask.account, item, model, following) if seals else ""
+
+        output = write_output(say, work, seal)
         body = response_object(work, output)
         answer = Answer(body, stream_of(work, body, output))
         if not work.overflows:
@@ -128,9 +136,9 @@ class ResponsesDialect:
         response = failed(answer.body, error["code"] or "server_error", error["message"])
         return failing_stream(sent, response, error, flat=flat)
 
-    def headers(self, ask: Ask, *, streams: bool) -> dict[str, str]:
+    def headers(self, ask: Ask, *, streams: bool, status: int = 200) -> dict[str, str]:
         """The headers of an answer."""
-        return headers_of(ask, self._ids, streams=streams)
+        return headers_of(ask, self._ids, streams=streams, status=status)
 
     # -- what it looks things up with ----------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from legato.emulator.asks import Ask, Failure
+from legato.emulator.keys import key_of, shown
 from legato.emulator.loose import string
 
 TOKENS_PER_MINUTE = 200_000
-_SHOWN_HEAD, _SHOWN_TAIL = 8, 4  # characters of a key that a refusal repeats
 
 _BROKEN = (
     "The server had an error while processing your request. Sorry about that! You can retry your request, or contact us through our "
@@ -59,6 +59,8 @@ _WORDS = {
     "timeout": Words("The request timed out.", "server_error", streamed="server_error"),
     "context_length": Words(_WINDOW, code="context_length_exceeded", param="input"),
     "content_filter": Words(_FLAGGED, code="invalid_prompt"),
+    "too_large": Words("Request exceeds the maximum size."),
+    "emulator": Words("", "emulator_error"),
 }
 
 
@@ -71,7 +73,7 @@ def error_of(ask: Ask, failure: Failure, *, streamed: bool = False) -> dict[str,
         message = _limited(ask, wait_of(failure))
     if failure.kind == "unauthorized" and not failure.message:
         message = _refused_key(ask)
-        code = code if _key(ask) else None
+        code = code if key_of(ask.headers, ask.api) else None
     return {"type": words.type, "code": (words.streamed if streamed else "") or code, "message": message, "param": words.param}
 
 
@@ -123,17 +125,10 @@ def _limited(ask: Ask, wait: float) -> str:
 
 
 def _refused_key(ask: Ask) -> str:
-    key = _key(ask)
+    key = key_of(ask.headers, ask.api)
     if not key:
         return _NO_KEY
-    hidden = len(key) - _SHOWN_HEAD - _SHOWN_TAIL
-    shown = key[:_SHOWN_HEAD] + "*" * hidden + key[-_SHOWN_TAIL:] if hidden > 0 else "*" * len(key)
-    return f"Incorrect API key provided: {shown}. You can find your API key at https://platform.openai.com/account/api-keys."
-
-
-def _key(ask: Ask) -> str:
-    _, _, token = ask.headers.get("authorization", "").partition(" ")
-    return token.strip() or ask.headers.get("api-key", "")
+    return f"Incorrect API key provided: {shown(key)}. You can find your API key at https://platform.openai.com/account/api-keys."
 
 
 def _azure_filter(failure: Failure) -> dict[str, Any]:

@@ -34,11 +34,12 @@ class Store:
         """Keep a response. Its output lies in its turn."""
         self.shelf.put(account, "response", body["id"], {"body": {**body, "output": []}, "expires_at": body["created_at"] + KEPT_FOR})
 
-    def expire_response(self, account: str, id: str) -> None:
-        """Make a response as old as if it were too old."""
+    def expire_response(self, account: str, id: str) -> bool:
+        """Make a response as old as if it were too old. False: there is none of that id."""
         row = self.shelf.get(account, "response", id)
         if row:
             self.shelf.put(account, "response", id, {**row, "expires_at": 0})
+        return row is not None
 
     def conversation(self, account: str, id: str) -> dict[str, Any] | None:
         """The row of a conversation: what it is, its last turn, and the items that were deleted from it."""

@@ -17,7 +17,7 @@ from legato.emulator.responses.items import CALLS
 from legato.emulator.responses.prompting import free_text_tools, parallel
 from legato.emulator.responses.work import Work
 
-Sealer: TypeAlias = Callable[[str, str], str]  # the ids of a reasoning item and of what follows it -> a new blob
+Sealer: TypeAlias = Callable[[str, str], str]  # the ids of a reasoning item and of what follows it -> a new blob; empty: it is not shown
 _LEAST_LIMIT = 16
 _CUT_BY = {"stop": "", "length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -52,7 +52,8 @@ class Draft(Struct):
     def _item(self, status: str, text: str, blob: str, parts: list[dict[str, Any]], summary: tuple[str, ...]) -> dict[str, Any]:
         if self.kind == "reasoning":
             told = [{"type": "summary_text", "text": part} for part in summary]
-            item = {"id": self.id, "type": "reasoning", "encrypted_content": blob, "summary": told}
+            sealed = {"encrypted_content": blob} if blob else {}
+            item = {"id": self.id, "type": "reasoning", **sealed, "summary": told}
             return {**item, "status": status} if status == "incomplete" else item
         if self.kind in CALLS:
             called = {CALLS[self.kind]: text, "call_id": self.call, "name": self.tool}

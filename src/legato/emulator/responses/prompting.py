@@ -43,7 +43,7 @@ def parallel(request: dict[str, Any]) -> bool:
 def thinks(work: Work) -> bool:
     """Whether the model reasons before it speaks: because it always does, or because it was asked to."""
     asked = mapping(work.request.get("reasoning"))
-    return (work.model.reasons or bool(asked)) and asked.get("effort") != "none"
+    return bool(work.model.reasons or asked) and asked.get("effort") != "none"
 
 
 def free_text_tools(request: dict[str, Any]) -> frozenset[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from legato.emulator.asks import Ask
 from legato.emulator.responses.held import Store
 from legato.emulator.responses.lists import Query, Reply, not_found, page, refused
+from legato.errors import BadInput
 
 
 class ResponseEndpoints:
@@ -17,7 +18,9 @@ class ResponseEndpoints:
         self._store = store
 
     def get(self, ask: Ask, id: str, query: Query) -> Reply:
-        """GET /v1/responses/{id}."""
+        """GET /v1/responses/{id}. Nothing is streamed anew: that is told rather than left out."""
+        if query.get("stream", "false").lower() == "true":
+            raise BadInput("the emulator does not stream a stored response again", do="retrieve it without stream=true")
         row, turn = self._store.response(ask.account, id, ask.now), self._store.turns.get(ask.account, id)
         return (200, {**row, "output": turn.answered}) if row and turn else _no_response(id)
 

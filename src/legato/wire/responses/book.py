@@ -1,6 +1,6 @@
 """The table of contents of the Responses law book. May know: how a law book is written. Decides: the order of the phases.
 
-The order of the first seven was measured with live requests; that of the rest is inferred (grade D): what each phase asks is
+The order of those that are numbered 1 to 7 was measured with live requests; that of the rest is inferred (grade D): what each phase asks is
 settled by the ones before it. The clauses stand in laws.py (presence, state, lookups), items.py and parts.py (the schema of the
 input), fields.py and tools.py (the schemas of the other fields), calls.py and reasoning.py (what belongs together).
 """
@@ -27,7 +27,8 @@ def _sealed(case: Case) -> Iterable[Entry]:
     return case.sealed
 
 
-# 1-3: what must be there, and what must not.
+# 0-3: an object, what must be there, and what must not.
+BODY = BOOK.phase("the body")  # its place is inferred
 MODEL_GIVEN = BOOK.phase("the model is given")
 INPUT_GIVEN = BOOK.phase("the input is given")
 KNOWN_KEYS = BOOK.phase("every key is known")

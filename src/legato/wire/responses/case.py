@@ -107,6 +107,7 @@ class Case:
     held: Held = NOTHING
     profile: Profile = OPENAI
     tokens: int = 0
+    stray: tuple[Any, ...] = ()  # what was sent in place of an object, if something was; then `request` is empty
 
     def sent(self, name: str) -> Any:
         """A field's value; None if it is absent, and null means absent."""

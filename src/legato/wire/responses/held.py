@@ -32,7 +32,7 @@ class ModelInfo(Struct, frozen=True):
     """What matters about a model."""
 
     name: str
-    reasons: bool = False
+    reasons: bool | None = None  # None: not known
     window: int = 0  # tokens; 0: no limit known
 
 

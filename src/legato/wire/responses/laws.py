@@ -18,6 +18,7 @@ from typing import Any
 from legato.wire.law import Complaint, Fault
 from legato.wire.responses import calls, fields, items, parts, reasoning, tools
 from legato.wire.responses.book import (
+    BODY,
     BOOK,
     CAPABILITY,
     DUPLICATES,
@@ -32,11 +33,11 @@ from legato.wire.responses.book import (
 )
 from legato.wire.responses.case import NOTHING, Case
 from legato.wire.responses.held import Forgets, Held
-from legato.wire.responses.profile import AZURE, OPENAI, Profile
+from legato.wire.responses.profile import OPENAI, Profile
 from legato.wire.responses.spelling import KEYS, suggestion
-from legato.wire.responses.texts import SEEN, missing
+from legato.wire.responses.texts import SEEN, missing, named
 
-__all__ = ["AZURE", "BOOK", "CHAPTERS", "OPENAI", "Case", "Profile", "envelope", "judge"]
+__all__ = ["BOOK", "CHAPTERS", "OPENAI", "Case", "Profile", "envelope", "judge"]
 
 CHAPTERS = (items, parts, fields, tools, calls, reasoning)
 MOST = 100  # complaints that are worth having about one request
@@ -48,7 +49,8 @@ def judge(request: Any, held: Held = NOTHING, profile: Profile = OPENAI, tokens:
     >>> [str(complaint) for complaint in judge({"model": "gpt-5.5"})]
     ["[P2] 400 Missing required parameter: 'input'. at input"]
     """
-    case = Case(request if isinstance(request, dict) else {}, held, profile, tokens)
+    stray = () if isinstance(request, dict) else (request,)
+    case = Case({} if stray else request, held, profile, tokens, stray)
     return list(islice(BOOK.judge(case), MOST))
 
 
@@ -59,6 +61,12 @@ def envelope(complaint: Complaint, profile: Profile = OPENAI) -> dict[str, Any]:
 
 
 # -- what is there -----------------------------------------------------------------------------------------------------
+
+
+@BOOK.law("P0", "The body is an object.", BODY, grade="D", seen=SEEN, code="invalid_type")
+def the_body_is_an_object(case: Case) -> Iterator[Fault]:
+    for value in case.stray:
+        yield Fault(f"Invalid type for request body: expected an object, but got {named(value)} instead.")
 
 
 @BOOK.law("P1", "There is a `model`.", MODEL_GIVEN, grade="A", seen=SEEN)
@@ -104,7 +112,7 @@ def _thinks(case: Case) -> bool:
     """Whether the model reasons. With effort 'none' the newer ones do not, and take what plain models take (inferred)."""
     settings = case.sent("reasoning")
     off = isinstance(settings, dict) and settings.get("effort") == "none"
-    return case.model is not None and case.model.reasons and not off
+    return case.model is not None and bool(case.model.reasons) and not off
 
 
 def _sampled(id: str, name: str) -> None:
@@ -126,6 +134,16 @@ def no_logprobs_of_reasoning(case: Case) -> Iterator[Fault]:
     for name, value in asked.items():
         if value and _thinks(case):
             yield Fault("logprobs are not supported with reasoning models.", name)
+
+
+@BOOK.law(
+    "O16", "A model that does not reason is not sent `reasoning.effort`.", CAPABILITY, grade="B", seen=SEEN, code="unsupported_parameter"
+)
+def no_effort_without_reasoning(case: Case) -> Iterator[Fault]:
+    settings = case.sent("reasoning")
+    asked = isinstance(settings, dict) and settings.get("effort") is not None
+    if asked and case.model is not None and case.model.reasons is False:
+        yield Fault("Unsupported parameter: 'reasoning.effort' is not supported with this model.", "reasoning.effort")
 
 
 # -- what the server holds ---------------------------------------------------------------------------------------------

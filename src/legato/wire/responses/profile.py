@@ -11,8 +11,6 @@ from msgspec import Struct
 class Profile(Struct, frozen=True):
     """The switches of the Responses law book."""
 
-    name: str = "openai"  # for reports; no rule hangs on it
-
     # The account keeps nothing (S5, S6, I2). Then every request is treated as if it had `store: false`.
     zero_data_retention: bool = False
 
@@ -44,6 +42,9 @@ class Profile(Struct, frozen=True):
     same_model_blobs: bool = False
     blobs_need_ids: bool = False
 
+    # Whether an answer's reasoning carries its encrypted content unasked, as it has since the middle of 2026. Off: as before, only where
+    # `include` names it. No clause hangs on it.
+    encrypted_by_default: bool = True
+
 
 OPENAI = Profile()
-AZURE = Profile(name="azure")

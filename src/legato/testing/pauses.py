@@ -1,0 +1,81 @@
+"""Messages that wait and limits that pause, checked on raw facts. May know: facts as they were recorded. Decides: what a run is.
+
+A message that guardrails must judge is part of the conversation from the verdict that lets it pass, and one that they withhold never
+is. So a run begins there, and counts on over whatever was withheld in between. Written apart from the fold, as all of `promises.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from legato.core.facts import Answered, AnyFact, Decided, HandedOff, Judged, Returned, Said, Started
+from legato.core.graph import Limits
+
+
+class Landings:
+    """Which messages are part of the conversation, as one walks through the facts."""
+
+    def __init__(self) -> None:
+        self.outside: set[int] = set()
+        """Those that no guardrail has judged yet."""
+        self.unseen: set[int] = set()
+        """Those that no reply has seen."""
+
+    def landed(self, position: int, fact: AnyFact) -> int:
+        """The position of the message that takes its place in the conversation by this fact; -1 if none does."""
+        if isinstance(fact, Said):
+            if fact.guarded:
+                self.outside.add(position)
+                return -1
+            self.unseen.add(position)
+            return position
+        if isinstance(fact, Judged) and fact.kind == "input":
+            waited = fact.position in self.outside
+            self.outside.discard(fact.position)
+            if fact.stop:
+                self.unseen.discard(fact.position)
+            elif waited:
+                self.unseen.add(fact.position)
+                return fact.position
+        if isinstance(fact, Answered):
+            self.unseen = {message for message in self.unseen if message > fact.upto}
+        return -1
+
+
+class _Counted:
+    """What one run has used of its limits."""
+
+    def __init__(self) -> None:
+        self.used: dict[str, int] = {}
+        self.allowed: dict[str, int] = {}
+        self.refused = False
+
+
+def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tuple[str, str]]:
+    """Promises that are broken, and how: a limit was passed and nobody was asked, or a call gave way to a message that is not there."""
+    messages, run = Landings(), _Counted()
+    for position, fact in enumerate(facts):
+        if messages.landed(position, fact) >= 0:
+            run = _Counted()
+        if isinstance(fact, Decided) and fact.kind == "limit":
+            run.allowed[fact.limit] = run.allowed.get(fact.limit, 0) + (fact.verdict == "approve")
+            run.refused = run.refused or fact.verdict == "reject"
+        if isinstance(fact, Returned) and fact.status == "superseded" and not messages.unseen:
+            yield "C1", f"at {position} call {fact.call} was superseded, and no message that anybody was let say had come"
+        for name, what in _uses(fact):
+            limit = getattr(limits, name) if limits is not None else None
+            used = run.used[what] = run.used.get(what, 0) + 1
+            # What a refused limit finds started comes to its end.
+            if limit is not None and used > limit * (1 + run.allowed.get(name, 0)) and not (run.refused and name == "tool_calls"):
+                yield "D4", f"at {position} the limit of {limit} {name} was passed, and nobody was asked: number {used} of {what}"
+
+
+def _uses(fact: AnyFact) -> Iterator[tuple[str, str]]:
+    """The limits that a fact uses up by one, and what is counted for each."""
+    if isinstance(fact, Answered):
+        yield "turns", "turns"
+    elif isinstance(fact, Started):
+        yield "tool_calls", "tool_calls"
+    elif isinstance(fact, HandedOff):
+        yield "handoffs", "handoffs"
+        yield "same_edge", f"{fact.source} -> {fact.target}"

@@ -1,0 +1,50 @@
+"""A sample of `make fuzz-bodies`: a spoiled request gets a 200 or a typed 4xx, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from legato.emulator import serve
+from legato.emulator.chat.dialect import ChatDialect
+from tests.fuzz.bodies import attack
+
+
+def test_a_spoiled_request_gets_an_answer_or_a_typed_refusal() -> None:
+    with serve(keep=10) as emulator:
+        *_, answers = attack(emulator.url, 1_500, seed=11)
+    assert answers.wrong == []
+    assert answers.tried == sum(answers.statuses.values()) == 1_500
+    assert answers.statuses[200] > 100, "too few requests got through: this test sees nothing"
+    assert answers.statuses[400] > 500, "too few requests were spoiled: this test sees nothing"
+
+
+def test_a_law_book_that_breaks_is_found(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    judge = ChatDialect.judge
+
+    def careless(self: ChatDialect, ask: Any) -> Any:
+        ask.body["messages"][0]["content"].upper()
+        return judge(self, ask)
+
+    monkeypatch.setattr(ChatDialect, "judge", careless)
+    with serve(keep=10) as emulator:
+        *_, answers = attack(emulator.url, 200, seed=11)
+    broken = [wrong for wrong in answers.wrong if wrong.startswith("chat: 500 Internal Server Error for ")]
+    assert len(broken) == answers.statuses[500] > 5
+    assert "Exception in ASGI application" in caplog.text
+
+
+def test_a_refusal_without_an_error_object_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse = ChatDialect.refuse
+
+    def untyped(self: ChatDialect, ask: Any, complaints: Any) -> Any:
+        refusal = refuse(self, ask, complaints)
+        refusal.body["error"].pop("type")
+        return refusal
+
+    monkeypatch.setattr(ChatDialect, "refuse", untyped)
+    with serve(keep=10) as emulator:
+        *_, answers = attack(emulator.url, 100, seed=11)
+    assert answers.statuses[500] == 0
+    assert any("without an error object" in wrong for wrong in answers.wrong)
