@@ -186,7 +186,7 @@ def typed(kind: Any) -> OutputType:
 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        schema = msgspec.json.encode(adapter.json_schema(), order="deterministic").decode()
+        schema = msgspec.json.encode(adapter.json_schema()).decode()
     except Exception as error:  # what pydantic raises for a type is documented, what it raises for anything else is not
         raise BadInput(f"{kind!r} cannot be an output type: {error}", do="give a pydantic model or a plain type") from error
 

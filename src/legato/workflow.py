@@ -349,7 +349,7 @@ def _edge(
         if definitions:
             schema["$defs"] = definitions
         parse = kind.parse
-    return edge, EdgeDefinition(msgspec.json.encode(schema, order="deterministic").decode(), parse, history)
+    return edge, EdgeDefinition(msgspec.json.encode(schema).decode(), parse, history)
 
 
 def _clashes(agents: Mapping[str, Agent], edges: Sequence[tuple[Edge, EdgeDefinition]]) -> list[str]:

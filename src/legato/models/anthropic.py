@@ -13,11 +13,11 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
+from legato.models.check import Check, check
 from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply
 from legato.wire.anthropic.stream import StreamReader
-from legato.wire.check import Check, check
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning
 from legato.wire.loose import json_of, mapping

@@ -13,11 +13,11 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
+from legato.models.check import Check, check
 from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
-from legato.wire.check import Check, check
 from legato.wire.compiled import Compiled
 from legato.wire.loose import json_of
 from legato.wire.options import checked, options_from

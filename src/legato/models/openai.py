@@ -12,8 +12,8 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
+from legato.models.check import Check, check
 from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
-from legato.wire.check import Check, check
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, about_what_is_held
 from legato.wire.loose import json_of

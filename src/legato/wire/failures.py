@@ -41,6 +41,7 @@ def about_reasoning(failure: ModelFailed) -> bool:
         or "'reasoning'" in said
         or "`thinking`" in said
         or "thinking block" in said
+        or "`redacted_thinking`" in said
     )
 
 

@@ -21,4 +21,13 @@ def is_closed(schema: Any) -> bool:
         properties = schema.get("properties", {})
         if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
             return False
-    return all(is_closed(value) for name, value in schema.items() if name not in ("enum", "const", "default", "examples"))
+    parts = [value for name, value in schema.items() if name not in ("enum", "const", "default", "examples", *_NAMED)]
+    return all(is_closed(part) for part in parts) and all(is_closed(part) for name in _NAMED for part in _parts(schema.get(name)))
+
+
+_NAMED = ("properties", "$defs", "definitions", "patternProperties")
+"""Members whose own members are schemas under names of the author's choice."""
+
+
+def _parts(named: Any) -> list[Any]:
+    return list(named.values()) if isinstance(named, dict) else []

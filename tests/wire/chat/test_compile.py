@@ -14,8 +14,8 @@ from legato.core.frame import ToolSpec
 from legato.core.history import Dialogue, Summarised
 from legato.core.view import Request
 from legato.errors import IllegalRequest
+from legato.models.check import check
 from legato.wire.chat.compile import compile_request
-from legato.wire.check import check
 from legato.wire.names import wire_name
 from legato.wire.options import Options
 from tests.wire.chat.talk import (

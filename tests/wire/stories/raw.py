@@ -50,21 +50,22 @@ def _arguments(text: str) -> str:
 class Ledgerless:
     """Everything that was said to one emulator, put together again from the bodies alone."""
 
-    def __init__(self, exchanges: list[Exchange]) -> None:
-        self._by_number = {exchange.number: exchange for exchange in exchanges}
+    def __init__(self, exchanges: list[Exchange], first: int = 1) -> None:
+        """`exchanges`: the requests for replies, in the order of their arrival; `first`: the number of the first."""
+        self._by_number = dict(enumerate(exchanges, first))
         self._items: dict[str, list[dict[str, Any]]] = {}  # what the provider holds after a response, or in a conversation
         self._told: dict[int, list[dict[str, Any]]] = {}
-        for exchange in sorted(exchanges, key=lambda each: each.number):
+        for number, exchange in self._by_number.items():
             if exchange.api == "responses" and exchange.status == 200:
-                self._replay(exchange)
+                self._replay(number, exchange)
 
-    def _replay(self, exchange: Exchange) -> None:
+    def _replay(self, number: int, exchange: Exchange) -> None:
         body, reply = exchange.request, exchange.reply or {}
         conversation = body.get("conversation") or ""
         before = self._items.get(body.get("previous_response_id") or conversation, [])
         given = body["input"]
         told = [*before, *([{"role": "user", "content": given}] if isinstance(given, str) else given)]
-        self._told[exchange.number] = told
+        self._told[number] = told
         held = [*told, *reply.get("output", [])]
         if body.get("store") is not False:
             self._items[reply.get("id", "")] = held

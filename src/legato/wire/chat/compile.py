@@ -7,7 +7,7 @@ once, as the API asks. A server that only speaks like OpenAI's (`compatible`) is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from legato.wire.calls import call_id, groups_with_own_ids
 from legato.wire.chat.laws import LENIENT, OPENAI, judge
 from legato.wire.compiled import Compiled, Fragment
 from legato.wire.law import Complaint
+from legato.wire.losses import not_told_yet
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
 from legato.wire.parts import address_of
@@ -61,15 +62,7 @@ def compile_request(request: Request, options: Options, *, stream: bool, origin:
         if back and not sent:
             sent = _thought(group)
     body = head[:-1] + b',"messages":[' + b",".join(pieces) + b"]}"
-    return Compiled(body, names, reasoning=sent, losses=_news(losses, request.groups), complaints=tuple(complaints))
-
-
-def _news(losses: list[str], groups: Iterable[Group]) -> tuple[str, ...]:
-    """The losses that no reply in this view was recorded with: each is told once."""
-    if not losses:
-        return ()
-    told = {loss for group in groups if group.fact is not None for loss in group.fact.losses}
-    return tuple(loss for loss in dict.fromkeys(losses) if loss not in told)
+    return Compiled(body, names, reasoning=sent, losses=not_told_yet(losses, request.groups), complaints=tuple(complaints))
 
 
 # -- everything but the messages ---------------------------------------------------------------------------------------

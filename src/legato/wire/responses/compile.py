@@ -20,6 +20,7 @@ from legato.core.wording import summary
 from legato.wire.calls import call_id, groups_with_own_ids
 from legato.wire.compiled import Compiled, Fragment
 from legato.wire.law import Complaint
+from legato.wire.losses import not_told_yet
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
 from legato.wire.parts import address_of
@@ -31,7 +32,7 @@ from legato.wire.sequence import sequence
 ONLY_BY_LOOKUP = ("file_search_call", "image_generation_call")
 """What the provider does by itself and takes back only as a reference to what it stored."""
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder().encode
 
 
 def compile_request(
@@ -65,7 +66,7 @@ def compile_request(
         tuple(sequence(request)) if options.memory != "inline" else (),
         past.base,
         sent and replay,
-        tuple(dict.fromkeys(losses)),
+        not_told_yet(losses, request.groups),
         tuple(complaints),
     )
 
@@ -82,15 +83,15 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
             "type": "function",
             "name": wire_name(tool.name),
             "description": tool.description,
-            "parameters": msgspec.json.decode(tool.parameters),
+            "parameters": msgspec.Raw(tool.parameters.encode()),
             "strict": False,
         }
         for tool in frame.tools
     ]
     body["tools"] = [*tools, *options.hosted]
     if frame.output:
-        schema = msgspec.json.decode(frame.output)
-        format = {"type": "json_schema", "name": "output", "schema": schema, "strict": is_closed(schema)}
+        strict = is_closed(msgspec.json.decode(frame.output))
+        format = {"type": "json_schema", "name": "output", "schema": msgspec.Raw(frame.output.encode()), "strict": strict}
         body["text"] = {"format": format}
     if options.verbosity:
         body["text"] = {**body.get("text", {}), "verbosity": options.verbosity}
@@ -110,7 +111,7 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
         "stream": stream or None,
         **options.extra,
     }
-    return _encode({name: value for name, value in body.items() if value is not None and value not in ("", [])})
+    return _encode({name: value for name, value in body.items() if value is not None and value != "" and value != []})
 
 
 @lru_cache(maxsize=256)
