@@ -11,10 +11,12 @@ from legato.core.codec import encode
 from legato.core.digest import digest_arguments
 from legato.core.facts import (
     FORMAT,
+    Asked,
     Attempted,
     Cancelled,
     Compacted,
     File,
+    Hosted,
     Image,
     Judged,
     Lost,
@@ -22,9 +24,11 @@ from legato.core.facts import (
     Prompted,
     Reasoning,
     Refusal,
+    Said,
     Standing,
     Text,
     Usage,
+    Words,
 )
 from tests.core.ledgers import ARGS, answered, call, decided, gated, handed_off, handoff, opened, returned, said, started
 
@@ -68,6 +72,15 @@ def ledgers() -> dict[str, tuple]:
             Compacted(at=6, agent="a", upto=2, summary="one", usage=Usage(3)), answered("a", 4, "part two"),
             Judged(at=7, kind="output", position=5, stop=True, words="shorter", by="g"), answered("a", 6, "two"),
             decided(0, kind="limit", limit="turns", digest=""), opened(origin=Origin("parent", 9)), said("and?"),
+        ),
+        "a_conversation_that_the_provider_keeps": (
+            opened(), Said(at=2, content="hello", guarded=True), Judged(at=3, kind="input", position=1, agent="a"),
+            Asked(at=4, agent="a", conversation="conv_1", upto=2),
+            answered("a", 2, Hosted("web_search_call", '{"query":"x"}', "ws_1"), Words("found", "msg_1", '[{"url":"https://x"}]'),
+                     response_id="resp_1", stored=True, base="conv_1", origin="responses x", held="h", request_id="req_1"),
+            said("and?"), Asked(at=6, agent="a", conversation="conv_1", upto=5),
+            Attempted(at=7, agent="a", frame="f", error="busy", upto=5, code="conversation_locked"),
+            answered("a", 7, Reasoning(encrypted="blob", redacted=True), "nothing more"),
         ),
     }  # fmt: skip
 
