@@ -140,9 +140,9 @@ class App:
         return answer
 
     async def _list_models(self, http: Request) -> Response:
-        after = http.query_params.get("after_id", "")
+        after, before = (http.query_params.get(name, "") for name in ("after_id", "before_id"))
         return await self._about_models(
-            http, self._models.list_openai, lambda: self._models.list_anthropic(_number(http, "limit", 20), after)
+            http, self._models.list_openai, lambda: self._models.list_anthropic(_number(http, "limit", 20), after, before)
         )
 
     async def _one_model(self, http: Request) -> Response:

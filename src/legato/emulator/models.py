@@ -192,16 +192,20 @@ class Catalogue:
         message = f"The model '{name}' does not exist"
         return 404, {"error": {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}}
 
-    def list_anthropic(self, limit: int = 20, after: str = "") -> tuple[int, dict[str, Any]]:
-        """GET /v1/models as Anthropic answers it: the newest first, a page at a time."""
+    def list_anthropic(self, limit: int = 20, after: str = "", before: str = "") -> tuple[int, dict[str, Any]]:
+        """GET /v1/models as Anthropic answers it: the newest first, a page at a time. `before`: the page that ends before this one."""
         newest = sorted((model for model in self.models if model.vendor == "anthropic"), key=lambda model: -model.created)
         names = [model.answers_as for model in newest]
         start = names.index(after) + 1 if after in names else 0
-        page = newest[start : start + max(limit, 1)]
+        stop = start + max(limit, 1)
+        if before in names:
+            stop = names.index(before)
+            start = max(0, stop - max(limit, 1))
+        page = newest[start:stop]
         return 200, {
             "data": [_anthropic_body(model.answers_as, model) for model in page],
             "first_id": page[0].answers_as if page else None,
-            "has_more": start + len(page) < len(newest),
+            "has_more": start > 0 if before in names else start + len(page) < len(newest),
             "last_id": page[-1].answers_as if page else None,
         }
 

@@ -48,8 +48,11 @@ class Shelf:
 
     def get(self, account: str, kind: str, id: str) -> dict[str, Any] | None:
         """The thing of that id, if this account has it."""
-        row = self._base.execute("SELECT thing FROM held WHERE account = ? AND kind = ? AND id = ?", (account, kind, id)).fetchone()
-        thing: dict[str, Any] | None = msgspec.json.decode(row[0]) if row else None
+        try:
+            row = self._base.execute("SELECT thing FROM held WHERE account = ? AND kind = ? AND id = ?", (account, kind, id)).fetchone()
+            thing: dict[str, Any] | None = msgspec.json.decode(row[0], type=dict[str, Any]) if row else None
+        except (sqlite3.DatabaseError, msgspec.MsgspecError, UnicodeError, TypeError) as error:
+            raise damaged(kind, id, error) from error
         return thing
 
     def delete(self, account: str, kind: str, id: str) -> bool:
@@ -59,3 +62,8 @@ class Shelf:
     def close(self) -> None:
         """Let go of the file."""
         self._base.close()
+
+
+def damaged(kind: str, id: str, error: Exception) -> BadInput:
+    """What is told about a thing that is not as it was put there."""
+    return BadInput(f"the state file is damaged: the {kind} {id!r} cannot be read", found=str(error), do="begin with a new state file")

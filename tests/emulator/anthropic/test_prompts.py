@@ -100,3 +100,14 @@ def test_structured_output_gives_the_model_a_schema() -> None:
     format = {"type": "json_schema", "schema": SCHEMA}
     assert dialect().prompt(ask(output_config={"format": format})).schema == SCHEMA
     assert dialect().prompt(ask(output_config={"effort": "low"})).schema is None
+
+
+def test_the_systems_words_for_one_turn_are_gone_when_the_user_has_spoken_again() -> None:
+    brief = {"role": "system", "content": "Be brief.", "clear_at": "next_user_message"}
+    kept = {"role": "system", "content": "Be kind.", "clear_at": "never"}
+    tried = {"role": "system", "output_config": {"effort": "low"}}
+    said = {"role": "user", "content": "Hi"}
+    answered = {"role": "assistant", "content": "Yes?"}
+    now, later = [said, brief, kept, tried], [said, brief, kept, tried, answered, said]
+    assert [heard.text for heard in dialect().prompt(ask(messages=now)).heard] == ["Hi", "Be brief.", "Be kind."]
+    assert [heard.text for heard in dialect().prompt(ask(messages=later)).heard] == ["Hi", "Be kind.", "Yes?", "Hi"]

@@ -128,6 +128,17 @@ def test_tokens_are_counted_without_a_limit_for_the_answer() -> None:
     assert counted(tools=[WEATHER], system="Be brief.")[1]["input_tokens"] > body["input_tokens"]
 
 
+def test_a_budget_for_thinking_is_counted_whatever_the_model_may_write() -> None:
+    for model in ("claude-sonnet-5", "claude-sonnet-4-5"):
+        for budget in (1024, 63_999, 64_000, 200_000):
+            assert counted(model=model, thinking={"type": "enabled", "budget_tokens": budget})[0] == 200
+    assert counted(thinking={"type": "enabled", "budget_tokens": 10})[0] == 400
+
+
+def test_what_is_about_the_answer_counts_as_left_out_if_it_is_null() -> None:
+    assert counted(max_tokens=None, stream=None, temperature=None) == counted()
+
+
 def test_what_is_about_the_answer_is_not_counted_but_refused() -> None:
     for name, value in {"max_tokens": 10, "stream": True, "temperature": 0.5}.items():
         status, body = counted(**{name: value})

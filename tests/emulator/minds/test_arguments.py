@@ -17,6 +17,9 @@ from jsonschema import Draft202012Validator
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field
 
 from legato.emulator.minds.arguments import arguments_for, json_text, several_arguments_for, value_for
+from legato.emulator.minds.patterns import LONGEST
+from legato.emulator.minds.patterns import STEPS as PATTERN_STEPS
+from legato.emulator.minds.schemas import STEPS, Schemas
 from tests.emulator.minds.random_schemas import DEFINITIONS, JSON, SAID, SCHEMAS, tool_schemas
 
 CHECKED = Draft202012Validator.FORMAT_CHECKER
@@ -188,3 +191,70 @@ def test_what_a_tool_gave_by_name_is_used_before_what_was_said() -> None:
     schema = {"properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}}, "required": ["order_id", "amount"]}
     texts = ["Refund A-17, I paid at least 40", '{"order": {"order_id": "A-17", "amount": 49.9}}']
     assert several_arguments_for(schema, texts, most=1) == [{"order_id": "A-17", "amount": 49.9}]
+
+
+NOTHING = {"type": "string", "not": {}}
+TWOFOLD: Any = NOTHING
+for _ in range(14):
+    TWOFOLD = {"type": "object", "properties": {"a": TWOFOLD, "b": TWOFOLD}, "required": ["a", "b"]}
+EVIL_PATTERNS = (
+    "a{30000}",
+    "[A-Z]{20000}",
+    "((((a{99}){99}){99}){99})",
+    "((((a{11}){11}){11}){11})",
+    "a{999999999}",
+    "(a?){999999999}",
+    "(){999999999}",
+    "(a{0,500}){0,500}b",
+    "(" * 20 + "a*" + ")*" * 20,
+    "(?<=a{0,50})" * 50,
+    "|".join(["a{1000}"] * 200),
+    "x" * 3000,
+)
+EVIL: dict[str, Any] = {
+    **{pattern[:30]: {"type": "string", "pattern": pattern} for pattern in EVIL_PATTERNS},
+    **{f"{pattern[:30]} and long": {"type": "string", "pattern": pattern, "minLength": 5000} for pattern in EVIL_PATTERNS},
+    **{f"{pattern[:30]} and not": {"type": "string", "pattern": pattern, "not": {"pattern": "a"}} for pattern in EVIL_PATTERNS},
+    "thousands of options": {"enum": list(range(5000))},
+    "thousands of parts": {"allOf": [{"properties": {f"p{at}": {"type": "string"}}, "required": [f"p{at}"]} for at in range(2000)]},
+    "hundreds of names by pattern": {
+        "type": "object",
+        "minProperties": 500,
+        "patternProperties": {f"^a{{{at}}}": {"type": "string"} for at in range(200)},
+        "additionalProperties": False,
+    },
+    "a thousand large things": {"type": "array", "minItems": 1000, "items": {"const": {f"k{at}": "v" * 20 for at in range(50)}}},
+    "numbers of thousands of digits": {"type": "integer", "minimum": 10**4000, "multipleOf": 7, "not": {}},
+    "what forks at each step": TWOFOLD,
+}
+
+
+@pytest.mark.parametrize("said", ["", "Please refund order A-17 for 49.90."])
+@pytest.mark.parametrize("times", [1, 40])
+@pytest.mark.parametrize("evil", EVIL.values(), ids=EVIL)
+def test_no_schema_takes_more_than_so_many_steps(evil: Any, times: int, said: str) -> None:
+    names = [f"order_{at}" for at in range(times)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, evil), "required": names}
+    counted = Schemas(schema)
+    value_for(schema, [said], counted=counted)
+    assert counted.patterns.spent <= PATTERN_STEPS + 2 * LONGEST
+    assert counted.steps <= STEPS + 5_000  # the last step may be a long one
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [{"type": "integer"}, {"type": "number"}],
+        [{"type": "string"}, {"type": "string", "maxLength": 3}],
+        [{"type": "string", "minLength": 4}, {"type": "string", "maxLength": 8}],
+        [{"type": "integer", "minimum": 0}, {"type": "integer", "maximum": 100}],
+        [{"type": "integer", "multipleOf": 3}, {"type": "integer", "multipleOf": 5}],
+        [{"enum": ["a", "b"]}, {"enum": ["b", "c"]}],
+        [{"type": "object"}, {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("said", ["order A-17", "12"])
+def test_where_alternatives_overlap_the_value_fits_one_of_them_only(options: list[Any], said: str) -> None:
+    schema = {"type": "object", "properties": {"value": {"oneOf": options}}, "required": ["value"]}
+    assert problems(schema, arguments_for(schema, said)) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import suppress
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.emulator.minds.dice import Dice
-from legato.emulator.minds.patterns import Unsupported, matches, text_for
+from legato.emulator.minds.patterns import LONGEST, STEPS, Budget, Unsupported, matches, text_for
 
 ATOMS = st.sampled_from(["a", "b", r"\d", r"\w", r"\s", "[a-c]", "[^a]", ".", "0", "-", r"\.", r"[\w-]", r"[^\d\s]", "(?:ab|c)", "(a|bc)"])
 COUNTS = st.sampled_from(["", "*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?"])
@@ -53,13 +52,54 @@ def test_the_text_has_the_length_that_is_asked_for(pattern: str, least: int, mos
 @pytest.mark.parametrize(
     "pattern", ["(a+)+$", "(a|a)*$", "(a|a?)+$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*)*x", "((a{0,30}){0,30}){0,30}b", "(?=(a+)+$)b|c"]
 )
-def test_a_pattern_that_would_keep_python_busy_for_years_is_decided_at_once(pattern: str) -> None:
-    begun = time.monotonic()
+def test_a_pattern_that_would_keep_python_busy_for_years_is_decided_in_few_steps(pattern: str) -> None:
+    budget = Budget()
     with suppress(Unsupported):
-        matches(pattern, "a" * 3000 + "!")
+        matches(pattern, "a" * 3000 + "!", budget)
     with suppress(Unsupported):
-        text_for(pattern, Dice(1), 50)
-    assert time.monotonic() - begun < 10
+        text_for(pattern, Dice(1), 50, budget=budget)
+    assert budget.spent <= STEPS + 2 * LONGEST
+
+
+@pytest.mark.parametrize("pattern", ["a{30000}", "((((a{99}){99}){99}){99})", "a{999999999}", "(?:a|bb){20001}", "[A-Z]{5}-[A-Z]{20000}"])
+def test_what_would_be_too_long_is_given_up_before_it_is_begun(pattern: str) -> None:
+    budget = Budget()
+    with pytest.raises(Unsupported):
+        text_for(pattern, Dice(1), 0, LONGEST, budget)
+    assert not matches(pattern, "a" * 50, budget)
+    assert budget.spent <= len(pattern)
+
+
+def test_a_pattern_that_was_given_up_costs_nothing_more() -> None:
+    budget = Budget()
+    with pytest.raises(Unsupported):
+        text_for("^a$", Dice(1), 5, 9, budget)
+    spent = budget.spent
+    with pytest.raises(Unsupported):
+        text_for("^a$", Dice(2), 5, 9, budget)
+    assert budget.spent == spent
+
+
+IP = r"^(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}$"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "most"),
+    [
+        (r"\bword\b", 20, 30),
+        (r"\bword\b", 5, 5),
+        (IP, 0, 7),
+        (IP, 7, 7),
+        (r"^\w+@\w+\.com$", 8, 8),
+        ("^(?:ab|cde)+$", 20, 20),
+        (r"^(\d{3}-)+\d$", 12, 16),
+    ],
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_length_that_is_hard_to_hit_is_hit(pattern: str, least: int, most: int, seed: int) -> None:
+    text = text_for(pattern, Dice(seed), least, most)
+    assert least <= len(text) <= most
+    assert re.search(pattern, text)
 
 
 @pytest.mark.parametrize(

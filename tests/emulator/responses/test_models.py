@@ -124,3 +124,15 @@ def test_one_of_anthropics_models_can_be_asked_for() -> None:
     status, body = CATALOGUE.get_anthropic("claude-opus-5-5")
     model = AnthropicModel.model_validate(body)
     assert (status, model.id, model.display_name, model.line) == (200, "claude-opus-5-5", "Claude Opus 5.5", "opus")
+
+
+def test_models_are_paged_backwards_until_the_newest() -> None:
+    names = [model["id"] for model in CATALOGUE.list_anthropic(1000)[1]["data"]]
+    seen: list[str] = []
+    before, more = names[7], True
+    while more:
+        page = CATALOGUE.list_anthropic(3, before=before)[1]
+        seen = [model["id"] for model in page["data"]] + seen
+        before, more = page["first_id"], page["has_more"]
+    assert seen == names[:7]
+    assert CATALOGUE.list_anthropic(3, before=names[0])[1]["data"] == []

@@ -311,4 +311,15 @@ CASES: list[LawCase] = [
     LawCase("MA3", obeys=ask(HELLO, {"role": "system", "content": "Be brief."}, assistant(text("Yes?")), HELLO)),
     LawCase("MA4", obeys=desk(HELLO, BACK, HANDED), setup=THOUGHT),
     LawCase("MA5", obeys=ask(system=None, tools=None, tool_choice=None, thinking=None, metadata={"user_id": None}, cache_control=None)),
+    LawCase(
+        "MA5",
+        obeys=ask(
+            HELLO,
+            assistant({**use(), "cache_control": None}),
+            user({**result(), "is_error": None, "content": None}),
+            tools=[{**tool(), "description": None, "input_examples": None, "strict": None}],
+            tool_choice={"type": "auto", "disable_parallel_tool_use": None},
+            output_config={"effort": None, "format": None},
+        ),
+    ),
 ]

@@ -45,6 +45,26 @@ CASES: list[LawCase] = [
     ),
     LawCase("M13b", ask({"role": "user"}), error("messages.0.content: Field required"), obeys=ask()),
     LawCase(
+        "M13b",
+        ask(HELLO, {"role": "system", "clear_at": "never", "output_config": {}}),
+        error("messages.1.content: Field required"),
+        obeys=ask(HELLO, {"role": "system", "clear_at": "never", "output_config": {"effort": "low"}}),
+        headers={"anthropic-beta": "some-beta-2026-11-01"},
+    ),
+    LawCase(
+        "M20b",
+        ask(HELLO, {"role": "system", "content": "Be brief.", "clear_at": "next_user_message"}),
+        error("messages.1.clear_at: Extra inputs are not permitted"),
+        obeys=ask(HELLO, {"role": "system", "content": "Be brief."}),
+    ),
+    LawCase(
+        "MS4",
+        ask(HELLO, {"role": "system", "content": "Be brief.", "clear_at": "soon"}),
+        error("messages.1.clear_at: Input should be 'next_user_message' or 'never'"),
+        obeys=ask(HELLO, {"role": "system", "content": "Be brief.", "clear_at": "next_user_message", "output_config": {}}),
+        headers={"anthropic-beta": "some-beta-2026-11-01"},
+    ),
+    LawCase(
         "M19",
         ask(tools=[tool("find order")]),
         error("tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"),

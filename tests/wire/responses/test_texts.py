@@ -199,3 +199,12 @@ def test_one_bad_request_gets_a_hundred_complaints_at_most() -> None:
 
 def test_the_distance_of_words_counts_letters() -> None:
     assert [distance("stop", "store"), distance("", "ab"), distance("ab", ""), distance("abc", "abc")] == [2, 2, 2, 0]
+
+
+def test_a_screenshot_may_have_failed_as_a_call_may_not() -> None:
+    asked = {"type": "computer_call", "call_id": "call_1", "id": "cu_1", "action": {"type": "screenshot"}, "pending_safety_checks": []}
+    shot = {"type": "computer_screenshot", "image_url": "https://example.com/1.png"}
+    done = {"type": "computer_call_output", "call_id": "call_1", "output": shot, "status": "failed"}
+    assert judge(ask([USER, asked, done])) == []
+    (complaint, *_) = judge(ask([USER, {**asked, "status": "failed"}, done]))
+    assert complaint.message == "Invalid value: 'failed'. Supported values are: 'in_progress', 'completed', and 'incomplete'."

@@ -13,7 +13,7 @@ from legato.emulator.anthropic import failures, reading, writing
 from legato.emulator.anthropic.held import SealedHeld
 from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
 from legato.emulator.ids import Ids
-from legato.emulator.loose import string
+from legato.emulator.loose import string, whole
 from legato.emulator.minds.base import Prompt, Say
 from legato.emulator.models import Catalogue, Model
 from legato.emulator.seal import Seal
@@ -96,10 +96,10 @@ class AnthropicDialect:
     def count_tokens(self, ask: Ask) -> tuple[int, dict[str, Any]]:
         """`POST /v1/messages/count_tokens`: the status and the body. What may be sent may be counted, without what is about the answer."""
         request = {name: value for name, value in ask.body.items() if name not in _ABOUT_THE_ANSWER}
-        complaints = self._judge(ask, {**request, "max_tokens": _ROOM})
+        complaints = self._judge(ask, _with_room(request))
         if complaints:
             return complaints[0].status, laws.envelope(complaints[0], self._request_id())
-        extra = next((name for name in ask.body if name in _ABOUT_THE_ANSWER), None)
+        extra = next((name for name, value in ask.body.items() if name in _ABOUT_THE_ANSWER and value is not None), None)
         if extra:
             error = {"type": "invalid_request_error", "message": f"{extra}: Extra inputs are not permitted"}
             return 400, {"type": "error", "error": error, "request_id": self._request_id()}
@@ -133,6 +133,14 @@ class AnthropicDialect:
 
 def _tokens(ask: Ask, dropped: Collection[str] = ()) -> int:
     return count_request(reading.prompt_strings(ask.body, dropped))
+
+
+def _with_room(request: dict[str, Any]) -> dict[str, Any]:
+    """A request to be counted, as one that may be judged: with room for an answer, of which thinking takes no more than there is."""
+    thinking = request.get("thinking")
+    if isinstance(thinking, dict) and (whole(thinking.get("budget_tokens")) or 0) >= _ROOM:
+        request = {**request, "thinking": {**thinking, "budget_tokens": _ROOM - 1}}
+    return {**request, "max_tokens": _ROOM}
 
 
 def _organisation(ask: Ask) -> str:

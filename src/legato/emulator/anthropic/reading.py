@@ -80,7 +80,7 @@ def prompt(body: dict[str, Any], model: str) -> Prompt:
 def prompt_strings(body: dict[str, Any], dropped: Collection[str] = ()) -> list[str]:
     """Everything the model has to read, for counting its tokens. `dropped`: the paths of the thinking that it does not get to see."""
     read = [text_of(body.get("system")), as_text(body["tools"]) if body.get("tools") else ""]
-    for index, message in enumerate(mappings(body.get("messages"))):
+    for index, message in _shown(mappings(body.get("messages"))):
         for place, block in enumerate(blocks_of(message)):
             match block.get("type"):
                 case "tool_use":
@@ -102,7 +102,7 @@ def call_ids(body: dict[str, Any]) -> set[str]:
 def _heard(messages: list[dict[str, Any]]) -> tuple[Heard, ...]:
     heard: list[Heard] = []
     names: dict[str, str] = {}  # of the tools, by the ids of their calls
-    for message in messages:
+    for _, message in _shown(messages):
         blocks = blocks_of(message)
         words = text_of([block for block in blocks if block.get("type") not in ("tool_use", "tool_result")])
         if message.get("role") == "assistant":
@@ -121,6 +121,13 @@ def _heard(messages: list[dict[str, Any]]) -> tuple[Heard, ...]:
         if words:
             heard.append(Heard("system" if message.get("role") == "system" else "user", words))
     return tuple(heard)
+
+
+def _shown(messages: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """The messages and their places, without the system's words for one turn of the user if the user has spoken since."""
+    last = max((index for index, message in enumerate(messages) if message.get("role") == "user"), default=-1)
+    once = ("system", "next_user_message")
+    return [each for each in enumerate(messages) if each[0] > last or (each[1].get("role"), each[1].get("clear_at")) != once]
 
 
 def _tool(tool: dict[str, Any]) -> Tool:

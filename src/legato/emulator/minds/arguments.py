@@ -22,6 +22,7 @@ from legato.emulator.minds.schemas import Schema, Schemas, TooMuch, canonical, k
 DEEPEST = 30
 SHALLOW = 3  # from here on nothing is added that need not be
 MOST_MADE = 1_500  # values; what a schema wants beyond that is left out
+MOST_APART = 8  # alternatives that are told apart, where a value fits more than one
 MOST_RETRIES = 200  # of values that did not fit
 MOST_LETTERS = 100_000  # that lengths may ask for, all in all
 _SIMPLE = ("null", "boolean", "integer", "number", "string", "array", "object")
@@ -60,9 +61,9 @@ def is_called_for(schema: Schema, said: str) -> bool:
     return maker.whole() == {} or bool(maker.fresh) or maker.noticed > 0
 
 
-def value_for(schema: Schema, texts: Sequence[str], seed: int = 0) -> Any:
-    """Any JSON value that is valid for a schema, from some texts, the first before the others."""
-    return _Maker(Schemas(schema), Hearing(texts), seed).whole()
+def value_for(schema: Schema, texts: Sequence[str], seed: int = 0, *, counted: Schemas | None = None) -> Any:
+    """Any JSON value that is valid for a schema, from some texts, the first before the others. `counted` then has the steps it took."""
+    return _Maker(counted or Schemas(schema), Hearing(texts), seed).whole()
 
 
 def json_text(value: object) -> str:
@@ -163,6 +164,9 @@ class _Maker:
                 options = options[turn:] + options[:turn]
                 options.sort(key=_rank if depth >= SHALLOW else _is_null)
                 yield from (merged(base, option) for option in options)
+                if key == "oneOf" and len(options) <= MOST_APART:  # where they overlap: what only one of them allows
+                    for at, option in enumerate(options):
+                        yield merged(merged(base, option), {"not": {"anyOf": options[:at] + options[at + 1 :]}})
                 return
         if "if" in schema:
             base = {key: each for key, each in schema.items() if key not in ("if", "then", "else")}
@@ -224,6 +228,7 @@ class _Maker:
             if isinstance(value, int | float) and not isinstance(value, bool) and self._fits(value, schema):
                 self.noticed += 1
                 return value
+
         def read(text: str) -> int | float | None:
             value = whole(text, kind == "integer", cents="cents" in words_of(name))
             return value if value is not None and self._fits(value, schema) else None

@@ -69,6 +69,8 @@ def _candidates(schema: Schema, guess: int, integer: bool) -> Iterator[Fraction]
         for part in range(1, 60):  # a span too narrow for whole numbers
             yield Fraction(round(float(low + (high - low) * part / 60), 3)) if abs(low) < 10**9 and abs(high) < 10**9 else low
             yield low + (high - low) * part / 60
+    if not integer:
+        yield from (base + Fraction(1, 2) for base in (Fraction(guess), low, high) if base is not None)
     for bound in (low, high):
         if bound is not None:
             yield from (bound, bound * 2, bound / 2)

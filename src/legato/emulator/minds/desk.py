@@ -2,7 +2,8 @@
 
 It looks at what the user said last and at what has happened since. Tools that look something up are called first, together if they
 may be; then the one that does what was asked for; then it says what came of it. Each tool is called, and each colleague is handed to,
-once for each time the user speaks, so every exchange ends. It draws from the prompt's seed and nothing else.
+once for each time the user speaks, so every exchange ends, unless each request demands a call. It draws from the prompt's seed and
+nothing else.
 """
 
 from __future__ import annotations

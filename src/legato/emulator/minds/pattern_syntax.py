@@ -1,4 +1,4 @@
-"""What a regular expression says. May know: the syntax that JSON schemas' patterns share. Decides: what is understood of it, and what is not."""
+"""What a regular expression says. May know: the syntax that JSON schemas' patterns share. Decides: what is understood of it."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ _LARGER = {"minimum", "exclusiveMinimum", "minLength", "minItems", "minPropertie
 _SMALLER = {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"}
 _KIND = {"properties": "object", "required": "object", "items": "array", "prefixItems": "array", "pattern": "string", "format": "string"}
 _ONE_OF_A_KIND = ("anyOf", "oneOf", "not", "pattern", "multipleOf", "contains", "if", "const")
+_MOST_BITS = 1_500
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
@@ -42,10 +43,10 @@ def listed(value: object) -> Sequence[Any]:
 
 
 def number(value: object) -> int | float | None:
-    """The value if it is a finite number."""
+    """The value if it is a finite number, and not one of thousands of digits, with which it takes long to reckon."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if isinstance(value, int) or math.isfinite(value) else None
+    return value if (value.bit_length() < _MOST_BITS if isinstance(value, int) else math.isfinite(value)) else None
 
 
 def length(schema: Schema, key: str, otherwise: int) -> int:
@@ -157,15 +158,15 @@ class Schemas:
         known = self._options.get(id(options))
         if known is None or known[0] is not options:
             spelled = [canonical(option) for option in options]
-            self.steps += sum(map(len, spelled)) // 40
+            self.steps += sum(map(len, spelled)) // 20
             known = self._options[id(options)] = options, frozenset(spelled)
         spelled_value = canonical(value)
-        self.steps += len(spelled_value) // 40
+        self.steps += len(spelled_value) // 20
         return spelled_value in known[1]
 
     def _equals(self, one: object, other: object) -> bool:
         ours, theirs = canonical(one), canonical(other)
-        self.steps += (len(ours) + len(theirs)) // 40
+        self.steps += (len(ours) + len(theirs)) // 20
         return ours == theirs
 
     def target(self, reference: object) -> object:

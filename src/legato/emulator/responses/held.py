@@ -8,7 +8,7 @@ from typing import Any
 from legato.emulator.models import Catalogue
 from legato.emulator.responses.turns import Turn, Turns
 from legato.emulator.seal import Seal
-from legato.emulator.shelf import Shelf
+from legato.emulator.shelf import Shelf, damaged
 from legato.wire.responses.held import Blob, HeldItem, ModelInfo
 
 KEPT_FOR = 30 * 24 * 60 * 60  # seconds a response is kept; conversations do not expire
@@ -28,7 +28,10 @@ class Store:
     def response(self, account: str, id: str, now: float) -> dict[str, Any] | None:
         """The row of a stored response: its body without its output. None: unknown, deleted or expired."""
         row = self.shelf.get(account, "response", id)
-        return row["body"] if row and now < row["expires_at"] else None
+        try:
+            return row["body"] if row is not None and now < row["expires_at"] else None
+        except (KeyError, TypeError) as error:
+            raise damaged("response", id, error) from error
 
     def keep_response(self, account: str, body: dict[str, Any]) -> None:
         """Keep a response. Its output lies in its turn."""
@@ -43,7 +46,10 @@ class Store:
 
     def conversation(self, account: str, id: str) -> dict[str, Any] | None:
         """The row of a conversation: what it is, its last turn, and the items that were deleted from it."""
-        return self.shelf.get(account, "conversation", id)
+        row = self.shelf.get(account, "conversation", id)
+        if row is not None and not ("tail" in row and "deleted" in row):
+            raise damaged("conversation", id, KeyError("tail, deleted"))
+        return row
 
     def conversation_turns(self, account: str, row: dict[str, Any]) -> list[Turn]:
         """The turns of a conversation, the oldest first."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import itertools
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from legato.emulator.shelf import Shelf
+from legato.emulator.shelf import Shelf, damaged
 from legato.wire.responses.held import HeldItem
 
 REFERENCE = "item_reference"
@@ -52,6 +52,10 @@ class _Place(Struct):
     turn: str
     reasoning: str = ""
     following: str = ""
+    index: int = 0  # among the turn's items
+
+
+ThingT = TypeVar("ThingT")
 
 
 class Turns:
@@ -68,10 +72,10 @@ class Turns:
         reasoning = {after: before for before, after in following.items()}
         kept = msgspec.structs.replace(turn, items=[self._once(account, item) for item in turn.sent] + turn.answered)
         self._shelf.put(account, "turn", turn.id, msgspec.to_builtins(kept))
-        for item in kept.items:
+        for index, item in enumerate(kept.items):
             id = item["id"]
             if item["type"] != REFERENCE and self._shelf.get(account, "item", id) is None:
-                place = _Place(turn.id, reasoning.get(id, ""), following.get(id, ""))
+                place = _Place(turn.id, reasoning.get(id, ""), following.get(id, ""), index)
                 self._shelf.put(account, "item", id, msgspec.to_builtins(place))
 
     def get(self, account: str, id: str) -> Turn | None:
@@ -97,15 +101,24 @@ class Turns:
         row = self._shelf.get(account, "item", id)
         if row is None:
             return None
-        place = msgspec.convert(row, _Place)
-        item = next(item for item in self._row(account, place.turn).items if item["id"] == id)
-        return HeldItem(item, place.reasoning, place.following)
+        place = _read_as(_Place, "item", id, row)
+        item = self._at(account, place, id)
+        return HeldItem(item, place.reasoning, place.following) if item else None
+
+    def _at(self, account: str, place: _Place, id: str) -> dict[str, Any] | None:
+        """What lies at a place. A shelf of an older emulator does not tell the index, so there it is looked for."""
+        try:
+            items = self._row(account, place.turn).items
+        except KeyError:
+            return None
+        here = items[place.index : place.index + 1]
+        return next((item for item in itertools.chain(here, items) if item.get("id") == id), None)
 
     def _read(self, account: str, id: str) -> Turn:
         row = self._shelf.get(account, "turn", id)
         if row is None:
             raise KeyError(id)  # which, unlike an answer, is not remembered
-        return msgspec.convert(row, Turn)
+        return _read_as(Turn, "turn", id, row)
 
     def _once(self, account: str, item: dict[str, Any]) -> dict[str, Any]:
         held = self.item(account, item["id"])
@@ -114,3 +127,10 @@ class Turns:
     def _resolved(self, account: str, item: dict[str, Any]) -> dict[str, Any]:
         held = self.item(account, item["id"]) if item["type"] == REFERENCE else None
         return held.item if held else item
+
+
+def _read_as(kind: type[ThingT], name: str, id: str, row: dict[str, Any]) -> ThingT:
+    try:
+        return msgspec.convert(row, kind)
+    except msgspec.ValidationError as error:
+        raise damaged(name, id, error) from error

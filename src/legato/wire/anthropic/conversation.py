@@ -302,4 +302,4 @@ BOOK.permits("MA1", "Messages of one role in a row are one turn.", grade="A", se
 BOOK.permits("MA2", "An empty text in the middle of a conversation is accepted.", grade="A", seen="2026-11", phase=CONVERSATION)
 BOOK.permits("MA3", "The system may speak before the assistant or at the end.", grade="A", seen="2026-11", phase=CONVERSATION)
 BOOK.permits("MA4", "Whatever the API sent may be sent back.", grade="B", seen="2026-11", phase=SHAPE)
-BOOK.permits("MA5", "Null counts as left out.", grade="D", seen="2026-11", phase=SHAPE)
+BOOK.permits("MA5", "A member that is null counts as left out, unless it must be there.", grade="D", seen="2026-11", phase=SHAPE)

@@ -21,7 +21,6 @@ from legato.wire.anthropic.shapes import (
     flag,
     found,
     free,
-    maybe,
     number,
     record,
     tagged,
@@ -35,12 +34,12 @@ TEXT = text()
 TYPED: dict[str, Check] = {"type": TEXT}
 TOOL_NAME = text(pattern="^[a-zA-Z0-9_-]{1,128}$", mismatch="M19")
 ID = text(pattern="^[a-zA-Z0-9_-]+$")
-CACHE: dict[str, Check] = {"cache_control": maybe(tagged({"ephemeral": record(TYPED, {"ttl": choice("5m", "1h")})}))}
-CALLER: dict[str, Check] = {"caller": maybe(free)}
-SET: dict[str, Check] = {"toolset_name": maybe(TEXT)}
+CACHE: dict[str, Check] = {"cache_control": tagged({"ephemeral": record(TYPED, {"ttl": choice("5m", "1h")})})}
+CALLER: dict[str, Check] = {"caller": free}
+SET: dict[str, Check] = {"toolset_name": TEXT}
 
-TEXT_BLOCK = record({**TYPED, "text": TEXT}, {**CACHE, "citations": maybe(array(free))})
-SYSTEM_BLOCK = record({"type": choice("text"), "text": TEXT}, {**CACHE, "citations": maybe(array(free))})
+TEXT_BLOCK = record({**TYPED, "text": TEXT}, {**CACHE, "citations": array(free)})
+SYSTEM_BLOCK = record({"type": choice("text"), "text": TEXT}, {**CACHE, "citations": array(free)})
 IMAGE = record(
     {
         **TYPED,
@@ -54,13 +53,13 @@ IMAGE = record(
             }
         ),
     },
-    {**CACHE, "transformations": maybe(free)},
+    {**CACHE, "transformations": free},
 )
 DOCUMENT = record(
     {**TYPED, "source": tagged({kind: record(TYPED, open=True) for kind in ("base64", "text", "content", "url", "file")})},
-    {**CACHE, "citations": maybe(free), "context": maybe(TEXT), "title": maybe(TEXT)},
+    {**CACHE, "citations": free, "context": TEXT, "title": TEXT},
 )
-SEARCH_RESULT = record({**TYPED, "source": TEXT, "title": TEXT, "content": array(free)}, {**CACHE, "citations": maybe(free)})
+SEARCH_RESULT = record({**TYPED, "source": TEXT, "title": TEXT, "content": array(free)}, {**CACHE, "citations": free})
 RESULT_CONTENT = tagged(
     {
         "text": TEXT_BLOCK,
@@ -118,7 +117,23 @@ def role(value: Any, path: str) -> Iterator[Found]:
         yield Found("M12", Fault(f'messages: Unexpected role "{value}". Allowed roles are "user" or "assistant"', path=path))
 
 
+EFFORT = choice("low", "medium", "high", "xhigh", "max")
 MESSAGE = record({"role": role, "content": CONTENT}, lacks={"content": "M13b"})
+SYSTEM_MESSAGE = record(
+    {"role": role},
+    {"content": CONTENT, "clear_at": choice("next_user_message", "never"), "output_config": record({}, {"effort": EFFORT})},
+)
+
+
+def beta_message(value: Any, path: str) -> Iterator[Found]:
+    """A message as the beta has it: the system may also say how long its words stay and how hard the model tries, instead of words."""
+    if not isinstance(value, dict) or value.get("role") != "system":
+        yield from MESSAGE(value, path)
+        return
+    yield from SYSTEM_MESSAGE(value, path)
+    if value.get("content") is None and not value.get("output_config"):
+        yield found("M13b", f"{path}.content", "Field required")
+
 
 SERVER_TOOLS = (
     "advisor_20260301",
@@ -155,11 +170,11 @@ CUSTOM_TOOL = record(
     {"name": TOOL_NAME, "input_schema": record({"type": choice("object")}, open=True)},
     {
         **CACHE,
-        "type": maybe(TEXT),
+        "type": TEXT,
         "description": TEXT,
-        "strict": maybe(flag),
-        "defer_loading": maybe(flag),
-        "eager_input_streaming": maybe(flag),
+        "strict": flag,
+        "defer_loading": flag,
+        "eager_input_streaming": flag,
         "input_examples": array(free),
         "allowed_callers": array(TEXT),
     },
@@ -177,9 +192,9 @@ TOOL_CHOICE = tagged(
     }
 )
 
-DISPLAY: dict[str, Check] = {"display": maybe(choice("summarized", "omitted", "updates"))}
+DISPLAY: dict[str, Check] = {"display": choice("summarized", "omitted", "updates")}
 BINDING: dict[str, Check] = {
-    "block_binding": maybe(record({}, {"prefix_mismatch_behavior": maybe(choice("error", "drop_block"))})),
+    "block_binding": record({}, {"prefix_mismatch_behavior": choice("error", "drop_block")}),
 }
 
 
@@ -217,14 +232,14 @@ FIELDS: dict[str, Check] = {
     "output_config": record(
         {},
         {
-            "effort": maybe(choice("low", "medium", "high", "xhigh", "max")),
-            "format": maybe(record({"type": choice("json_schema"), "schema": free})),
+            "effort": EFFORT,
+            "format": record({"type": choice("json_schema"), "schema": free}),
         },
         open=True,
     ),
     "cache_control": CACHE["cache_control"],
     "max_tokens": number(0, whole=True),
-    "metadata": record({}, {"user_id": maybe(TEXT)}),
+    "metadata": record({}, {"user_id": TEXT}),
     "stop_sequences": array(TEXT),
     "temperature": temperature,
     "service_tier": choice("auto", "standard_only"),
@@ -238,6 +253,7 @@ FIELDS: dict[str, Check] = {
     "user_profile_id": TEXT,
     "workspace_id": TEXT,
 }
+BETA_MESSAGES = array(beta_message)
 REQUIRED = ("model", "messages", "max_tokens")
 BETA_FIELDS = frozenset(
     ("compaction", "context_management", "fallback_credit_token", "fallbacks", "mcp_servers", "output_format", "thread")
@@ -250,6 +266,8 @@ def differences(request: dict[str, Any], betas: frozenset[str]) -> Iterator[Foun
         if field in request and (request[field] is not None or field in REQUIRED):
             if field == "thinking" and BINDING_CONTROLS in betas:
                 check = BOUND_THINKING
+            elif field == "messages" and betas:
+                check = BETA_MESSAGES
             yield from check(request[field], field)
         elif field in REQUIRED:
             yield found(MISSING, field, "Field required")

@@ -99,11 +99,6 @@ def choice(*values: str) -> Check:
     return check
 
 
-def maybe(check: Check) -> Check:
-    """What may also be null."""
-    return lambda value, path: iter(()) if value is None else check(value, path)
-
-
 def array(item: Check) -> Check:
     """A list."""
 
@@ -129,7 +124,10 @@ def record(
     open: bool = False,
     lacks: Mapping[str, str] | None = None,
 ) -> Check:
-    """An object. In an `open` one further members are not looked at. `lacks` has the clauses of members whose absence has its own."""
+    """An object. In an `open` one further members are not looked at. `lacks` has the clauses of members whose absence has its own.
+
+    Null counts as left out, except for what must be there (D).
+    """
     known = {**required, **(optional or {})}
     absence = {member: (lacks or {}).get(member, MISSING) for member in required}
 
@@ -138,7 +136,7 @@ def record(
             yield found(OBJECT, path, "Input should be a valid dictionary or object to extract fields from")
             return
         for member, each in known.items():
-            if member in value:
+            if member in value and (member in required or value[member] is not None):
                 yield from each(value[member], f"{path}.{member}")
             elif member in required:
                 yield found(absence[member], f"{path}.{member}", "Field required")

@@ -55,7 +55,7 @@ def turns_of(messages: list[dict[str, Any]]) -> list[Turn]:
     spots: list[Spot] = []
     first = 0
     for index, message in enumerate(messages):
-        spots += [Spot(index, number, block) for number, block in enumerate(blocks_of(message["content"]))]
+        spots += [Spot(index, number, block) for number, block in enumerate(blocks_of(message.get("content")))]
         if index + 1 == len(messages) or messages[index + 1]["role"] != message["role"]:
             turns.append(Turn(message["role"], first, index, tuple(spots)))
             spots, first = [], index + 1

@@ -15,6 +15,7 @@ _PROGRESS = ("in_progress", "completed", "incomplete")
 
 VALUES: dict[str, tuple[str, ...]] = {
     "progress": _PROGRESS,
+    "finishing": (*_PROGRESS, "failed"),
     "searching": ("in_progress", "searching", "completed", "incomplete", "failed"),
     "drawing": ("in_progress", "completed", "generating", "failed"),
     "running": ("in_progress", "completed", "incomplete", "interpreting", "failed"),
@@ -96,7 +97,7 @@ ITEM_SHAPES: dict[str, Shape] = {
     "mcp_approval_request": shape("id server_label! name! arguments!"),
     "mcp_approval_response": shape("approval_request_id! approve!:boolean id reason"),
     "computer_call": shape("call_id! id action:object actions:objects pending_safety_checks:objects status:progress"),
-    "computer_call_output": shape("call_id! output!:object id acknowledged_safety_checks:objects status?:progress created_by"),
+    "computer_call_output": shape("call_id! output!:object id acknowledged_safety_checks:objects status?:finishing created_by"),
     "custom_tool_call": shape("call_id! name! input! id status:progress namespace caller:object async:boolean created_by"),
     "custom_tool_call_output": shape("call_id! output!:text id status:progress caller:object created_by"),
     "shell_call": shape("call_id! action!:object id environment:object status?:progress caller:object created_by"),
