@@ -185,7 +185,7 @@ async def test_a_reply_that_was_cut_short_says_so(emulator: Emulator, stream: bo
         ("hang_up", "", True, None, ""),
         ("cut event=0", "", True, None, ""),
         ("cut event=3", "", True, None, ""),
-        ("cut byte=700", "", True, None, ""),
+        ("cut byte=200", "", True, None, ""),
         ("error_event", "The server had an error", True, None, "server_error"),
         ("error_event kind=rate_limit", "Rate limit reached", True, None, "rate_limit_exceeded"),
     ],
@@ -204,7 +204,7 @@ async def test_a_failure_says_whether_and_when_to_try_again(
 
 
 @pytest.mark.parametrize(
-    "fault", ["rate_limit retry_after=0.01", "server_error", "overloaded", "hang_up", "cut event=4", "cut byte=900", "error_event after=5"]
+    "fault", ["rate_limit retry_after=0.01", "server_error", "overloaded", "hang_up", "cut event=4", "cut byte=250", "error_event after=5"]
 )
 async def test_a_failure_that_passes_leaves_one_whole_reply(emulator: Emulator, stream: bool, fault: str, at_once: None) -> None:
     session = desk(model(emulator, stream=stream)).session("s")
