@@ -6,7 +6,7 @@ A turn that the provider pauses is gone on with until it is whole. Every other f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from legato.core.reply import Reply
@@ -14,6 +14,7 @@ from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
+from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply
@@ -34,7 +35,7 @@ BEFORE_2026_10_21 = {"anthropic-version": "2023-06-01"}
 _UNKNOWN_HERE = ("seed", "verbosity", "compatible")
 
 
-class Anthropic:
+class Anthropic(Priced):
     """A model of Anthropic's Messages API, or of any server that speaks it.
 
     `cache=True` has the provider cache instructions, tools and the conversation so far (a server that does not know `cache_control`
@@ -56,6 +57,7 @@ class Anthropic:
         cache: bool = True,
         betas: Sequence[str] = (),
         check: Check = "strict",
+        prices: Mapping[str, Price] | None = None,
         timeout: float = 600.0,
         client: Any = None,
         **options: Any,
@@ -65,6 +67,7 @@ class Anthropic:
         self.options_text = self.options.text()
         self._stream = stream
         self._check = check
+        self.prices = prices
         self._betas = {"anthropic-beta": ",".join(betas)} if betas else {}
         given = {"base_url": base_url, "api_key": api_key}
         self._clients = Clients(lambda: _make({name: value for name, value in given.items() if value}, timeout), client)
@@ -81,8 +84,7 @@ class Anthropic:
         """Close its connections, in the running event loop. A model that is used again opens new ones."""
         await self._clients.close()
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
-        """Ask the model."""
+    async def _ask(self, request: Request, emit: Emit) -> Reply:
         import anthropic
 
         client, options = self._clients(), options_from(request.frame.options or self.options_text)

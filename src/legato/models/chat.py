@@ -6,6 +6,7 @@ Decides: whether a server that is particular about its reasoning is asked once m
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
+from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request
 from legato.wire.chat.read import read_reply
@@ -33,7 +35,7 @@ _ELSEWHERE = {
 }
 
 
-class OpenAIChat:
+class OpenAIChat(Priced):
     """A model of OpenAI's Chat Completions API, or of any server that speaks it: vLLM, llama.cpp, Ollama, LM Studio, gateways.
 
     `base_url` names such a server; `compatible=True` has it written to as most of them understand: `max_tokens`, words as plain text,
@@ -53,6 +55,7 @@ class OpenAIChat:
         api_key: str | None = None,
         stream: bool = True,
         check: Check = "strict",
+        prices: Mapping[str, Price] | None = None,
         timeout: float = 600.0,
         organization: str | None = None,
         client: Any = None,
@@ -66,6 +69,7 @@ class OpenAIChat:
         self.options_text = self.options.text()
         self._stream = stream
         self._check = check
+        self.prices = prices
         self._base_url = base_url
         given = {"base_url": base_url, "api_key": api_key, "organization": organization}
         self._clients = Clients(partial(_make, {name: value for name, value in given.items() if value}, timeout), client)
@@ -83,8 +87,7 @@ class OpenAIChat:
         """Close its connections, in the running event loop. A model that is used again opens new ones."""
         await self._clients.close()
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
-        """Ask the model."""
+    async def _ask(self, request: Request, emit: Emit) -> Reply:
         import openai
 
         client, options = self._clients(), options_from(request.frame.options or self.options_text)

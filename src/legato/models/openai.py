@@ -6,6 +6,7 @@ again by value, or without reasoning. Every other failure is the driver's busine
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from legato.core.reply import Reply
@@ -13,6 +14,7 @@ from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
+from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, about_what_is_held
@@ -24,7 +26,7 @@ from legato.wire.responses.read import read_reply
 from legato.wire.responses.stream import StreamReader
 
 
-class OpenAIResponses:
+class OpenAIResponses(Priced):
     """A model of OpenAI's Responses API, or of any server that speaks it.
 
     `memory` says who keeps the conversation: "inline" (default) sends it by value and has the provider store nothing; "chained" sends
@@ -45,6 +47,7 @@ class OpenAIResponses:
         memory: Memory = "inline",
         stream: bool = True,
         check: Check = "strict",
+        prices: Mapping[str, Price] | None = None,
         timeout: float = 600.0,
         organization: str | None = None,
         client: Any = None,
@@ -54,6 +57,7 @@ class OpenAIResponses:
         self.options_text = self.options.text()
         self._stream = stream
         self._check = check
+        self.prices = prices
         given = {"base_url": base_url, "api_key": api_key, "organization": organization}
         self._clients = Clients(lambda: self._make({name: value for name, value in given.items() if value}, timeout), client)
 
@@ -92,8 +96,7 @@ class OpenAIResponses:
         known = usable_conversation(request, self._origin(client))
         return known or await failing(_new_conversation(client), openai)
 
-    async def reply(self, request: Request, emit: Emit) -> Reply:
-        """Ask the model."""
+    async def _ask(self, request: Request, emit: Emit) -> Reply:
         import openai
 
         client, options = self._clients(), options_from(request.frame.options or self.options_text)

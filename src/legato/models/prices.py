@@ -6,12 +6,16 @@ Prices are in dollars per million tokens, as published at the date beside them. 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.facts import Usage
+from legato.core.reply import Reply
+from legato.core.view import Request
+from legato.models.base import Emit
 
 
 class Price(Struct, frozen=True):
@@ -67,3 +71,18 @@ def priced(usage: Usage, price: Price | None) -> Usage:
     cached = price.input if price.cached is None else price.cached
     spent = (usage.input - usage.cached) * price.input + usage.cached * cached + usage.output * price.output
     return replace(usage, cost=round(spent * 1000))
+
+
+class Priced(ABC):
+    """A model whose replies carry what they cost."""
+
+    prices: Mapping[str, Price] | None = None
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        """Ask the model."""
+        reply = await self._ask(request, emit)
+        return replace(reply, usage=priced(reply.usage, price_of(reply.model, self.prices)))
+
+    @abstractmethod
+    async def _ask(self, request: Request, emit: Emit) -> Reply:
+        """Its reply, as the provider counts it."""
