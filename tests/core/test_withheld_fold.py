@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from legato.core.facts import Answered, AnyFact, Attempted, CallRef, Compacted, Judged, Said
+from legato.core.facts import Answered, AnyFact, Asked, Attempted, CallRef, Compacted, Judged, Said
 from legato.core.groups import message_of
 from legato.core.history import Everything, Last
 from legato.core.owed import CallModel, JudgeInput, Summarise, in_control, plan, status
@@ -54,8 +54,8 @@ class Inserted:
     @property
     def possible(self) -> bool:
         """Whether nothing looks past the message while it waits: no model is asked then, and nothing summarised."""
-        sights = [fact.upto for fact in self.facts[self.said : self.judged] if isinstance(fact, (Answered, Attempted, Compacted))]
-        late = [fact.upto for fact in self.facts[self.judged :] if isinstance(fact, (Answered, Attempted))]
+        sights = [fact.upto for fact in self.facts[self.said : self.judged] if isinstance(fact, (Answered, Asked, Attempted, Compacted))]
+        late = [fact.upto for fact in self.facts[self.judged :] if isinstance(fact, (Answered, Asked, Attempted))]
         return all(upto < self.said for upto in sights) and not any(self.said <= upto < self.judged - 1 for upto in late)
 
 

@@ -6,6 +6,7 @@ from legato.core.digest import digest_arguments
 from legato.core.facts import (
     Answered,
     AnyFact,
+    Asked,
     Attempted,
     Call,
     Cancelled,
@@ -198,6 +199,9 @@ class World:
         """A model is asked; something may be said while it thinks."""
         dice, upto = self.dice, self.state.length - 1
         frame = self.state.frame or f"frame {self.state.length}"
+        conversation = f"conv_{self.state.length}" if dice.random() < 0.15 else ""
+        if conversation:
+            self.put(Asked(at=self.at, agent=agent, conversation=conversation, upto=upto))
         for _ in range(dice.choice((0, 0, 0, 0, 1, 2))):
             self.say()
         took = dice.randrange(60)
@@ -210,7 +214,11 @@ class World:
         calls = [Call(dice.choice(tools), '{"x": 1}') for _ in range(dice.choice((0, 0, 1, 2, 3)))]
         items = (words, *calls) if not calls or dice.random() < 0.5 else tuple(calls)
         finish = "length" if dice.random() < 0.05 else "stop"
-        self.put(Answered(at=self.at, agent=agent, frame=frame, upto=upto, items=items, usage=Usage(5, 2), took=took, finish=finish))
+        self.put(
+            Answered(
+                at=self.at, agent=agent, frame=frame, upto=upto, items=items, usage=Usage(5, 2), took=took, finish=finish, base=conversation
+            )
+        )
 
 
 def random_ledger(dice: Random, graph: Graph, length: int) -> list[AnyFact]:

@@ -33,6 +33,7 @@ def serve(
     keys: Sequence[str] = (),
     latency: float = 0.0,
     keep: int = 1000,
+    longest: int | None = 20_000,
     clock: Callable[[], float] = time.time,
 ) -> Emulator:
     """An emulator, to be used in a `with` or `async with` block.
@@ -46,8 +47,9 @@ def serve(
     - `log`: a file to which every exchange is appended as a line of JSON.
     - `switches`: which of the rules that are not certain are in force: `{"responses.zero_data_retention": True}`.
     - `keys`: the API keys that are accepted; without, any.
-    - `latency`: seconds before every answer. `keep`: how many exchanges can be looked at afterwards. `clock`: the
-      time in seconds, for those who cannot wait thirty days until a response expires.
+    - `latency`: seconds before every answer. `keep`: how many exchanges can be looked at afterwards; `longest`: the letters of one text
+      that are kept of a request (None: all). `clock`: the time in seconds, for those who cannot wait thirty days until a response
+      expires.
     """
     emulator: Emulator = __getattr__("Emulator")(
         options_of(
@@ -62,6 +64,7 @@ def serve(
             keys=keys,
             latency=latency,
             keep=keep,
+            longest=longest,
             clock=clock,
         )
     )

@@ -59,6 +59,7 @@ class App:
             keys=options.keys,
             latency=options.latency,
             seed=options.seed,
+            longest=options.longest,
             clock=options.clock,
         )
         self.responses = ResponsesDialect(self._shelf, Ids(options.seed), seal, options.profiles.responses, models)

@@ -43,16 +43,16 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def shortened(body: dict[str, Any]) -> dict[str, Any]:
+def shortened(body: dict[str, Any], longest: int = LONGEST) -> dict[str, Any]:
     """The same without texts that are too long to be looked at."""
-    return {name: _short(value) for name, value in body.items()}
+    return {name: _short(value, longest) for name, value in body.items()}
 
 
-def _short(value: Any) -> Any:
+def _short(value: Any, longest: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= LONGEST else f"{value[:200]}... ({len(value)} letters)"
+        return value if len(value) <= longest else f"{value[:200]}... ({len(value)} letters)"
     if isinstance(value, list):
-        return [_short(each) for each in value]
+        return [_short(each, longest) for each in value]
     if isinstance(value, dict):
-        return {name: _short(each) for name, each in value.items()}
+        return {name: _short(each, longest) for name, each in value.items()}
     return value

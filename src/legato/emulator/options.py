@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from legato.emulator.masking import LONGEST
 from legato.emulator.minds import mind_from
 from legato.emulator.minds.base import Mind
 from legato.emulator.spelling import did_you_mean
@@ -59,6 +60,7 @@ class Options(Struct, frozen=True, kw_only=True):
     keys: frozenset[str] = frozenset()
     latency: float = 0.0
     keep: int = 1000
+    longest: int | None = LONGEST
     clock: Callable[[], float] = time.time
     profiles: Profiles = Profiles()
 

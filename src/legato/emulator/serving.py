@@ -77,6 +77,7 @@ class Serving:
         keys: frozenset[str] = frozenset(),
         latency: float = 0.0,
         seed: int = 0,
+        longest: int | None = LONGEST,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.mind = mind
@@ -85,6 +86,7 @@ class Serving:
         self._keys = keys
         self._latency = latency
         self._seed = seed
+        self._longest = longest
         self.now = clock
 
     async def answer(self, http: Request, dialect: Dialect, *, azure: bool = False) -> Response:
@@ -103,7 +105,7 @@ class Serving:
             if self._refused_key(ask):
                 raise turn.fail(UNAUTHORIZED)
             ask.body = await self._body(http, turn, may_be_empty=True)
-            turn.exchange.request = _kept(ask)
+            turn.exchange.request = self._kept(ask)
             if ask.stray is not None:
                 raise turn.fail(BAD_JSON)
             status, told = find(ask)
@@ -138,7 +140,7 @@ class Serving:
         if self._refused_key(ask):
             raise turn.fail(UNAUTHORIZED)
         ask.body = await self._body(http, turn)
-        turn.exchange.request, turn.exchange.streams = _kept(ask), ask.streams
+        turn.exchange.request, turn.exchange.streams = self._kept(ask), ask.streams
         if self._latency:
             await asyncio.sleep(self._latency)
         turn.strike(self.faults.due(ask.number, ask.headers.get(HEADER)))
@@ -186,6 +188,11 @@ class Serving:
             turn.ask.stray = body  # for the law book to refuse
             return {}
         return body
+
+    def _kept(self, ask: Ask) -> dict[str, Any]:
+        """The body of a request, as it is kept for people."""
+        body = masked(ask.body)
+        return shortened(body, self._longest) if self._longest is not None and ask.size > self._longest else body
 
     async def _fail(self, turn: Turn) -> None:
         """Let a fault strike that needs no reply to strike at."""
@@ -306,12 +313,6 @@ def _spoiled(ask: Ask, dialect: Dialect, answer: Answer, fault: Fault | None) ->
         # With neither named, in the middle.
         return answer.events, event if event >= 0 or byte >= 0 else len(answer.events) // 2
     return answer.events, -1
-
-
-def _kept(ask: Ask) -> dict[str, Any]:
-    """The body of a request, as it is kept for people."""
-    body = masked(ask.body)
-    return shortened(body) if ask.size > LONGEST else body
 
 
 def account_of(headers: dict[str, str], api: str) -> str:

@@ -44,7 +44,7 @@ def mouth() -> Mouth:
 
 @pytest.fixture(scope="module")
 def emulator(mouth: Mouth):  # type: ignore[no-untyped-def]
-    with serve(mind=mouth, keep=100_000) as running:
+    with serve(mind=mouth, keep=100_000, longest=None) as running:
         yield running
 
 

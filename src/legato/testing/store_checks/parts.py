@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from legato.core.facts import (
     Answered,
     AnyFact,
+    Asked,
     Attempted,
     Call,
     CallRef,
@@ -79,6 +80,7 @@ def one_of_each() -> list[AnyFact]:
             losses=("one",),
             took=5,
         ),
+        Asked(at=0, agent="a", conversation="conv_1", upto=3),
         Attempted(at=0, agent="a", frame="", error="e", code="c", number=2, final=True, usage=usage, took=9),
         Gated(at=3, call=ref, needed=True, digest="d"),
         Decided(at=4, kind="approval", verdict="edit", call=ref, digest="d", arguments="{}", standing=Standing("a", "t"), by="me"),
