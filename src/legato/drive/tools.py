@@ -14,7 +14,7 @@ from typing import Any
 
 from legato.core import wording
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import AnyFact, CallRef, Content, Gated, HandedOff, Judged, Returned, Started
+from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Returned, Started
 from legato.core.graph import Edge
 from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
@@ -115,6 +115,8 @@ class ToolRunner:
     async def run(self, effect: RunTool) -> Outcome:
         """Run one attempt to its end, its time limit, or its cancellation."""
         call, agent = self._find(self._ledger.state, effect.call)
+        if call.running is None or call.running.number != effect.attempt:
+            return Outcome()  # another driver took it for lost before it began
         tool = agent.tools[call.call.tool]
         begun = seconds()
         body = asyncio.ensure_future(self._body(agent, tool, call, effect.attempt))
@@ -170,9 +172,9 @@ class ToolRunner:
         )
 
     def _find(self, state: State, ref: CallRef) -> tuple[CallState, AgentDefinition]:
-        call = state.call(ref)
-        assert call is not None and state.reply is not None
-        return call, self._definition.agents[state.reply.agent]
+        call, reply = state.call(ref), state.facts[ref.position]
+        assert call is not None and isinstance(reply, Answered)
+        return call, self._definition.agents[reply.agent]
 
     def _edge(self, agent: AgentDefinition, call: CallState) -> Edge | None:
         return self._definition.graph.agents[agent.name].edges.get(call.call.tool)
