@@ -6,6 +6,8 @@ between releases, codes may not.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class LegatoError(Exception):
     """The root of the tree. `str(error)` is written for a person; `error.code` for a program."""
@@ -71,7 +73,11 @@ class DefinitionChanged(LegatoError):
 
 
 class ModelFailed(LegatoError):
-    """A model gave no usable reply. `retryable` says whether the same call may go again; `reason` is the provider's own code."""
+    """A model gave no usable reply. `retryable` says whether the same call may go again; `reason` is the provider's own code.
+
+    `status`: of the provider's HTTP answer, 0 if it is not known. `usage`: what the failed call cost, as far as the provider told (a
+    `legato.models.Usage`). `another`: another model stands by, and is asked next, whatever this failure was.
+    """
 
     code = "model_failed"
 
@@ -82,6 +88,8 @@ class ModelFailed(LegatoError):
         retryable: bool = False,
         retry_after: float | None = None,
         reason: str = "",
+        status: int = 0,
+        usage: Any = None,
         found: str = "",
         do: str = "",
     ) -> None:
@@ -89,6 +97,9 @@ class ModelFailed(LegatoError):
         self.reason = reason
         self.retryable = retryable
         self.retry_after = retry_after
+        self.status = status
+        self.usage = usage
+        self.another = False
 
 
 class IllegalRequest(LegatoError):

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from legato.core.facts import Attempted
-from legato.core.frame import Frame
+from legato.core.frame import Frame, ToolSpec
 from legato.emulator import serve
 from legato.emulator.minds.base import Thought, Use, Words
 from legato.errors import BadInput, IllegalRequest, ModelFailed
@@ -225,13 +225,10 @@ async def test_who_only_wants_to_be_warned_may_send_what_is_not_known() -> None:
 
 async def test_an_illegal_request_is_not_sent() -> None:
     client, seen = scripted()
-    async with talking(Anthropic("claude-sonnet-5", client=client, hosted=[{"type": "no_such_tool"}], check="warn")) as lenient:
-        strict = Anthropic("claude-sonnet-5", client=client)
-        with pytest.raises(IllegalRequest, match=r"MS5"):
-            await strict.reply(
-                asked(Frame("a", options=lenient.options_text), [said(0, "Hello")]),
-                lambda text: None,
-            )
+    twice = Frame("a", tools=(ToolSpec("search", "", "{}"), ToolSpec("search", "", "{}")))
+    async with talking(Anthropic("claude-sonnet-5", client=client)) as strict:
+        with pytest.raises(IllegalRequest, match=r"MT1"):
+            await strict.reply(asked(twice, [said(0, "Hello")]), lambda text: None)
     assert seen == []
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from legato import Agent
 from legato.emulator import serve
-from legato.models import FallbackModel, OpenAIChat, OpenAIResponses, Price
-from legato.testing import ScriptedModel
+from legato.models import OpenAIChat, OpenAIResponses, Price
 
 
 async def test_the_cost_of_a_conversation_is_the_providers_usage_times_the_price() -> None:
@@ -30,10 +29,3 @@ async def test_a_model_of_unknown_price_costs_nothing() -> None:
         await model.close()
     assert (result.usage.cost, result.usage.output > 0) == (0, True)
 
-
-async def test_the_second_model_stands_in_where_the_first_fails() -> None:
-    async with serve(faults=["server_error"]) as emulator:
-        broken = OpenAIResponses("gpt-4.1", base_url=emulator.openai_url, api_key="any")
-        result = await Agent("a", model=FallbackModel(broken, ScriptedModel(["I am here."]))).run("Hello")
-        await broken.close()
-        assert (result.text, emulator.log.requests) == ("I am here.", 1)

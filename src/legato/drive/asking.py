@@ -12,10 +12,10 @@ from copy import copy
 from functools import partial
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from legato.core.codec import proved
-from legato.core.facts import Answered, AnyFact, Asked, Attempted
+from legato.core.facts import NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
 from legato.core.messages import contents_named
@@ -27,7 +27,7 @@ from legato.drive.definition import AgentDefinition, Definition, History, unless
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
-from legato.errors import BadInput, ModelFailed
+from legato.errors import BadInput, IllegalRequest, ModelFailed
 from legato.models.base import Emit, KeepsConversations, Reply
 from legato.tools import tool_output
 
@@ -78,11 +78,13 @@ class ModelCaller:
                 return Outcome()
             reply = await self._ask(agent, told, lambda text: self._emit(effect.agent, number, text))
             answered = _answered(reply, request, kept, agent.model.name, _took(begun))
+        except IllegalRequest:
+            raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
         except Exception as error:
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
-            self._retry_after = failure.retry_after
-            final = not failure.retryable or number >= self._definition.attempts
+            self._retry_after = 0.0 if failure.another else failure.retry_after
+            final = not failure.another and (not failure.retryable or number >= self._definition.attempts)
             attempted = Attempted(
                 at=now_ms(),
                 agent=effect.agent,
@@ -92,6 +94,7 @@ class ModelCaller:
                 code=failure.reason or failure.code,
                 number=number,
                 final=final,
+                usage=_counted(failure.usage),
                 took=_took(begun),
             )
             return Outcome(partial(_record_failure, effect, attempted), contents)
@@ -149,7 +152,7 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
     if not isinstance(reply, Reply):
         raise ModelFailed(f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply")
     if not reply.items and reply.finish == "stop":
-        raise ModelFailed("the model's reply was empty", retryable=True, do="nothing was recorded; it is asked again")
+        raise ModelFailed("the model's reply was empty", retryable=True, usage=reply.usage, do="it is asked again")
     fact = Answered(
         at=now_ms(),
         agent=request.agent,
@@ -172,8 +175,13 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
     try:
         proved(fact)
     except BadInput as error:
-        raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}") from error
+        raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}", usage=reply.usage) from error
     return fact
+
+
+def _counted(usage: Any) -> Usage:
+    """What a failed call cost, where that was told as it should be."""
+    return usage if isinstance(usage, Usage) and all(type(count) is int for count in astuple(usage)) else NO_USAGE
 
 
 def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:

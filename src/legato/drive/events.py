@@ -102,6 +102,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Said():
             yield Event("said", Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position), position)
         case Answered():
+            for loss in fact.losses:
+                yield Event("loss", loss, position)
             if not is_judged(fact, graph):
                 yield from _spoken(fact, position)
         case Attempted():

@@ -32,12 +32,17 @@ class Frames:
         state = self._ledger.state
         if state.frame:
             frame, data = await self._fetch(state.frame)
-            if frame.agent == agent:
-                return state.frame, frame, data
+            if frame.agent == agent and frame.options == self._options(agent):
+                return state.frame, frame, data  # else the workflow is another one by now, and asks its model in another way
         frame = await self._evaluate(agent, state)
         digest, data = encode_frame(frame)
         self._known[digest] = (frame, data)
         return digest, frame, data
+
+    def _options(self, agent: str) -> str:
+        """How the agent's model is asked, for the record."""
+        text: str = getattr(self._definition.agents[agent].model, "options_text", "")
+        return text
 
     async def _fetch(self, digest: str) -> tuple[Frame, bytes]:
         if digest not in self._known:
@@ -77,7 +82,7 @@ class Frames:
             tools=tuple(tools),
             history=history.spec,
             output=agent.output.schema if agent.output else "",
-            options=getattr(agent.model, "options_text", ""),
+            options=self._options(name),
         )
 
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from legato.core.facts import NO_USAGE
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
+from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
-from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply
+from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
 from legato.wire.anthropic.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning
 from legato.wire.loose import json_of, mapping
-from legato.wire.options import Options, checked, options_from
+from legato.wire.options import Options, checked
 
 MOST_PAUSES = 8
 """How often one turn that the provider pauses is gone on with."""
@@ -87,7 +88,7 @@ class Anthropic(Priced):
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         import anthropic
 
-        client, options = self._clients(), options_from(request.frame.options or self.options_text)
+        client, options = self._clients(), self.options
         origin = f"anthropic {str(client.base_url).rstrip('/')} {options.model}"
         headers = {**JSON, **self._betas, **(BEFORE_2026_10_21 if _samples(options) else {})}
         reasoning = enforce = True
@@ -110,7 +111,11 @@ class Anthropic(Priced):
         for _ in range(MOST_PAUSES):
             if mapping(body).get("stop_reason") != PAUSED:
                 break
-            more, request_id = await self._send(client, headers, continued(compiled, body), emit)
+            try:
+                more, request_id = await self._send(client, headers, continued(compiled, body), emit)
+            except ModelFailed as failure:
+                failure.usage = usage_of(body.get("usage")) + (failure.usage or NO_USAGE)
+                raise
             body = joined(body, more)
         reply = read_reply(body, compiled, origin, request_id)
         return reply if self._stream else tell(reply, emit)
@@ -128,9 +133,7 @@ class Anthropic(Priced):
             "/v1/messages", content=compiled.body, cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object], options=options
         )
         reader = StreamReader(emit)
-        async for data in events_of(stream):
-            reader.take(data)
-        return reader.body(), stream.response.headers.get("request-id", "")
+        return await read_by(reader, stream, reader.body), stream.response.headers.get("request-id", "")
 
 
 def _make(given: dict[str, Any], timeout: float) -> Any:

@@ -16,13 +16,13 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell, whole_of
+from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.loose import json_of
-from legato.wire.options import checked, options_from
+from legato.wire.options import checked
 
 NO_KEY = "none"
 """What is sent to a server that asks for no key: the SDK will not go without one."""
@@ -90,7 +90,7 @@ class OpenAIChat(Priced):
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         import openai
 
-        client, options = self._clients(), options_from(request.frame.options or self.options_text)
+        client, options = self._clients(), self.options
         origin = f"chat {str(client.base_url).rstrip('/')} {options.model}"
         reasoning = options.compatible and options.replay_reasoning
         compiled = compile_request(request, options, stream=self._stream, origin=origin, reasoning=reasoning)
@@ -121,9 +121,7 @@ class OpenAIChat(Priced):
         if "application/json" in stream.response.headers.get("content-type", ""):  # a server that does not stream, or an error
             return tell(read_reply(json_of(await whole_of(stream)), compiled, origin, request_id), emit)
         reader = StreamReader(emit)
-        async for data in events_of(stream):
-            reader.take(data)
-        return reader.reply(compiled, origin, request_id)
+        return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
 
 
 def _make(given: dict[str, Any], timeout: float) -> Any:

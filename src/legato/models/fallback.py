@@ -1,18 +1,27 @@
-"""A model that stands in for another. May know: models. Decides: which of them is asked."""
+"""A model that stands in for another. May know: models. Decides: which of them is asked.
+
+A failure of one is an attempt like any other: it is recorded, shown, and what it had said is withdrawn. The next attempt asks the next.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import msgspec
+
 from legato.core.reply import Reply
 from legato.core.view import Request
-from legato.errors import BadInput, ModelFailed
-from legato.models.base import Emit, Model, resolve
+from legato.errors import BadInput, IllegalRequest, ModelFailed
+from legato.models.base import Emit, KeepsConversations, Model, resolve
+
+T = TypeVar("T")
 
 
 class FallbackModel:
-    """Asks the first model; if it fails before it has said anything, the next; and so on.
+    """Asks the first model; if that fails, for whatever reason, at once the next. The last is tried again as any model is.
 
-    A model that breaks off in the middle of its words fails as usual, so that what was shown can be withdrawn; the next attempt
-    begins with the model after it.
+    Every turn begins with the first.
 
     >>> from legato.testing import ScriptedModel
     >>> FallbackModel(ScriptedModel(["a"]), ScriptedModel(["b"]))
@@ -20,9 +29,12 @@ class FallbackModel:
     """
 
     def __init__(self, *models: Model | str) -> None:
-        if len(models) < 2:
+        self._models: tuple[Model, ...] = ()
+        for model in models:
+            self._models += model._models if isinstance(model, FallbackModel) else (resolve(model, "FallbackModel"),)
+        if len(self._models) < 2:
             raise BadInput("a FallbackModel has two models or more", found=f"{len(models)}", do="write FallbackModel(first, second)")
-        self._models = tuple(resolve(model, "FallbackModel") for model in models)
+        self.options_text = msgspec.json.encode([getattr(model, "options_text", "") for model in self._models]).decode()
 
     @property
     def name(self) -> str:
@@ -32,23 +44,33 @@ class FallbackModel:
     def __repr__(self) -> str:
         return f"<FallbackModel {', '.join(model.name for model in self._models)}>"
 
+    async def close(self) -> None:
+        """Close the connections of all that have any."""
+        for model in self._models:
+            if (close := getattr(model, "close", None)) is not None:
+                await close()
+
+    async def conversation_for(self, request: Request) -> str:
+        """The provider's conversation that the model whose turn it is would go on in; empty: none."""
+        model = self._turn(request)
+        return await self._or_another(request, model.conversation_for(request)) if isinstance(model, KeepsConversations) else ""
+
     async def reply(self, request: Request, emit: Emit) -> Reply:
-        """Ask one after the other."""
-        begin = min(request.attempt - 1, len(self._models) - 1)
-        failure: ModelFailed | None = None
-        for model in self._models[begin:]:
-            spoken = False
+        """Ask the model whose turn it is."""
+        return await self._or_another(request, self._turn(request).reply(request, emit))
 
-            def heard(text: str) -> None:
-                nonlocal spoken
-                spoken = spoken or bool(text)
-                emit(text)
+    def _turn(self, request: Request) -> Model:
+        """The model that this attempt asks."""
+        return self._models[min(request.attempt, len(self._models)) - 1]
 
-            try:
-                return await model.reply(request, heard)
-            except ModelFailed as error:
-                failure = error
-                if spoken:
-                    break
-        assert failure is not None
-        raise failure
+    async def _or_another(self, request: Request, doing: Awaitable[T]) -> T:
+        """What a model does; its failure says whose it was, and whether another model stands by."""
+        try:
+            return await doing
+        except IllegalRequest:
+            raise
+        except Exception as error:
+            failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
+            failure.summary = f"{self._turn(request).name}: {failure.summary}"
+            failure.another = request.attempt < len(self._models)
+            raise failure from error.__cause__ if failure is error else error

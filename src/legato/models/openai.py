@@ -15,11 +15,11 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
+from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell
 from legato.wire.compiled import Compiled
-from legato.wire.failures import about_reasoning, about_what_is_held
+from legato.wire.failures import about_reasoning, may_be_about_what_is_held
 from legato.wire.loose import json_of
-from legato.wire.options import Memory, checked, options_from
+from legato.wire.options import Memory, checked
 from legato.wire.responses.compile import compile_request
 from legato.wire.responses.past import usable_conversation
 from legato.wire.responses.read import read_reply
@@ -99,7 +99,7 @@ class OpenAIResponses(Priced):
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         import openai
 
-        client, options = self._clients(), options_from(request.frame.options or self.options_text)
+        client, options = self._clients(), self.options
         origin = self._origin(client)
         by_value, reasoning, lost = False, True, ""
         while True:
@@ -108,7 +108,7 @@ class OpenAIResponses(Priced):
             try:
                 reply = await failing(self._send(client, compiled, origin, emit), openai)
             except ModelFailed as failure:
-                if compiled.base and not by_value and about_what_is_held(failure):
+                if compiled.base and not by_value and may_be_about_what_is_held(failure):
                     by_value = True
                 elif compiled.reasoning and reasoning and about_reasoning(failure):
                     reasoning, lost = False, f"reasoning of {request.agent}: the provider would not take it back"
@@ -129,9 +129,8 @@ class OpenAIResponses(Priced):
             "/responses", content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options
         )
         reader = StreamReader(emit)
-        async for data in events_of(stream):
-            reader.take(data)
-        return reader.reply(compiled, origin, stream.response.headers.get("x-request-id", ""))
+        request_id = stream.response.headers.get("x-request-id", "")
+        return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
 
 
 async def _new_conversation(client: Any) -> str:

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.core.view import Request
+from legato.errors import ModelFailed
 from legato.models.base import Emit
+from legato.wire.options import Options
 
 
 class Price(Struct, frozen=True):
@@ -74,13 +76,19 @@ def priced(usage: Usage, price: Price | None) -> Usage:
 
 
 class Priced(ABC):
-    """A model whose replies carry what they cost."""
+    """A model whose replies carry what they cost, and whose failures do."""
 
+    options: Options
     prices: Mapping[str, Price] | None = None
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
         """Ask the model."""
-        reply = await self._ask(request, emit)
+        try:
+            reply = await self._ask(request, emit)
+        except ModelFailed as failure:
+            if failure.usage is not None:
+                failure.usage = priced(failure.usage, price_of(self.options.model, self.prices))
+            raise
         return replace(reply, usage=priced(reply.usage, price_of(reply.model, self.prices)))
 
     @abstractmethod

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from legato.core.facts import Refusal, Words
+from legato.core.facts import Refusal, Usage, Words
 from legato.core.reply import Reply
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
@@ -123,6 +123,30 @@ async def events_of(stream: Any) -> AsyncIterator[bytes]:
         raise _broken(error) from error
     finally:
         await stream.response.aclose()
+
+
+class Reader(Protocol):
+    """What puts a stream together again."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it has cost, as far as that has been told."""
+        ...
+
+    def take(self, data: bytes) -> None:
+        """The next event's data."""
+        ...
+
+
+async def read_by(reader: Reader, stream: Any, whole: Callable[[], T]) -> T:
+    """A stream as its reader has put it together. If it breaks, or tells of a failure, that failure says what it has cost."""
+    try:
+        async for data in events_of(stream):
+            reader.take(data)
+        return whole()
+    except ModelFailed as failure:
+        failure.usage = reader.usage if failure.usage is None else failure.usage
+        raise
 
 
 async def whole_of(stream: Any) -> bytes:

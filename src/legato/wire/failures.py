@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from legato.core.facts import Usage
 from legato.errors import ModelFailed
 from legato.wire.loose import mapping, text
 
@@ -20,16 +21,27 @@ PASSING_CODES = (
     "timeout_error",
 )
 FOR_GOOD_CODES = ("insufficient_quota",)
+REFUSED = (400, 404, 409, 410, 422)
+ABOUT_SOMETHING_ELSE = (
+    "insufficient_quota",
+    "context_length_exceeded",
+    "model_not_found",
+    "content_policy_violation",
+    "invalid_encrypted_content",
+)
 
 
-def refusal_of(status: int, body: Any, *, retry_after: float | None = None, request_id: str = "") -> ModelFailed:
-    """An error answer as a failure of the model."""
+def refusal_of(
+    status: int, body: Any, *, retry_after: float | None = None, request_id: str = "", usage: Usage | None = None
+) -> ModelFailed:
+    """An error answer as a failure of the model. `usage`: what it cost all the same."""
     error = mapping(mapping(body).get("error") or body)
     code = text(error.get("code")) or text(error.get("type"))
     said = text(error.get("message")) or f"HTTP {status}"
     again = code not in FOR_GOOD_CODES and (status in PASSING_STATUS or code in PASSING_CODES)
     about = f" (request {request_id})" if request_id else ""
-    return ModelFailed(f"{status} {said}{about}" if status else f"{said}{about}", retryable=again, retry_after=retry_after, reason=code)
+    summary = f"{status} {said}{about}" if status else f"{said}{about}"
+    return ModelFailed(summary, retryable=again, retry_after=retry_after, reason=code, status=status, usage=usage)
 
 
 def about_reasoning(failure: ModelFailed) -> bool:
@@ -45,10 +57,12 @@ def about_reasoning(failure: ModelFailed) -> bool:
     )
 
 
-def about_what_is_held(failure: ModelFailed) -> bool:
-    """Whether a refusal is about something that the provider was to hold: then everything goes by value."""
-    said = failure.summary
-    return failure.reason in ("previous_response_not_found", "unsupported_parameter", "conversation_not_found") or any(
-        words in said
-        for words in ("not found", "Zero Data Retention", "No tool output found", "No tool call found", "Duplicate item found")
-    )
+def may_be_about_what_is_held(failure: ModelFailed) -> bool:
+    """Whether a refusal may be about something that the provider was to hold: then everything goes by value, which says the same.
+
+    Providers and gateways refuse such ids in too many words to know them all. So any refusal of what was sent counts, but for those
+    that say plainly that they are about something else.
+    """
+    if failure.retryable or failure.reason in ABOUT_SOMETHING_ELSE:
+        return False
+    return failure.status in REFUSED or failure.reason in ("previous_response_not_found", "conversation_not_found")

@@ -53,14 +53,6 @@ class Options(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         return _encoder.encode(self).decode()
 
 
-_decoder = msgspec.json.Decoder(Options)
-
-
-def options_from(text: str) -> Options:
-    """The options that a frame names."""
-    return _decoder.decode(text)
-
-
 def checked(**given: Any) -> Options:
     """Options from what a caller wrote; `BadInput` names what is wrong."""
     unknown = [name for name in given if name not in Options.__struct_fields__]

@@ -1,8 +1,20 @@
-"""JSON schemas as providers want them. May know: JSON. Decides: whether a schema is closed enough to be enforced to the letter."""
+"""JSON schemas as providers want them. May know: JSON. Decides: whether one is of an object, and closed enough to be enforced."""
 
 from __future__ import annotations
 
 from typing import Any
+
+
+def not_an_object(schema: dict[str, Any]) -> str:
+    """What a function's parameters are said to be, if they are not an object; empty if they are.
+
+    >>> not_an_object({"type": "string"}), not_an_object({"type": "object"}), not_an_object({})
+    ('"string"', '', '')
+    """
+    if not schema or schema.get("type") == "object":
+        return ""
+    given = schema.get("type")
+    return f'"{given}"' if isinstance(given, str) else '"None"'
 
 
 def is_closed(schema: Any) -> bool:

@@ -110,6 +110,14 @@ CASES = [
         profile={"tool_name_limit": 64},
     ),
     refused(
+        "T31",
+        ask(tools=[{**TOOL, "parameters": {"type": "array"}}]),
+        ask(tools=[{**TOOL, "parameters": {"type": "object", "properties": {}}}]),
+        "Invalid schema for function 'look_up': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
+        "tools[0].parameters",
+        "invalid_function_parameters",
+    ),
+    refused(
         "T15",
         strict(without(CLOSED, "additionalProperties")),
         strict(CLOSED),

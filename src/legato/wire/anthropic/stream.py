@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.errors import ModelFailed
-from legato.wire.anthropic.read import read_reply
+from legato.wire.anthropic.read import read_reply, usage_of
 from legato.wire.compiled import Compiled
 from legato.wire.failures import refusal_of
 from legato.wire.loose import json_of, mapping, text
@@ -98,6 +99,11 @@ class StreamReader:
     def _count(self, usage: Any) -> None:
         """Counts are sums so far; what is not told again stays."""
         self._usage |= {name: value for name, value in mapping(usage).items() if value is not None}
+
+    @property
+    def usage(self) -> Usage:
+        """What it has cost, as far as that has been told."""
+        return usage_of(self._usage)
 
     def body(self) -> dict[str, Any]:
         """The whole message; `ModelFailed` if the stream told of a failure, or ended too early."""

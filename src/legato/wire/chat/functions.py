@@ -6,18 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def not_an_object(schema: dict[str, Any]) -> str:
-    """What a function's parameters are said to be, if they are not an object; empty if they are.
-
-    >>> not_an_object({"type": "string"}), not_an_object({"type": "object"}), not_an_object({})
-    ('"string"', '', '')
-    """
-    if not schema or schema.get("type") == "object":
-        return ""
-    given = schema.get("type")
-    return f'"{given}"' if isinstance(given, str) else '"None"'
-
-
 def open_objects(schema: dict[str, Any]) -> Iterator[str]:
     """What keeps a schema from being strict, outermost first, each as the rest of a sentence.
 

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from legato.wire.chat.functions import not_an_object, open_objects
+from legato.wire.chat.functions import open_objects
 from legato.wire.chat.held import ModelInfo, Models, any_model
 from legato.wire.chat.pairing import Answer, Call, answers, text_of, unanswered
 from legato.wire.chat.profile import AZURE, LENIENT, OPENAI, Profile
 from legato.wire.chat.request import FIELDS, differences
 from legato.wire.chat.shapes import Found, kind, shown
 from legato.wire.law import Book, Complaint, Fault, Grade
+from legato.wire.schemas import not_an_object
 
 __all__ = ["AZURE", "BOOK", "LENIENT", "OPENAI", "Case", "Profile", "envelope", "judge"]
 

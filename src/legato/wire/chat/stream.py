@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.errors import ModelFailed
-from legato.wire.chat.read import Said, arguments_of, called_in, failed, failure_of, reason_of, reply_of
+from legato.wire.chat.read import Said, arguments_of, called_in, failed, failure_of, reason_of, reply_of, usage_of
 from legato.wire.compiled import Compiled
 from legato.wire.loose import json_of, mapping, objects, text
 
@@ -60,6 +61,11 @@ class StreamReader:
             self._calls.add(call)
         if function := mapping(piece.get("function_call")):
             self._calls.add({"index": "function_call", "function": function})  # as calls were before there were tools: there is one
+
+    @property
+    def usage(self) -> Usage:
+        """What it has cost, as far as that has been told."""
+        return usage_of(self._about.get("usage"))
 
     def reply(self, compiled: Compiled, origin: str, request_id: str = "") -> Reply:
         """The whole reply; `ModelFailed` if the stream told of a failure, or ended too early."""

@@ -59,15 +59,15 @@ def _stored_replies(request: Request, origin: str, options: Options, conversatio
     for index, group in enumerate(request.groups):
         outputs = 1 if group.calls else 0
         fact = group.fact
-        if fact is not None and fact.stored and fact.origin == origin and fact.held and _is_kept_in(fact, conversation):
+        if fact is not None and fact.stored and fact.origin == origin and fact.held and _is_kept_in(fact, conversation, request):
             found.append((index, length + 1))
         length += 1 + outputs
     return found[::-1][:LOOK_BACK]
 
 
-def _is_kept_in(fact: Answered, conversation: str | None) -> bool:
+def _is_kept_in(fact: Answered, conversation: str | None, request: Request) -> bool:
     """Whether a reply is held where the request goes on from: in that conversation, or, without one, by itself."""
-    return fact.base == conversation if conversation else bool(fact.response_id) and not fact.base.startswith("conv")
+    return fact.base == conversation if conversation else bool(fact.response_id) and fact.base not in request.conversations
 
 
 def _one_id_each(groups: tuple[Group, ...]) -> bool:

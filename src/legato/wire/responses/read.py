@@ -20,7 +20,7 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
     """The reply that a response object is; `ModelFailed` if it is none, or tells of a failure."""
     response = mapping(body)
     if response.get("status") == "failed" or (response.get("error") and not response.get("output")):
-        raise refusal_of(0, response, request_id=request_id)
+        raise refusal_of(0, response, request_id=request_id, usage=usage_of(response.get("usage")))
     if "output" not in response:
         raise ModelFailed("the provider's answer is no response: it has no output", retryable=True)
     items = tuple(item for each in objects(response["output"]) for item in _items(each, compiled))

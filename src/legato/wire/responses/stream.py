@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.errors import ModelFailed
 from legato.wire.compiled import Compiled
 from legato.wire.failures import refusal_of
 from legato.wire.loose import json_of, mapping, text
-from legato.wire.responses.read import read_reply
+from legato.wire.responses.read import read_reply, usage_of
 
 _SPOKEN = ("response.output_text.delta", "response.refusal.delta")
 _LAST = ("response.completed", "response.incomplete", "response.failed")
@@ -43,6 +44,11 @@ class StreamReader:
             self._response = mapping(event.get("response"))
         elif kind == "error" or "error" in event:
             self._error = refusal_of(0, event)  # nested or flat: the response that failed may follow, and says no more
+
+    @property
+    def usage(self) -> Usage:
+        """What it has cost, as far as that has been told."""
+        return usage_of((self._response or {}).get("usage"))
 
     def reply(self, compiled: Compiled, origin: str, request_id: str = "") -> Reply:
         """The whole reply; `ModelFailed` if the stream told of a failure, or ended too early."""

@@ -12,6 +12,7 @@ from legato.wire.responses.items import NAME, NAME_PATTERN
 from legato.wire.responses.schemas import not_closed, not_required
 from legato.wire.responses.shapes import TOOL_SHAPES, TYPES, fits
 from legato.wire.responses.texts import SEEN, array_too_long, empty, missing, not_one_of, off_pattern, too_long, unknown, wrong_type
+from legato.wire.schemas import not_an_object
 
 CHOICES = ("none", "auto", "required")
 NAMED_BY = {"function": "name", "custom": "name", "mcp": "server_label"}  # tools of these types are chosen by name
@@ -104,6 +105,14 @@ def a_tool_has_a_proper_name(case: Case, at: Tool) -> Iterator[Fault]:
 def a_tool_has_a_short_name(case: Case, at: Tool) -> Iterator[Fault]:
     if (name := _name(at)) and len(name) > case.profile.tool_name_limit:
         yield too_long(f"{at.path}.name", case.profile.tool_name_limit, name)
+
+
+@BOOK.law("T31", "A function's parameters are an object.", EACH_TOOL, grade="A", seen="2025-08", code="invalid_function_parameters")
+def parameters_are_an_object(case: Case, at: Tool) -> Iterator[Fault]:
+    parameters = at.tool.get("parameters")
+    if at.type == "function" and isinstance(parameters, dict) and (given := not_an_object(parameters)):
+        told = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: {given}'."
+        yield Fault(f"Invalid schema for function '{_name(at)}': {told}", f"{at.path}.parameters")
 
 
 @BOOK.law("T15", "The schema of a strict function is closed.", EACH_TOOL, grade="A", seen=SEEN, code="invalid_function_parameters")
