@@ -1,0 +1,266 @@
+"""What the raw facts say, and which promises they break by themselves. May know: facts as they were recorded, deeds that were done.
+
+Written apart from the fold, as all of `promises.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from legato.core.digest import digest_arguments
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    Call,
+    CallRef,
+    Cancelled,
+    Content,
+    Decided,
+    Gated,
+    HandedOff,
+    Judged,
+    Lost,
+    Opened,
+    Returned,
+    Said,
+    Standing,
+    Started,
+)
+from legato.testing.pauses import Landings
+from legato.testing.violations import Deed, Rules, Violation
+
+
+class CallRead:
+    """What the raw facts say of one call."""
+
+    def __init__(self, ref: CallRef, call: Call, reply: int, name: str) -> None:
+        self.ref = ref
+        self.tool = call.tool
+        self.arguments = call.arguments
+        self.reply = reply
+        self.name = name  # of the ledger when the call was recorded
+        self.gate: Gated | None = None
+        self.approved = ""  # the digest that was approved
+        self.cancelled = False
+        self.decided: list[tuple[str, str, int]] = []  # kind, verdict, position
+        self.starts: list[int] = []
+        self.lost: list[int] = []
+        self.settled: set[int] = set()  # attempts whose real outcome is recorded
+        self.answers: list[tuple[int, Content | None]] = []  # position and content (None: any)
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}:{self.ref}"
+
+
+class Reading:
+    """The facts, read once from first to last; what breaks a promise is said into `broken`."""
+
+    def __init__(self, facts: Sequence[AnyFact], rules: Rules, broken: list[Violation]) -> None:
+        self.facts = facts
+        self.rules = rules
+        self.broken = broken
+        self.calls: dict[CallRef, CallRead] = {}
+        self.by_reply: dict[int, list[CallRead]] = {}
+        self.replies: dict[str, int] = {}  # response id -> position
+
+    def say(self, promise: str, what: str) -> None:
+        self.broken.append(Violation(promise, what))
+
+    def read(self) -> None:
+        """Walk once through the facts."""
+        keys: dict[str, int] = {}
+        name, latest = "", -1
+        standing: set[Standing] = set()
+        messages, stopped = Landings(), -1  # where it was last cancelled, until a reply follows
+        for position, fact in enumerate(self.facts):
+            kind = type(fact)
+            unseen = messages.unseen
+            messages.landed(position, fact)
+            key = fact.key if isinstance(fact, (Said, Decided)) else ""
+            if key:
+                if key in keys:
+                    self.say("D6", f"the key {key!r} was recorded twice, at {keys[key]} and {position}")
+                keys[key] = position
+            if kind is Opened:
+                assert isinstance(fact, Opened)
+                name = fact.ledger
+                standing = set()
+            elif isinstance(fact, Answered):
+                open_calls = [call for call in self.by_reply.get(latest, ()) if not call.answers]
+                if open_calls:
+                    self.say("C3", f"the reply at {position} came before call {open_calls[0].ref} had its output")
+                if stopped >= 0 and not any(stopped < message <= fact.upto for message in unseen):
+                    self.say("D4", f"the reply at {position} came after a cancel, and the user had not spoken since")
+                stopped = -1
+                latest = position
+                if fact.response_id:
+                    if fact.response_id in self.replies:
+                        self.say("C1", f"one reply was recorded twice, at {self.replies[fact.response_id]} and {position}")
+                    self.replies[fact.response_id] = position
+                made = [(CallRef(position, index), item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
+                calls = self.by_reply[position] = [CallRead(ref, item, position, name) for ref, item in made]
+                self.calls.update((call.ref, call) for call in calls)
+            elif isinstance(fact, Gated):
+                if call := self._call(fact.call, position):
+                    if call.gate is not None:
+                        self.say("D3", f"call {call.ref} was gated twice")
+                    call.gate = fact
+            elif isinstance(fact, Decided):
+                self._decided(position, fact, standing)
+            elif isinstance(fact, Started):
+                self._started(position, fact)
+            elif isinstance(fact, Lost):
+                if call := self._call(fact.call, position):
+                    if call.answers or fact.attempt != len(call.starts):
+                        self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was lost, which was not open")
+                    call.lost.append(fact.attempt)
+            elif isinstance(fact, Returned):
+                self._returned(position, fact)
+            elif isinstance(fact, Judged):
+                if fact.kind == "tool" and fact.stop and (call := self._call(CallRef(fact.position, fact.index), position)):
+                    self._answer(call, position, None)
+            elif isinstance(fact, HandedOff):
+                self._handed_off(position, fact, latest)
+            elif isinstance(fact, Cancelled):
+                stopped = position
+                for call in self.by_reply.get(latest, ()):
+                    call.cancelled = True
+
+    def _call(self, ref: CallRef | None, position: int) -> CallRead | None:
+        call = self.calls.get(ref) if ref is not None else None
+        if call is None:
+            self.say("D3", f"the fact at {position} is about call {ref}, which nobody made")
+        return call
+
+    def _answer(self, call: CallRead, position: int, content: Content | None) -> None:
+        if call.answers:
+            self.say("D3", f"call {call.ref} ({call.tool}) got a second output at {position}; the first was at {call.answers[0][0]}")
+        call.answers.append((position, content))
+
+    def _decided(self, position: int, fact: Decided, standing: set[Standing]) -> None:
+        if fact.kind == "standing" and fact.standing:
+            standing.discard(fact.standing)
+        if fact.kind in ("limit", "standing"):
+            return
+        call = self._call(fact.call, position)
+        if call is None:
+            return
+        if call.answers:
+            self.say("D3", f"at {position} call {call.ref} was decided, which was answered at {call.answers[0][0]}")
+        before = sum(1 for kind, _, _ in call.decided if kind == fact.kind)
+        if before and (fact.kind != "outcome" or before >= len(call.lost)):
+            self.say("D3", f"the {fact.kind} of call {call.ref} was decided again at {position}")
+        if fact.kind == "outcome" and len(call.starts) not in call.lost:
+            self.say("D2", f"at {position} somebody decided the outcome of call {call.ref}, which was not lost")
+        if fact.kind == "approval" and not (call.gate and call.gate.needed):
+            self.say("S2", f"at {position} call {call.ref} was decided, which nobody had gated")
+        if fact.digest != digest_arguments(call.arguments):
+            self.say("S2", f"at {position} call {call.ref} was decided for other arguments")
+        reply = self.facts[call.reply]
+        agent = reply.agent if isinstance(reply, Answered) else ""
+        if fact.by == "standing" and Standing(agent, call.tool) not in standing:
+            self.say("S2", f"at {position} call {call.ref} was admitted by a standing approval that is not in force here")
+        call.decided.append((fact.kind, fact.verdict, position))
+        if fact.verdict == "answer":
+            self._answer(call, position, fact.output)
+        elif fact.verdict == "reject":
+            self._answer(call, position, None)
+        elif fact.kind == "approval":
+            if fact.verdict == "edit":
+                call.arguments = fact.arguments
+            call.approved = digest_arguments(call.arguments)
+            if fact.standing:
+                standing.add(fact.standing)
+
+    def _started(self, position: int, fact: Started) -> None:
+        call = self._call(fact.call, position)
+        if call is None:
+            return
+        if call.answers:
+            self.say("D2", f"at {position} call {call.ref} was started, which was answered at {call.answers[0][0]}")
+        if call.cancelled:
+            self.say("D4", f"at {position} call {call.ref} was started, which had been cancelled")
+        if fact.attempt != len(call.starts) + 1:
+            self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was started after {len(call.starts)} others")
+        if call.starts:
+            if len(call.starts) not in call.lost:
+                self.say("D2", f"at {position} call {call.ref} was started while another attempt was open")
+            since = call.starts[-1]
+            asked = any(kind == "outcome" and verdict == "approve" and at > since for kind, verdict, at in call.decided)
+            known = self.rules.idempotent
+            if not asked and known is not None and call.tool not in known:
+                self.say("D2", f"at {position} {call.tool}, which is not idempotent, was started again, and nobody asked for it")
+        needed = call.tool in self.rules.gated or (call.gate is not None and call.gate.needed)
+        if needed and not call.approved:
+            self.say("S2", f"at {position} call {call.ref} of {call.tool} was started without approval")
+        elif needed and fact.digest != call.approved:
+            self.say("S2", f"at {position} call {call.ref} was started with other arguments than were approved")
+        call.starts.append(position)
+
+    def _returned(self, position: int, fact: Returned) -> None:
+        call = self._call(fact.call, position)
+        if call is None:
+            return
+        if fact.attempt > len(call.starts):
+            self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} returned, which was never started")
+        if not fact.attempt and fact.status == "ok":
+            self.say("D2", f"at {position} call {call.ref} has a result, and it never ran")
+        if fact.attempt and fact.status in ("ok", "error"):
+            if fact.attempt in call.settled:
+                self.say("D3", f"at {position} attempt {fact.attempt} of call {call.ref} has a second outcome")
+            call.settled.add(fact.attempt)
+        if not fact.late:
+            self._answer(call, position, fact.output)
+
+    def _handed_off(self, position: int, fact: HandedOff, latest: int) -> None:
+        taken = self._call(fact.call, position)
+        if taken is None:
+            return
+        if taken.reply != latest:
+            self.say("D3", f"at {position} a handoff of an earlier reply was taken")
+        if self.rules.edges is not None and (fact.source, fact.target) not in self.rules.edges:
+            self.say("S3", f"at {position} {fact.source} handed to {fact.target}, which nobody allowed")
+        if taken.cancelled:
+            self.say("D4", f"at {position} a handoff was taken, which had been cancelled")
+        if taken.gate and taken.gate.needed and not taken.approved:
+            self.say("S2", f"at {position} a gated handoff was taken without approval")
+        if taken.starts:
+            self.say("D3", f"at {position} call {taken.ref} was taken as a handoff, and it ran as a tool")
+        for call in self.by_reply.get(taken.reply, ()):
+            if call is taken or not call.answers:
+                if not call.tool.startswith("handoff_to_"):
+                    self.say("C3", f"at {position} control passed before call {call.ref} of {call.tool} had its output")
+                elif call.ref < taken.ref:
+                    self.say("C3", f"at {position} handoff {taken.ref} was taken, though {call.ref} came first and nobody declined it")
+                self._answer(call, position, None)
+            elif call.ref < taken.ref and any(kind == "handoff" for kind, _, _ in call.decided):
+                self.say("D3", f"at {position} two handoffs of one reply were taken")
+
+    # -- deeds ----------------------------------------------------------------------------------------------------------
+
+    def check_deeds(self, deeds: Iterable[Deed | tuple[str, str]]) -> None:
+        """Whether every deed had its start before it, and no start led to two deeds."""
+        by_key = {call.key: call for call in self.calls.values()}
+        attempts: dict[tuple[str, str, int], int] = {}
+        counted: dict[tuple[str, str], int] = {}
+        for each in deeds:
+            deed = each if isinstance(each, Deed) else Deed(*each)
+            call = by_key.get(deed.key)
+            if call is None:
+                if isinstance(each, Deed):
+                    self.say("D2", f"{deed.tool} ran for {deed.key}, of which the ledger knows nothing")
+                continue
+            if deed.attempt:
+                starts = [at for at in call.starts[deed.attempt - 1 : deed.attempt] if deed.facts < 0 or at < deed.facts]
+                if not starts:
+                    self.say("D2", f"{deed.tool} ran as attempt {deed.attempt} of call {call.ref} before its start was recorded")
+                slot = (deed.session, deed.key, deed.attempt)
+                attempts[slot] = attempts.get(slot, 0) + 1
+                if attempts[slot] == 2:
+                    self.say("D2", f"attempt {deed.attempt} of call {call.ref} of {deed.tool} ran twice")
+            else:
+                pair = (deed.key, deed.tool)
+                counted[pair] = counted.get(pair, 0) + 1
+                if counted[pair] == len(call.starts) + 1:
+                    self.say("D2", f"{deed.tool} was done {counted[pair]} times for call {call.ref}, started {len(call.starts)} times")

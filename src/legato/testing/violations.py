@@ -1,0 +1,56 @@
+"""What the checkers speak of: promises that were broken, what tools did, what a definition says. Decides: nothing."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from legato.core.graph import Limits
+from legato.workflow import Workflow
+
+
+class Violation(Struct, frozen=True):
+    """A promise that was broken: its id and how."""
+
+    promise: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.promise}: {self.what}"
+
+    def __repr__(self) -> str:
+        return f"Violation({self})"
+
+
+class Deed(Struct, frozen=True):
+    """What a tool did: under which key, in which session and attempt, and how many facts the ledger had at that moment."""
+
+    key: str
+    tool: str
+    session: str = ""
+    attempt: int = 0
+    facts: int = -1
+
+
+class Rules(Struct, frozen=True):
+    """What the definition says, as far as promises depend on it."""
+
+    idempotent: frozenset[str] | None = None
+    """Tools that may be started again unasked; None: not known."""
+    gated: frozenset[str] = frozenset()
+    """Tools that always need approval."""
+    edges: frozenset[tuple[str, str]] | None = None
+    """Handoffs that are allowed; None: not known."""
+    limits: Limits | None = None
+    """Where a run pauses and asks; None: not known."""
+
+    @classmethod
+    def of(cls, workflow: Workflow) -> Rules:
+        """The rules of a workflow."""
+        definition = workflow.definition
+        tools = [tool for agent in definition.agents.values() for tool in agent.tools.values()]
+        return cls(
+            frozenset(tool.name for tool in tools if tool.idempotent),
+            frozenset(tool.name for tool in tools if tool.needs_approval is True),
+            frozenset(definition.edges),
+            definition.graph.limits,
+        )
