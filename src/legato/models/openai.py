@@ -101,21 +101,19 @@ class OpenAIResponses(Priced):
 
         client, options = self._clients(), self.options
         origin = self._origin(client)
-        by_value, reasoning, lost = False, True, ""
+        by_value, reasoning = False, True
         while True:
             compiled = compile_request(request, options, origin, stream=self._stream, by_value=by_value, reasoning=reasoning)
             check(compiled, self._check)
             try:
-                reply = await failing(self._send(client, compiled, origin, emit), openai)
+                return await failing(self._send(client, compiled, origin, emit), openai)
             except ModelFailed as failure:
                 if compiled.base and not by_value and may_be_about_what_is_held(failure):
                     by_value = True
                 elif compiled.reasoning and reasoning and about_reasoning(failure):
-                    reasoning, lost = False, f"reasoning of {request.agent}: the provider would not take it back"
+                    reasoning = False
                 else:
                     raise
-                continue
-            return _with_loss(reply, lost)
 
     async def _send(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
         import httpx2
@@ -137,11 +135,3 @@ async def _new_conversation(client: Any) -> str:
     made = await client.conversations.create()
     id: str = made.id
     return id
-
-
-def _with_loss(reply: Reply, lost: str) -> Reply:
-    from msgspec.structs import replace
-
-    return replace(reply, losses=(*reply.losses, lost)) if lost else reply
-
-

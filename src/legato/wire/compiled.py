@@ -19,6 +19,7 @@ class Compiled(Struct, frozen=True):
     reasoning: bool = False  # whether it sends reasoning back
     losses: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()  # of the provider's law book: there are none, unless Legato has a bug
+    bare: bool = False  # whether reasoning was left out because the provider refused it
 
 
 class Fragment(Struct, frozen=True):

@@ -18,6 +18,7 @@ from legato.wire.anthropic.thinking import KINDS
 from legato.wire.calls import call_id
 from legato.wire.loose import mapping
 from legato.wire.loose import text as text_of
+from legato.wire.losses import STANDS_LAST
 from legato.wire.names import wire_name
 from legato.wire.parts import base64_of
 
@@ -75,7 +76,7 @@ def reply_blocks(
                     losses.append(f"{kind} of {agent}: only the provider that ran it can take it back")
     while blocks and isinstance(blocks[-1], dict) and blocks[-1]["type"] in KINDS:
         blocks.pop()
-        losses.append(f"reasoning of {agent}: nothing followed it, and the provider takes none that stands last")
+        losses.append(f"reasoning of {agent}: {STANDS_LAST}")
     return blocks
 
 

@@ -14,22 +14,20 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
+from math import inf
 
 from msgspec import Struct
 
 from legato.core.facts import Call, Reasoning
 from legato.core.groups import AssistantEntry, Group
+from legato.wire.losses import BARE, FOREIGN, REFUSED, UNWANTED, refused_before
 
 STAND_IN = "(No message of the user stands here. Go on.)"
 """Stands where a reply would stand first, last, or right after another: the API wants the user to speak before each of them."""
 
-FOREIGN = "only the model that made it can read it"
 MOVED = "it is bound to what the model was told before it, and that is not the same here"
-REFUSED = "the provider would not take it back"
-UNWANTED = "replay_reasoning is off"
 
 _GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
-_BARE = "bare"
 
 
 @lru_cache(maxsize=256)
@@ -116,10 +114,7 @@ class Replay:
         self._origin = origin
         self._binds = binds(model)
         self._wanted = wanted
-        self._since = max((group.position for group in groups if self._is_bare(group)), default=-1) if allowed else None
-
-    def _is_bare(self, group: Group) -> bool:
-        return group.fact is not None and group.fact.origin == self._origin and group.fact.held.endswith(_BARE)
+        self._since = refused_before(groups, origin) if allowed else inf
 
     def of(self, group: Group, before: str, own: bool) -> tuple[str, bool]:
         """Why the thinking of a reply does not go back (empty: it does), and whether the rest can go back as it came: it was made
@@ -130,7 +125,7 @@ class Replay:
         unmoved = fact.held.startswith(before)
         if not self._wanted:
             return UNWANTED, unmoved
-        if self._since is None or group.position < self._since:
+        if group.position < self._since:
             return REFUSED, unmoved
         if self._binds and (not unmoved or (own and _thinks_after_a_call(group))):
             return MOVED, unmoved
@@ -150,7 +145,7 @@ def _thinks_after_a_call(group: Group) -> bool:
 
 def told(digest: str, bare: bool) -> tuple[bytes, ...]:
     """What a request is remembered by: the digest of all that it tells, and whether thinking had to be left out."""
-    return (digest.encode(), _BARE.encode()) if bare else (digest.encode(),)
+    return (digest.encode(), BARE.encode()) if bare else (digest.encode(),)
 
 
 def held_after(sequence: tuple[bytes, ...]) -> str:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 import msgspec
 
-from legato.core.facts import Call, Content, File, Hosted, Image, Item, Reasoning, Refusal, Text, Words
+from legato.core.facts import Call, Content, File, Hosted, Image, Reasoning, Refusal, Text, Words
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
 from legato.wire.calls import call_id, groups_with_own_ids
 from legato.wire.compiled import Compiled, Fragment
 from legato.wire.law import Complaint
-from legato.wire.losses import not_told_yet
+from legato.wire.losses import FOREIGN, REFUSED, STANDS_LAST, UNWANTED, not_told_yet, refused_before
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
 from legato.wire.parts import address_of
@@ -33,6 +34,7 @@ ONLY_BY_LOOKUP = ("file_search_call", "image_generation_call")
 """What the provider does by itself and takes back only as a reference to what it stored."""
 
 _encode = msgspec.json.Encoder().encode
+_REASONING = b'{"type":"reasoning",'
 
 
 def compile_request(
@@ -41,7 +43,7 @@ def compile_request(
     """The request as bytes. `by_value`: whatever the provider is said to hold; `reasoning=False`: without any, after a refusal."""
     past = Past() if by_value else past_of(request, options, origin)
     groups = request.groups[past.groups :]
-    replay = reasoning and options.replay_reasoning
+    refused = refused_before(request.groups, origin) if reasoning else inf
     own = groups_with_own_ids(groups)
     pieces: list[bytes] = []
     losses: list[str] = []
@@ -53,21 +55,24 @@ def compile_request(
         pieces += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
     if request.summary and not past.groups:
         pieces.append(_encode({"role": "user", "content": summary(request.summary)}))
+    sent = False
     for group in groups:
-        fragment = _fragment(group, replay and _is_from(group, origin), group.position in own, request.contents)
+        withheld = _withheld(group, origin, options.replay_reasoning, refused)
+        fragment = _fragment(group, withheld, group.position in own, request.contents)
+        sent = sent or (not withheld and _REASONING in fragment.body)
         pieces.append(fragment.body)
         losses += fragment.losses
         complaints += fragment.complaints
     body = head[:-1] + b',"input":[' + b",".join(piece for piece in pieces if piece) + b"]}"
-    sent = any(isinstance(item, Reasoning) and item.encrypted for group in groups if _is_from(group, origin) for item in _items(group))
     return Compiled(
         body,
         by_wire_name(tool.name for tool in request.frame.tools),
         tuple(sequence(request)) if options.memory != "inline" else (),
         past.base,
-        sent and replay,
+        sent,
         not_told_yet(losses, request.groups),
         tuple(complaints),
+        bare=not reasoning,
     )
 
 
@@ -130,29 +135,30 @@ def _choice(choice: str | None) -> object:
 # -- the input ---------------------------------------------------------------------------------------------------------
 
 
-def _is_from(group: Group, origin: str) -> bool:
-    return group.fact is not None and group.fact.origin == origin
+def _withheld(group: Group, origin: str, wanted: bool, refused: float) -> str:
+    """Why the reasoning of a reply does not go back; empty: it does."""
+    if group.fact is None or group.fact.origin != origin:
+        return FOREIGN
+    if not wanted:
+        return UNWANTED
+    return REFUSED if group.position < refused else ""
 
 
-def _items(group: Group) -> tuple[Item, ...]:
-    return next((entry.items for entry in group.entries if isinstance(entry, AssistantEntry)), ())
-
-
-def _fragment(group: Group, reasoning: bool, own: bool, contents: Mapping[str, bytes]) -> Fragment:
-    key = f"responses {reasoning:d}{own:d}"
+def _fragment(group: Group, withheld: str, own: bool, contents: Mapping[str, bytes]) -> Fragment:
+    key = f"responses {own:d} {withheld}"
     found: Fragment | None = group.wire.get(key)
     if found is None:
-        found = _written(group, reasoning, own, contents)
+        found = _written(group, withheld, own, contents)
         group.wire[key] = found
     return found
 
 
-def _written(group: Group, reasoning: bool, own: bool, contents: Mapping[str, bytes]) -> Fragment:
+def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, bytes]) -> Fragment:
     items: list[dict[str, Any]] = []
     losses: list[str] = []
     for entry in group.entries:
         if isinstance(entry, AssistantEntry):
-            items += _reply(entry, reasoning, own, losses)
+            items += _reply(entry, withheld, own, losses)
         elif isinstance(entry, OutputEntry):
             id = call_id(entry.call, entry.ref.position, entry.ref.index, own)
             items.append({"type": "function_call_output", "call_id": id, "output": _output(entry.content, contents)})
@@ -161,7 +167,7 @@ def _written(group: Group, reasoning: bool, own: bool, contents: Mapping[str, by
     return Fragment(b",".join(map(_encode, items)), tuple(losses), tuple(judge({"model": "any", "input": items})) if items else ())
 
 
-def _reply(entry: AssistantEntry, reasoning: bool, own: bool, losses: list[str]) -> list[dict[str, Any]]:
+def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     for index, item in enumerate(entry.items):
         match item:
@@ -171,14 +177,15 @@ def _reply(entry: AssistantEntry, reasoning: bool, own: bool, losses: list[str])
                 id = call_id(item, entry.position, index, own)
                 items.append({"type": "function_call", "call_id": id, "name": wire_name(item.tool), "arguments": item.arguments})
             case Reasoning(encrypted=encrypted):
-                if reasoning and encrypted:
+                if encrypted and not withheld:
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
                 elif encrypted or item.text:
-                    losses.append(f"reasoning of {entry.agent}: only the model that made it can read it")
+                    losses.append(f"reasoning of {entry.agent}: {withheld or FOREIGN}")
             case Hosted(kind=kind):
                 losses.append(f"{kind} of {entry.agent}: only the provider that ran it can take it back")
     while items and items[-1].get("type") == "reasoning":
-        items.pop()  # nothing follows it: the reply was cut short, and the provider refuses reasoning that stands alone
+        items.pop()  # the reply was cut short
+        losses.append(f"reasoning of {entry.agent}: {STANDS_LAST}")
     return items
 
 

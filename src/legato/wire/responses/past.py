@@ -11,6 +11,7 @@ from msgspec import Struct
 from legato.core.facts import Answered, Call
 from legato.core.groups import Group
 from legato.core.view import Request
+from legato.wire.losses import BARE
 from legato.wire.options import Options
 from legato.wire.sequence import held, sequence
 
@@ -41,7 +42,7 @@ def past_of(request: Request, options: Options, origin: str) -> Past:
     for index, length in _stored_replies(request, origin, options, conversation):
         fact = request.groups[index].fact
         assert fact is not None
-        if fact.held == held(whole[:length]) and _one_id_each(request.groups[: index + 1]):
+        if _digest(fact) == held(whole[:length]) and _one_id_each(request.groups[: index + 1]):
             group = request.groups[index]
             return Past(
                 index + 1,
@@ -70,6 +71,11 @@ def _is_kept_in(fact: Answered, conversation: str | None, request: Request) -> b
     return fact.base == conversation if conversation else bool(fact.response_id) and fact.base not in request.conversations
 
 
+def _digest(fact: Answered) -> str:
+    """What the provider holds after a reply, without the mark of a reply to a request that had to go without reasoning."""
+    return fact.held.removesuffix(f" {BARE}")
+
+
 def _one_id_each(groups: tuple[Group, ...]) -> bool:
     ids = [item.call_id for group in groups if group.fact for item in group.fact.items if isinstance(item, Call)]
     return len(set(ids)) == len(ids) and all(ids)
@@ -85,7 +91,7 @@ def usable_conversation(request: Request, origin: str) -> str:
         # A conversation only grows: it is of use where its very last reply stands in the view, and all before it as it is held.
         ends_here = fact is not None and request.conversations.get(fact.base) == group.position and group.position >= request.since
         if fact is not None and ends_here and fact.origin == origin:
-            proved = fact.held == held(whole[: length + 1]) and _one_id_each(request.groups[: index + 1])
+            proved = _digest(fact) == held(whole[: length + 1]) and _one_id_each(request.groups[: index + 1])
             newest = fact.base if proved else newest
         length += 1 + (1 if group.calls else 0)
     return newest

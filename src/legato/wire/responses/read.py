@@ -13,6 +13,7 @@ from legato.errors import ModelFailed
 from legato.wire.compiled import Compiled
 from legato.wire.failures import refusal_of
 from legato.wire.loose import json_text, mapping, number, objects, text
+from legato.wire.losses import BARE
 from legato.wire.sequence import after_reply
 
 
@@ -35,10 +36,16 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
         stored=stored,
         base=compiled.base,
         origin=origin,
-        held=after_reply(compiled.sequence, items) if stored else "",
+        held=_held(compiled, items, stored),
         request_id=request_id,
         losses=compiled.losses,
     )
+
+
+def _held(compiled: Compiled, items: tuple[Item, ...], stored: bool) -> str:
+    """The digest of what the provider holds now; and the mark of a reply that it only gave to a request without reasoning."""
+    digest = after_reply(compiled.sequence, items) if stored else ""
+    return f"{digest} {BARE}" if compiled.bare else digest
 
 
 def usage_of(usage: Any) -> Usage:
