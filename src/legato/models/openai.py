@@ -17,7 +17,7 @@ from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell
 from legato.wire.compiled import Compiled
-from legato.wire.failures import about_reasoning, may_be_about_what_is_held
+from legato.wire.failures import about_reasoning, is_refusal
 from legato.wire.loose import json_of
 from legato.wire.options import Memory, checked
 from legato.wire.responses.compile import compile_request
@@ -108,9 +108,9 @@ class OpenAIResponses(Priced):
             try:
                 return await failing(self._send(client, compiled, origin, emit), openai)
             except ModelFailed as failure:
-                if compiled.base and not by_value and may_be_about_what_is_held(failure):
+                if compiled.base and not by_value and is_refusal(failure):
                     by_value = True
-                elif compiled.reasoning and reasoning and about_reasoning(failure):
+                elif reasoning and _is_about_what_went_back(failure, compiled):
                     reasoning = False
                 else:
                     raise
@@ -129,6 +129,11 @@ class OpenAIResponses(Priced):
         reader = StreamReader(emit)
         request_id = stream.response.headers.get("x-request-id", "")
         return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
+
+
+def _is_about_what_went_back(failure: ModelFailed, compiled: Compiled) -> bool:
+    """Whether a refusal may be about reasoning, or about what the provider did by itself: then the same turn goes again without."""
+    return (compiled.reasoning and about_reasoning(failure)) or (compiled.hosted and is_refusal(failure))
 
 
 async def _new_conversation(client: Any) -> str:

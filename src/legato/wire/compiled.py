@@ -20,6 +20,7 @@ class Compiled(Struct, frozen=True):
     losses: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()  # of the provider's law book: there are none, unless Legato has a bug
     bare: bool = False  # whether reasoning was left out because the provider refused it
+    hosted: bool = False  # whether it sends back what the provider did by itself
 
 
 class Fragment(Struct, frozen=True):
@@ -28,3 +29,5 @@ class Fragment(Struct, frozen=True):
     body: bytes
     losses: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()
+    reasoning: bool = False
+    hosted: bool = False

@@ -57,11 +57,11 @@ def about_reasoning(failure: ModelFailed) -> bool:
     )
 
 
-def may_be_about_what_is_held(failure: ModelFailed) -> bool:
-    """Whether a refusal may be about something that the provider was to hold: then everything goes by value, which says the same.
+def is_refusal(failure: ModelFailed) -> bool:
+    """Whether the provider would not have the request as it was, and did not say that something else was wrong.
 
-    Providers and gateways refuse such ids in too many words to know them all. So any refusal of what was sent counts, but for those
-    that say plainly that they are about something else.
+    Then what leans on its memory goes by value, and what it once did itself is left out. Providers and gateways refuse these in too
+    many words to know them all.
     """
     if failure.retryable or failure.reason in ABOUT_SOMETHING_ELSE:
         return False

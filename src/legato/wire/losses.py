@@ -17,6 +17,9 @@ REFUSED = "the provider would not take it back"
 UNWANTED = "replay_reasoning is off"
 STANDS_LAST = "nothing followed it, and the provider takes none that stands last"
 
+NOT_TAKEN_BACK = "only the provider that ran it can take it back"
+"""Why something that a provider did by itself does not go on."""
+
 BARE = "bare"
 """What `Answered.held` of a reply ends with whose request the provider only took without reasoning."""
 

@@ -18,7 +18,7 @@ from legato.wire.anthropic.thinking import KINDS
 from legato.wire.calls import call_id
 from legato.wire.loose import mapping
 from legato.wire.loose import text as text_of
-from legato.wire.losses import STANDS_LAST
+from legato.wire.losses import NOT_TAKEN_BACK, STANDS_LAST
 from legato.wire.names import wire_name
 from legato.wire.parts import base64_of
 
@@ -73,7 +73,7 @@ def reply_blocks(
                 if verbatim and kind in _RETURNED and _is_whole(item, whole):
                     blocks.append(msgspec.Raw(item.body.encode()))  # type: ignore[arg-type]
                 else:
-                    losses.append(f"{kind} of {agent}: only the provider that ran it can take it back")
+                    losses.append(f"{kind} of {agent}: {NOT_TAKEN_BACK}")
     while blocks and isinstance(blocks[-1], dict) and blocks[-1]["type"] in KINDS:
         blocks.pop()
         losses.append(f"reasoning of {agent}: {STANDS_LAST}")

@@ -21,7 +21,7 @@ from legato.wire.calls import call_id, groups_with_own_ids
 from legato.wire.chat.laws import LENIENT, OPENAI, judge
 from legato.wire.compiled import Compiled, Fragment
 from legato.wire.law import Complaint
-from legato.wire.losses import not_told_yet
+from legato.wire.losses import NOT_TAKEN_BACK, not_told_yet
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
 from legato.wire.parts import address_of
@@ -196,7 +196,7 @@ class _Writing:
                     if text or item.encrypted:
                         self.losses.append(f"reasoning of {entry.agent}: only the model that made it can read it")
                 case Hosted(kind=kind):
-                    self.losses.append(f"{kind} of {entry.agent}: only the provider that ran it can take it back")
+                    self.losses.append(f"{kind} of {entry.agent}: {NOT_TAKEN_BACK}")
         said = "\n".join(filter(None, words))
         if not said and not calls:
             return []

@@ -21,7 +21,7 @@ from legato.core.wording import summary
 from legato.wire.calls import call_id, groups_with_own_ids
 from legato.wire.compiled import Compiled, Fragment
 from legato.wire.law import Complaint
-from legato.wire.losses import FOREIGN, REFUSED, STANDS_LAST, UNWANTED, not_told_yet, refused_before
+from legato.wire.losses import FOREIGN, NOT_TAKEN_BACK, REFUSED, STANDS_LAST, UNWANTED, not_told_yet, refused_before
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
 from legato.wire.parts import address_of
@@ -30,11 +30,10 @@ from legato.wire.responses.past import Past, past_of
 from legato.wire.schemas import is_closed
 from legato.wire.sequence import sequence
 
-ONLY_BY_LOOKUP = ("file_search_call", "image_generation_call")
-"""What the provider does by itself and takes back only as a reference to what it stored."""
+BY_VALUE = {"web_search_call": "ws", "mcp_call": "mcp", "mcp_list_tools": "mcpl"}
+"""What the provider did by itself and is known to take back whole, without having stored it, under any id that begins like this."""
 
 _encode = msgspec.json.Encoder().encode
-_REASONING = b'{"type":"reasoning",'
 
 
 def compile_request(
@@ -55,11 +54,12 @@ def compile_request(
         pieces += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
     if request.summary and not past.groups:
         pieces.append(_encode({"role": "user", "content": summary(request.summary)}))
-    sent = False
+    reasoning_sent = hosted_sent = False
     for group in groups:
         withheld = _withheld(group, origin, options.replay_reasoning, refused)
         fragment = _fragment(group, withheld, group.position in own, request.contents)
-        sent = sent or (not withheld and _REASONING in fragment.body)
+        reasoning_sent = reasoning_sent or fragment.reasoning
+        hosted_sent = hosted_sent or fragment.hosted
         pieces.append(fragment.body)
         losses += fragment.losses
         complaints += fragment.complaints
@@ -69,10 +69,11 @@ def compile_request(
         by_wire_name(tool.name for tool in request.frame.tools),
         tuple(sequence(request)) if options.memory != "inline" else (),
         past.base,
-        sent,
+        reasoning_sent,
         not_told_yet(losses, request.groups),
         tuple(complaints),
         bare=not reasoning,
+        hosted=hosted_sent,
     )
 
 
@@ -164,7 +165,14 @@ def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, byte
             items.append({"type": "function_call_output", "call_id": id, "output": _output(entry.content, contents)})
         else:
             items.append({"role": "user", "content": _content(entry.content, contents)})
-    return Fragment(b",".join(map(_encode, items)), tuple(losses), tuple(judge({"model": "any", "input": items})) if items else ())
+    kinds = {item.get("type") for item in items}
+    return Fragment(
+        b",".join(map(_encode, items)),
+        tuple(losses),
+        tuple(judge({"model": "any", "input": items})) if items else (),
+        "reasoning" in kinds,
+        not kinds.isdisjoint(BY_VALUE),
+    )
 
 
 def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -> list[dict[str, Any]]:
@@ -181,12 +189,20 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
                 elif encrypted or item.text:
                     losses.append(f"reasoning of {entry.agent}: {withheld or FOREIGN}")
+            case Hosted(kind=kind) if kind in BY_VALUE and withheld not in (FOREIGN, REFUSED):
+                items.append(_hosted(item, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
             case Hosted(kind=kind):
-                losses.append(f"{kind} of {entry.agent}: only the provider that ran it can take it back")
+                losses.append(f"{kind} of {entry.agent}: {REFUSED if withheld == REFUSED else NOT_TAKEN_BACK}")
     while items and items[-1].get("type") == "reasoning":
         items.pop()  # the reply was cut short
         losses.append(f"reasoning of {entry.agent}: {STANDS_LAST}")
     return items
+
+
+def _hosted(item: Hosted, id: str) -> dict[str, Any]:
+    """What the provider did, as it told it, but for the ids that it might look up."""
+    told = msgspec.json.decode(item.body).items()
+    return {name: value for name, value in told if value is not None and name != "approval_request_id"} | {"id": id}
 
 
 def _outputs_of(group: Group, contents: Mapping[str, bytes]) -> bytes:
