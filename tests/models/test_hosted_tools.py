@@ -65,7 +65,8 @@ async def test_a_search_and_a_remote_call_go_back_to_their_provider_whole_and_wi
     provider = Provider(response(SEARCH, REMOTE, words("Three.")), response(words("Gladly.")))
     result = await Agent("a", model=provider.model()).run("How many teapots are there?")
     items = next(fact.items for fact in result.session.facts if isinstance(fact, Answered))
-    assert [(item.kind, item.item_id) for item in items if isinstance(item, Hosted)] == [("web_search_call", "ws_9f"), ("mcp_call", "mcp_77")]
+    done = [(item.kind, item.item_id) for item in items if isinstance(item, Hosted)]
+    assert done == [("web_search_call", "ws_9f"), ("mcp_call", "mcp_77")]
     await result.session.run("Take one.")
     first, second = provider.asked
     assert first["tools"] == TOOLS

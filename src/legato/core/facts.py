@@ -109,7 +109,8 @@ Item: TypeAlias = Words | Reasoning | Call | Refusal | Hosted
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Tokens of one or more model calls. `cached` is part of `input`, `reasoning` part of `output`.
+    """Tokens of one or more model calls. `cached` (read from the provider's cache) and `written` (to it) are part of `input`, `reasoning`
+    is part of `output`.
 
     `cost` counts billionths of a dollar, so that sums are exact.
     """
@@ -119,6 +120,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     cached: int = 0
     reasoning: int = 0
     cost: int = 0
+    written: int = 0
 
     @property
     def total(self) -> int:
@@ -131,6 +133,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
             self.cached + other.cached,
             self.reasoning + other.reasoning,
             self.cost + other.cost,
+            self.written + other.written,
         )
 
 

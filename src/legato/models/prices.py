@@ -1,7 +1,7 @@
 """What tokens cost. May know: published prices. Decides: nothing; a price that is not known costs nothing, and says so.
 
 Prices are in dollars per million tokens, as published at the date beside them. They change: give your own with
-`prices={"gpt-5": Price(1.25, 10.0, cached=0.125)}` to a model, or `register(...)` for all.
+`prices={"gpt-5": Price(1.25, 10.0, cached=0.125)}` to a model.
 """
 
 from __future__ import annotations
@@ -21,30 +21,63 @@ from legato.wire.options import Options
 
 
 class Price(Struct, frozen=True):
-    """Dollars per million tokens. `cached`: input that the provider had seen before; by default the same as other input."""
+    """Dollars per million tokens. `cached`: input read from the provider's cache, `written`: input written to it; by default they cost
+    what other input does. A request whose input is longer than `long` tokens costs twice as much for all input, and half as much again
+    for all output (0: it does not).
+    """
 
     input: float
     output: float
     cached: float | None = None
+    written: float | None = None
+    long: int = 0
     as_of: str = ""
 
 
+def _gpt(input: float, output: float, cached: float, written: float | None = None, *, long: int = 272_000, as_of: str) -> Price:
+    return Price(input, output, cached, written, long, as_of)
+
+
+def _claude(input: float, output: float, cached: float, *, as_of: str) -> Price:
+    return Price(input, output, cached, input * 1.25, as_of=as_of)
+
+
 PRICES: dict[str, Price] = {
-    "gpt-4o": Price(2.5, 10.0, 1.25, "2025-12"),
-    "gpt-4o-mini": Price(0.15, 0.6, 0.075, "2025-12"),
-    "gpt-4.1": Price(2.0, 8.0, 0.5, "2025-12"),
-    "gpt-4.1-mini": Price(0.4, 1.6, 0.1, "2025-12"),
-    "gpt-4.1-nano": Price(0.1, 0.4, 0.025, "2025-12"),
-    "o3": Price(2.0, 8.0, 0.5, "2025-12"),
-    "o4-mini": Price(1.1, 4.4, 0.275, "2025-12"),
-    "gpt-5": Price(1.25, 10.0, 0.125, "2025-12"),
-    "gpt-5-mini": Price(0.25, 2.0, 0.025, "2025-12"),
-    "gpt-5-nano": Price(0.05, 0.4, 0.005, "2025-12"),
-    "gpt-5.1": Price(1.25, 10.0, 0.125, "2025-12"),
-    "claude-haiku-4-5": Price(1.0, 5.0, 0.1, "2025-12"),
-    "claude-sonnet-4-5": Price(3.0, 15.0, 0.3, "2025-12"),
-    "claude-opus-4-5": Price(5.0, 25.0, 0.5, "2025-12"),
+    "gpt-4o": _gpt(2.5, 10.0, 1.25, long=0, as_of="2025-12"),
+    "gpt-4o-mini": _gpt(0.15, 0.6, 0.075, long=0, as_of="2025-12"),
+    "gpt-4.1": _gpt(2.0, 8.0, 0.5, long=0, as_of="2025-12"),
+    "gpt-4.1-mini": _gpt(0.4, 1.6, 0.1, long=0, as_of="2025-12"),
+    "gpt-4.1-nano": _gpt(0.1, 0.4, 0.025, long=0, as_of="2025-12"),
+    "o3": _gpt(2.0, 8.0, 0.5, long=0, as_of="2025-12"),
+    "o4-mini": _gpt(1.1, 4.4, 0.275, long=0, as_of="2025-12"),
+    "gpt-5": _gpt(1.25, 10.0, 0.125, long=0, as_of="2025-12"),
+    "gpt-5-mini": _gpt(0.25, 2.0, 0.025, long=0, as_of="2025-12"),
+    "gpt-5-nano": _gpt(0.05, 0.4, 0.005, long=0, as_of="2025-12"),
+    "gpt-5.1": _gpt(1.25, 10.0, 0.125, long=0, as_of="2025-12"),
+    "gpt-5.4": _gpt(2.5, 15.0, 0.25, as_of="2026-11"),
+    "gpt-5.4-mini": _gpt(0.75, 4.5, 0.075, long=0, as_of="2026-11"),
+    "gpt-5.5": _gpt(5.0, 30.0, 0.5, as_of="2026-11"),
+    "gpt-5.6-sol": _gpt(4.0, 20.0, 0.4, as_of="2026-11"),
+    "gpt-5.6-terra": _gpt(2.0, 12.0, 0.2, as_of="2026-11"),
+    "gpt-5.6-luna": _gpt(0.2, 1.2, 0.02, as_of="2026-11"),
+    "gpt-6-astra": _gpt(10.0, 50.0, 1.0, 12.5, as_of="2026-09"),
+    "gpt-6-sol": _gpt(2.0, 10.0, 0.2, 2.5, as_of="2026-09"),
+    "gpt-6-luna": _gpt(0.1, 0.5, 0.01, 0.125, as_of="2026-09"),
+    "gpt-6.1-sol": _gpt(2.0, 10.0, 0.1, 2.5, as_of="2026-09"),
+    "gpt-6.1-terra": _gpt(1.0, 5.0, 0.05, 1.25, as_of="2026-10"),
+    "claude-haiku-4-5": _claude(1.0, 5.0, 0.1, as_of="2026-11"),
+    "claude-sonnet-4-5": _claude(3.0, 15.0, 0.3, as_of="2025-12"),
+    "claude-opus-4-5": _claude(5.0, 25.0, 0.5, as_of="2026-03"),
+    "claude-opus-4-6": _claude(5.0, 25.0, 0.5, as_of="2026-03"),
+    "claude-opus-4-7": _claude(5.0, 25.0, 0.5, as_of="2026-03"),
+    "claude-sonnet-5": _claude(2.0, 10.0, 0.2, as_of="2026-10"),
+    "claude-opus-5": _claude(5.0, 25.0, 0.5, as_of="2026-10"),
+    "claude-fable-5-1": _claude(10.0, 50.0, 0.25, as_of="2026-09"),
+    "claude-opus-5-5": _claude(4.0, 20.0, 0.2, as_of="2026-09"),
+    "claude-sonnet-5-5": _claude(2.0, 10.0, 0.1, as_of="2026-10"),
+    "claude-haiku-5-5": _claude(0.1, 0.5, 0.01, as_of="2026-10"),
 }
+"""As published, or as others read them off the providers' pages, in the month beside them: standard service, shortest caches."""
 
 
 def price_of(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
@@ -71,7 +104,10 @@ def priced(usage: Usage, price: Price | None) -> Usage:
     if price is None:
         return usage
     cached = price.input if price.cached is None else price.cached
-    spent = (usage.input - usage.cached) * price.input + usage.cached * cached + usage.output * price.output
+    written = price.input if price.written is None else price.written
+    sent = (usage.input - usage.cached - usage.written) * price.input + usage.cached * cached + usage.written * written
+    said = usage.output * price.output
+    spent = sent * 2 + said * 1.5 if price.long and usage.input > price.long else sent + said
     return replace(usage, cost=round(spent * 1000))
 
 

@@ -102,7 +102,7 @@ def test_input_counts_what_was_read_from_the_cache_and_written_to_it() -> None:
         "output_tokens": 7,
         "output_tokens_details": {"thinking_tokens": 3},
     }
-    assert usage_of(usage) == Usage(input=125, output=7, cached=100, reasoning=3)
+    assert usage_of(usage) == Usage(input=125, output=7, cached=100, reasoning=3, written=20)
     assert usage_of(None) == Usage()
 
 

@@ -58,7 +58,7 @@ def said(*numbers: int, words: str = "fact") -> list[AnyFact]:
 def one_of_each() -> list[AnyFact]:
     """Every kind of fact, with every field in use."""
     ref = CallRef(3, 1)
-    usage = Usage(input=1, output=2, cached=3, reasoning=4, cost=2**53)
+    usage = Usage(input=1, output=2, cached=3, reasoning=4, cost=2**53, written=5)
     odd = 'äöü \U0001f3b5 \x00 \\ " \n\u2028' + "long " * 2000
     return [
         Opened(at=1, ledger="l-1", workflow="desk", origin=Origin("l-0", 7, "copy")),

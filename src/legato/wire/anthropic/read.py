@@ -55,7 +55,7 @@ def usage_of(usage: Any) -> Usage:
     given = mapping(usage)
     fresh, written, cached, output = (number(given.get(name)) for name in _COUNTED)
     thinking = number(mapping(given.get("output_tokens_details")).get("thinking_tokens"))
-    return Usage(input=fresh + written + cached, output=output, cached=cached, reasoning=thinking)
+    return Usage(input=fresh + written + cached, output=output, cached=cached, reasoning=thinking, written=written)
 
 
 def _item(block: dict[str, Any], compiled: Compiled) -> Item | None:

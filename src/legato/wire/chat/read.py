@@ -63,11 +63,12 @@ def reason_of(choice: dict[str, Any]) -> str:
 def usage_of(usage: Any) -> Usage:
     """Tokens, as the API counts them."""
     given = mapping(usage)
-    cached = mapping(given.get("prompt_tokens_details")).get("cached_tokens")
+    details = mapping(given.get("prompt_tokens_details"))
     return Usage(
         input=number(given.get("prompt_tokens")),
         output=number(given.get("completion_tokens")),
-        cached=number(cached) or number(given.get("prompt_cache_hit_tokens")),
+        cached=number(details.get("cached_tokens")) or number(given.get("prompt_cache_hit_tokens")),
+        written=number(details.get("cache_write_tokens")),
         reasoning=number(mapping(given.get("completion_tokens_details")).get("reasoning_tokens")),
     )
 

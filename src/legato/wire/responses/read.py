@@ -51,10 +51,12 @@ def _held(compiled: Compiled, items: tuple[Item, ...], stored: bool) -> str:
 def usage_of(usage: Any) -> Usage:
     """Tokens, as the API counts them."""
     given = mapping(usage)
+    details = mapping(given.get("input_tokens_details"))
     return Usage(
         input=number(given.get("input_tokens")),
         output=number(given.get("output_tokens")),
-        cached=number(mapping(given.get("input_tokens_details")).get("cached_tokens")),
+        cached=number(details.get("cached_tokens")),
+        written=number(details.get("cache_write_tokens")),
         reasoning=number(mapping(given.get("output_tokens_details")).get("reasoning_tokens")),
     )
 
