@@ -21,7 +21,7 @@ Line = tuple[str, str]
 STAND_IN = "(No message of the user stands here. Go on.)"
 """What Anthropic is told where two replies would stand side by side, or one first or last: it is nobody's message."""
 
-_ITEMS = {"responses": "input", "chat": "messages", "anthropic": "messages"}
+ITEMS = {"responses": "input", "chat": "messages", "anthropic": "messages"}
 _FRAME = {"responses": "instructions", "anthropic": "system"}
 
 
@@ -144,9 +144,9 @@ def lines_of(pieces: Sequence[Piece]) -> list[Line]:
 
 
 def _pieces(api: str, text: str, spans: dict[str, Span]) -> Iterator[Piece]:
-    begin, _ = spans[_ITEMS[api]]
+    begin, _ = spans[ITEMS[api]]
     if text[begin] == '"':
-        yield Piece("user", {"role": "user", "content": json.loads(text[slice(*spans[_ITEMS[api]])])}, text[slice(*spans[_ITEMS[api]])])
+        yield Piece("user", {"role": "user", "content": json.loads(text[slice(*spans[ITEMS[api]])])}, text[slice(*spans[ITEMS[api]])])
         return
     for span in elements(text, begin):
         whole = text[slice(*span)]

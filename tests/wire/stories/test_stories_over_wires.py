@@ -10,7 +10,8 @@ import pytest
 from legato.stores.contract import Store
 from legato.testing.story import Story
 from tests.stories.all import STORIES
-from tests.wire.stories.telling import check, tell
+from tests.wire.stories.odd import STORIES as ODD
+from tests.wire.stories.telling import check, check_cache, tell
 from tests.wire.stories.traffic import Provider
 from tests.wire.stories.wires import WIRES
 
@@ -18,8 +19,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("story", [pytest.param(story, id=title) for title, story in STORIES.items()])
+@pytest.mark.parametrize("story", [pytest.param(story, id=title) for title, story in {**STORIES, **ODD}.items()])
 async def test_a_story_is_the_same_over_a_wire(
     story: Story, wire: str, stream: bool, store: Store, emulated: Provider, models: dict[tuple[str, bool], Any]
 ) -> None:
-    check(await tell(story, emulated, WIRES[wire], models[wire, stream], stream, store))
+    told = await tell(story, emulated, WIRES[wire], models[wire, stream], stream, store)
+    check(told)
+    check_cache(told)

@@ -22,7 +22,7 @@ from legato.models.base import Emit, KeepsConversations, Model
 from legato.wire.names import wire_name
 from legato.workflow import Workflow
 from tests.wire.stories.raw import plain_arguments
-from tests.wire.stories.seen import Manner, is_object
+from tests.wire.stories.seen import is_object
 from tests.wire.stories.traffic import Provider
 from tests.wire.stories.wires import Kind
 
@@ -71,6 +71,7 @@ class Wired:
         thoughts = [item for item in reply.items if isinstance(item, Reasoning)]
         assert len(thoughts) == wire.kind.thinks, f"{len(thoughts)} thoughts came back"
         assert is_carried(reply.items, carried(scripted.items, wire)), f"what came back is not what was said: {reply.items}"
+        assert reply.finish == ends(scripted, wire), f"it ended otherwise: {reply.finish}"
         return changed(reply, items=as_written(reply.items, scripted.items))
 
 
@@ -109,13 +110,19 @@ def carried(items: tuple[Item, ...], wire: Wire) -> tuple[Item, ...]:
     - Chat Completions has one text for all words, and calls stand behind it;
     - Anthropic sends a call's input as an object, unless it is streamed: of other arguments, what can be read.
     """
-    if wire.kind.manner.one_text:
+    if wire.kind.api == "chat":
         words = "\n\n".join(item.text for item in items if isinstance(item, Words))
         rest = [item for kind in (Refusal, Call) for item in items if isinstance(item, kind)]
         return (Words(words), *rest) if words else tuple(rest)
-    if wire.kind.reads_arguments and not wire.stream:
+    if wire.kind.api == "anthropic" and not wire.stream:
         return tuple(changed(item, arguments=PARTLY_READ) if _is_odd(item) else item for item in items)
     return items
+
+
+def ends(scripted: Reply, wire: Wire) -> str:
+    """Why a reply ends. To Anthropic a model that declines was stopped."""
+    refused = any(isinstance(item, Refusal) for item in scripted.items)
+    return "filter" if refused and wire.kind.api == "anthropic" else scripted.finish
 
 
 def is_carried(items: tuple[Item, ...], due: tuple[Item, ...]) -> bool:

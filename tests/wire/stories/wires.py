@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from legato.emulator import Emulator
 from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from tests.wire.stories.seen import Manner
 
 KEY = "sk-story"
+PLAIN = Manner()
+HELD = Manner(aside=True)
+CHAT = Manner(one_text=True)
+COMPATIBLE = Manner(one_text=True, one_text_of_parts=True, unreadable="arguments")
+ANTHROPIC = Manner(unreadable="_raw", no_blanks=True)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One wire. `thinks`: every reply of the model begins with a thought. `reads_arguments`: a call's input comes as an object, not as the
-    text that the model wrote, unless it is streamed."""
+    """One wire. `thinks`: every reply of the model begins with a thought."""
 
     make: Callable[[Emulator, bool], Any]
-    manner: Manner = Manner()
+    api: Literal["responses", "chat", "anthropic"] = "responses"
+    manner: Manner = PLAIN
     thinks: bool = False
-    reads_arguments: bool = False
 
 
 def _responses(memory: str, emulator: Emulator, stream: bool) -> OpenAIResponses:
@@ -41,25 +45,20 @@ def _anthropic(model: str, options: dict[str, Any], emulator: Emulator, stream: 
     return Anthropic(model, base_url=emulator.url, api_key=KEY, stream=stream, **options)
 
 
-CHAT = Manner(one_text=True)
-COMPATIBLE = Manner(one_text=True, one_text_of_parts=True, unreadable="arguments")
-ANTHROPIC = Manner(unreadable="_raw", no_blanks=True)
-HELD = Manner(aside=True)
-
 WIRES: dict[str, Kind] = {
     "responses inline": Kind(partial(_responses, "inline")),
-    "responses chained": Kind(partial(_responses, "chained"), HELD),
-    "responses conversation": Kind(partial(_responses, "conversation"), HELD),
+    "responses chained": Kind(partial(_responses, "chained"), manner=HELD),
+    "responses conversation": Kind(partial(_responses, "conversation"), manner=HELD),
     "responses inline, thinking": Kind(partial(_responses, "inline"), thinks=True),
-    "responses chained, thinking": Kind(partial(_responses, "chained"), HELD, thinks=True),
-    "responses conversation, thinking": Kind(partial(_responses, "conversation"), HELD, thinks=True),
+    "responses chained, thinking": Kind(partial(_responses, "chained"), manner=HELD, thinks=True),
+    "responses conversation, thinking": Kind(partial(_responses, "conversation"), manner=HELD, thinks=True),
     "azure inline": Kind(partial(_azure, "inline")),
-    "azure chained": Kind(partial(_azure, "chained"), HELD),
-    "chat": Kind(partial(_chat, False), CHAT),
-    "chat compatible": Kind(partial(_chat, True), COMPATIBLE),
-    "chat compatible, thinking": Kind(partial(_chat, True), COMPATIBLE, thinks=True),
-    "anthropic": Kind(partial(_anthropic, "claude-sonnet-5-5", {}), ANTHROPIC, reads_arguments=True),
+    "azure chained": Kind(partial(_azure, "chained"), manner=HELD),
+    "chat": Kind(partial(_chat, False), "chat", CHAT),
+    "chat compatible": Kind(partial(_chat, True), "chat", COMPATIBLE),
+    "chat compatible, thinking": Kind(partial(_chat, True), "chat", COMPATIBLE, thinks=True),
+    "anthropic": Kind(partial(_anthropic, "claude-sonnet-5-5", {}), "anthropic", ANTHROPIC),
     # Thinking of the first is bound to what stood before it, thinking of the second is not.
-    "anthropic, thinking bound": Kind(partial(_anthropic, "claude-opus-5-5", {"effort": "low"}), ANTHROPIC, True, True),
-    "anthropic, thinking": Kind(partial(_anthropic, "claude-sonnet-4-5", {"thinking_tokens": 2048}), ANTHROPIC, True, True),
+    "anthropic, thinking bound": Kind(partial(_anthropic, "claude-opus-5-5", {"effort": "low"}), "anthropic", ANTHROPIC, thinks=True),
+    "anthropic, thinking": Kind(partial(_anthropic, "claude-sonnet-4-5", {"thinking_tokens": 2048}), "anthropic", ANTHROPIC, thinks=True),
 }
