@@ -13,12 +13,7 @@ _between = re.compile(r"[ \t\n\r,:]*")
 
 
 def members(text: str, at: int = 0) -> dict[str, Span]:
-    """Where the values of an object stand, by name and in order. `at`: where it begins.
-
-    >>> text = '{"a": 1, "b": [2]}'
-    >>> {name: text[begin:end] for name, (begin, end) in members(text).items()}
-    {'a': '1', 'b': '[2]'}
-    """
+    """Where the values of an object stand, by name and in order. `at`: where it begins."""
     found: dict[str, Span] = {}
     values = _values(text, at)
     for begin, end in values:
@@ -29,12 +24,7 @@ def members(text: str, at: int = 0) -> dict[str, Span]:
 
 
 def elements(text: str, at: int = 0) -> list[Span]:
-    """Where the elements of an array stand.
-
-    >>> text = '[1, {"a": 2}]'
-    >>> [text[begin:end] for begin, end in elements(text)]
-    ['1', '{"a": 2}']
-    """
+    """Where the elements of an array stand. `at`: where it begins."""
     return list(_values(text, at))
 
 
