@@ -13,7 +13,7 @@ from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.people import Verdict
 from legato.testing.story import Story, Told, World
-from tests.stories.checking import outputs, said
+from tests.stories.checking import nth_call, outputs, said
 from tests.stories.telling import done, messages_said, story
 
 STORIES: dict[str, Story] = {}
@@ -109,7 +109,7 @@ def partly_answered(told: Told, requests: list[Request]) -> None:
     assert told.session.status == "pending"
     assert [told.world.times(deed) for deed in ("paid 100 to ann", "paid 50 to cid", "paid 100 to bob", "paid 100 to dan")] == [1, 1, 0, 0]
     decisions = [fact for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "approval"]
-    answers = {fact.call.index: fact.verdict for fact in decisions if fact.call}
+    answers = {nth_call(told.session.facts, fact.call): fact.verdict for fact in decisions if fact.call}
     assert answers == {0: "approve", 1: "reject", 2: "edit"}
 
 
@@ -218,7 +218,8 @@ def sometimes_gated(world: World) -> Workflow:
 
 
 def asked_for_the_large_one(told: Told, requests: list[Request]) -> None:
-    gates = {fact.call.index: fact.needed for fact in told.session.facts if isinstance(fact, Gated)}
+    facts = told.session.facts
+    gates = {nth_call(facts, fact.call): fact.needed for fact in facts if isinstance(fact, Gated)}
     assert gates == {0: False, 1: True}
     assert outputs(requests[1]) == ["refunded 10", "Not run: a person declined this call. Too much."]
     assert [told.world.times(f"refunded {cents}") for cents in (10, 5000)] == [1, 0]
@@ -285,7 +286,8 @@ def always(request: Pending) -> Verdict:
 def stands_for_one_agent(told: Told, requests: list[Request]) -> None:
     assert [told.world.times(f"sent to {name}") for name in ("ann", "bob", "cid", "dan")] == [1, 1, 1, 0]
     decisions = [fact for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "approval"]
-    assert [(fact.call.index, fact.by) for fact in decisions if fact.call] == [(0, ""), (0, "standing"), (1, "standing"), (0, "")]
+    decided = [(nth_call(told.session.facts, fact.call), fact.by) for fact in decisions if fact.call]
+    assert decided == [(0, ""), (0, "standing"), (1, "standing"), (0, "")]
     assert "Not this one." in outputs(requests[-1])[-1]
 
 

@@ -16,6 +16,7 @@ from legato.core.facts import (
     Answered,
     AnyFact,
     Call,
+    CallRef,
     Content,
     Decided,
     HandedOff,
@@ -200,6 +201,13 @@ def answers_of(facts: Sequence[AnyFact], ref: str) -> list[AnyFact]:
             case _:
                 pass
     return found
+
+
+def nth_call(facts: Sequence[AnyFact], ref: CallRef) -> int:
+    """The how manieth call of its reply this is, from 0. Words and thoughts may stand before it."""
+    reply = facts[ref.position]
+    assert isinstance(reply, Answered)
+    return sum(isinstance(item, Call) for item in reply.items[: ref.index])
 
 
 # -- the whole ledger --------------------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
-from legato.core.facts import Call, Returned, Words
+from legato.core.facts import Call, Decided, Returned, Words
 from legato.core.view import Request
 from legato.models import Reply
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.story import Story, Told, World
-from tests.stories.checking import outputs
+from tests.stories.checking import nth_call, outputs
 from tests.stories.telling import done, story
 
 STORIES: dict[str, Story] = {}
@@ -195,7 +195,9 @@ def one_key_per_call(told: Told, requests: list[Request]) -> None:
     assert deed == f"put a by {key}"
     assert outputs(requests[1]) == [deed, "added b"]
     assert told.world.times("added b") == 1
-    assert not any(fact.kind == "outcome" and fact.call.index == 0 for fact in told.session.facts if hasattr(fact, "verdict") and fact.call)
+    facts = told.session.facts
+    decisions = [fact for fact in facts if isinstance(fact, Decided) and fact.call]
+    assert not any(fact.kind == "outcome" and nth_call(facts, fact.call) == 0 for fact in decisions)
 
 
 STORIES["an idempotent tool may be started again, always with the same key; another one never is, unasked"] = story(

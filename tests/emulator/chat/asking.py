@@ -12,7 +12,7 @@ from legato.emulator.chat.dialect import ChatDialect
 from legato.emulator.ids import Ids
 from legato.emulator.models import Catalogue
 from legato.emulator.shelf import Shelf
-from legato.wire.chat.laws import OPENAI
+from legato.wire.chat.laws import OPENAI, Profile
 
 WEATHER = {
     "type": "function",
@@ -24,8 +24,8 @@ WEATHER = {
 }
 
 
-def dialect(shelf: Shelf | None = None) -> ChatDialect:
-    return ChatDialect(shelf or Shelf(), Ids(7), OPENAI, Catalogue())
+def dialect(shelf: Shelf | None = None, profile: Profile = OPENAI) -> ChatDialect:
+    return ChatDialect(shelf or Shelf(), Ids(7), profile, Catalogue())
 
 
 def ask(body: dict[str, Any] | None = None, *, azure: bool = False, deployment: str = "", key: str = "sk-test-123456", **more: Any) -> Ask:

@@ -10,6 +10,7 @@ import pytest
 from legato.emulator.minds.base import Refused, Say, Thought, Use, Words
 from legato.emulator.shelf import Shelf
 from legato.emulator.tokens import count
+from legato.wire.chat.laws import Profile
 from tests.emulator.chat.asking import WEATHER, accumulated, ask, chunks, dialect, parsed, whole, wired
 
 HELLO = Say((Words("Hello, how can I help you today?"),))
@@ -183,6 +184,16 @@ def test_thinking_spends_the_limit_and_is_not_shown() -> None:
     assert (choice.finish_reason, choice.message.content) == ("length", "")
     details = answer.body["usage"]["completion_tokens_details"]
     assert 0 < details["reasoning_tokens"] == answer.body["usage"]["completion_tokens"] <= 10
+
+
+def test_a_compatible_server_shows_what_it_thought_whole_and_streamed() -> None:
+    say = Say((Thought("Let me look at the order."), Words("It is on its way.")))
+    answer = dialect(profile=Profile(shows_reasoning=True)).answer(ask(stream=True), say)
+    message = answer.body["choices"][0]["message"]
+    deltas = [event.data["choices"][0]["delta"] for event in answer.events[:-1]]
+    assert (message["reasoning_content"], message["content"]) == ("Let me look at the order.", "It is on its way.")
+    assert "".join(delta.get("reasoning_content", "") for delta in deltas) == "Let me look at the order."
+    assert "reasoning_content" not in dialect().answer(ask(), say).body["choices"][0]["message"]
 
 
 @pytest.mark.parametrize(("stop", "left"), [("today", "Hello, how can I help you "), (["zzz", "how"], "Hello, "), ("", None), ([], None)])

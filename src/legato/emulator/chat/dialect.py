@@ -77,7 +77,7 @@ class ChatDialect:
         said = [say, *others][: terms.choices]
         said += [said[-1]] * (terms.choices - len(said))
         taken = reading.call_ids(ask.body)
-        choices = [writing.speak(one, terms, self._ids, taken) for one in said]
+        choices = [writing.speak(one, terms, self._ids, taken, self._profile.shows_reasoning) for one in said]
         about = writing.Completion(
             id=self._ids.word("chatcmpl-", 29),
             created=int(ask.now),

@@ -20,6 +20,8 @@ _SAFE = {kind: {"filtered": False, "severity": "safe"} for kind in ("hate", "sel
 _FILTERED = {**_SAFE, "violence": {"filtered": True, "severity": "high"}}
 _UNASKED = [{"prompt_index": 0, "content_filter_results": {**_SAFE, "jailbreak": {"filtered": False, "detected": False}}}]
 _BETWEEN = "\n\n"  # a message is one text; the model may say several things
+REASONING = "reasoning_content"
+"""Where compatible servers show what the model thought. OpenAI does not."""
 
 
 class Spoken(Struct):
@@ -47,10 +49,11 @@ class Completion(Struct, frozen=True):
         return "fp_" + hashlib.sha256(self.model.encode()).hexdigest()[:10]
 
 
-def speak(say: Say, terms: Terms, ids: Ids, taken: Container[str]) -> Spoken:
-    """One choice, cut where the tokens or a stop sequence end it. `taken`: the ids of the calls before it."""
+def speak(say: Say, terms: Terms, ids: Ids, taken: Container[str], shows: bool = False) -> Spoken:
+    """One choice, cut where the tokens or a stop sequence end it. `taken`: the ids of the calls before it; `shows`: thoughts, too."""
     budget = Budget(terms.limit)
     words: list[str] = []
+    thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
     refusal: str | None = None
     thinking, stopped = 0, False
@@ -59,7 +62,7 @@ def speak(say: Say, terms: Terms, ids: Ids, taken: Container[str]) -> Spoken:
             break
         match item:
             case Thought(text):
-                budget.take(text)
+                thoughts.append(budget.take(text))
                 thinking = budget.spent
             case Words(text):
                 kept, stop = cut_before(_BETWEEN + text if words else text, terms.stops)
@@ -72,6 +75,8 @@ def speak(say: Say, terms: Terms, ids: Ids, taken: Container[str]) -> Spoken:
                 stopped = terms.functions  # the deprecated form has room for one
     content = "".join(words) if words or not (calls or refusal is not None) else None
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal, "annotations": []}
+    if shows and thoughts:
+        message[REASONING] = _BETWEEN.join(thoughts)
     if calls and terms.functions:
         message["function_call"] = calls[0]["function"]
     elif calls:
@@ -181,8 +186,8 @@ def chunks(about: Completion, choices: Sequence[Spoken], terms: Terms, ids: Ids)
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A message piece by piece; the empty one at the end is where the reason of its end belongs."""
     yield {"role": "assistant"} | {name: None if message[name] is None else "" for name in ("content", "refusal")}
-    for name in ("content", "refusal"):
-        for piece in pieces(message[name] or ""):
+    for name in (REASONING, "content", "refusal"):
+        for piece in pieces(message.get(name) or ""):
             yield {name: piece}
     if "function_call" in message:
         called = message["function_call"]

@@ -24,6 +24,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     combinations: bool = True  # parameters that need another one
     duplicate_answers: bool = False  # C14: no body of a refusal was ever seen
     pairing_note: str = ""  # said after C1's first sentence instead of the ids; DeepSeek and DashScope have one
+    shows_reasoning: bool = False  # answers have `reasoning_content`, as many compatible servers' have; no clause hangs on it
     null_code: str = ""  # some Azure bodies have "invalid_request_error" where OpenAI has null
 
 
