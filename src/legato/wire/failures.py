@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from legato.errors import ModelFailed
@@ -20,6 +21,7 @@ PASSING_CODES = (
     "timeout_error",
 )
 FOR_GOOD_CODES = ("insufficient_quota",)
+_WAIT = re.compile(r"try again in (?:(\d+)m)?([\d.]+)(ms|s)\b")
 
 
 def refusal_of(status: int, body: Any, *, retry_after: float | None = None, request_id: str = "") -> ModelFailed:
@@ -28,8 +30,26 @@ def refusal_of(status: int, body: Any, *, retry_after: float | None = None, requ
     code = text(error.get("code")) or text(error.get("type"))
     said = text(error.get("message")) or f"HTTP {status}"
     again = code not in FOR_GOOD_CODES and (status in PASSING_STATUS or code in PASSING_CODES)
+    if again and retry_after is None:
+        retry_after = _wait_in(said)
     about = f" (request {request_id})" if request_id else ""
     return ModelFailed(f"{status} {said}{about}" if status else f"{said}{about}", retryable=again, retry_after=retry_after, reason=code)
+
+
+def _wait_in(said: str) -> float | None:
+    """How long an error asks to wait in its words: inside a stream there are no headers to say it.
+
+    >>> _wait_in("Rate limit reached. Please try again in 11.054s. Visit ..."), _wait_in("Try again later.")
+    (11.054, None)
+    """
+    found = _WAIT.search(said)
+    if found is None:
+        return None
+    minutes, number, unit = found.groups()
+    try:
+        return int(minutes or 0) * 60 + float(number) * (0.001 if unit == "ms" else 1.0)
+    except ValueError:  # "1.2.3"
+        return None
 
 
 def about_reasoning(failure: ModelFailed) -> bool:
