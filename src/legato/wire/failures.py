@@ -72,3 +72,8 @@ def about_what_is_held(failure: ModelFailed) -> bool:
         words in said
         for words in ("not found", "Zero Data Retention", "No tool output found", "No tool call found", "Duplicate item found")
     )
+
+
+def lacks_conversations(failure: ModelFailed) -> bool:
+    """Whether a refusal to make a conversation means that there are none to be had: the account keeps nothing, or no such path is known."""
+    return about_what_is_held(failure) or failure.summary.startswith(("404 ", "405 ", "501 "))
