@@ -117,7 +117,7 @@ class OpenAIResponses(Priced):
             try:
                 return await failing(self._send(client, compiled, origin, emit), openai)
             except ModelFailed as failure:
-                if compiled.base and not by_value and about_what_is_held(failure):
+                if compiled.base and not by_value and (about_what_is_held(failure) or about_reasoning(failure)):
                     by_value = True
                 elif compiled.reasoning and reasoning and about_reasoning(failure):
                     reasoning = False
