@@ -21,6 +21,9 @@ PASSING_CODES = (
     "timeout_error",
 )
 FOR_GOOD_CODES = ("insufficient_quota",)
+TOO_LONG = ("context_length_exceeded", "request_too_large")
+TOO_LONG_WORDS = ("prompt is too long", "maximum context length", "context window")
+SHORTEN = "nothing was left out; give the agent a shorter view, history=summarised(...) or last(n), and go on"
 _WAIT = re.compile(r"try again in (?:(\d+)m)?([\d.]+)(ms|s)\b")
 
 
@@ -33,6 +36,7 @@ def refusal_of(status: int, body: Any, *, retry_after: float | None = None, requ
     if again and retry_after is None:
         retry_after = _wait_in(said)
     about = f" (request {request_id})" if request_id else ""
+    about += f"; {SHORTEN}" if not again and (code in TOO_LONG or any(words in said for words in TOO_LONG_WORDS)) else ""
     return ModelFailed(f"{status} {said}{about}" if status else f"{said}{about}", retryable=again, retry_after=retry_after, reason=code)
 
 
