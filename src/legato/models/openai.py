@@ -17,7 +17,7 @@ from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell
 from legato.wire.compiled import Compiled
-from legato.wire.failures import about_reasoning, is_refusal
+from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
 from legato.wire.loose import json_of
 from legato.wire.options import Memory, checked
 from legato.wire.responses.compile import compile_request
@@ -58,6 +58,7 @@ class OpenAIResponses(Priced):
         self._stream = stream
         self._check = check
         self.prices = prices
+        self._has_conversations = True  # until the provider says otherwise
         given = {"base_url": base_url, "api_key": api_key, "organization": organization}
         self._clients = Clients(lambda: self._make({name: value for name, value in given.items() if value}, timeout), client)
 
@@ -87,14 +88,22 @@ class OpenAIResponses(Priced):
         await self._clients.close()
 
     async def conversation_for(self, request: Request) -> str:
-        """The provider's conversation that this request is to go to, made if there is none; empty where none is used."""
-        if self.options.memory != "conversation":
+        """The provider's conversation that this request is to go to, made if there is none; empty where none is used or to be had."""
+        if self.options.memory != "conversation" or not self._has_conversations:
             return ""
         import openai
 
         client = self._clients()
         known = usable_conversation(request, self._origin(client))
-        return known or await failing(_new_conversation(client), openai)
+        if known:
+            return known
+        try:
+            return await failing(_new_conversation(client), openai)
+        except ModelFailed as failure:
+            if not lacks_conversations(failure):
+                raise
+            self._has_conversations = False  # an account that keeps nothing, or a server that does not know them: all goes without
+            return ""
 
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         import openai

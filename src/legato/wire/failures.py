@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from legato.core.facts import Usage
@@ -22,13 +23,11 @@ PASSING_CODES = (
 )
 FOR_GOOD_CODES = ("insufficient_quota",)
 REFUSED = (400, 404, 409, 410, 422)
-ABOUT_SOMETHING_ELSE = (
-    "insufficient_quota",
-    "context_length_exceeded",
-    "model_not_found",
-    "content_policy_violation",
-    "invalid_encrypted_content",
-)
+TOO_LONG = ("context_length_exceeded", "request_too_large")
+TOO_LONG_WORDS = ("prompt is too long", "maximum context length", "context window")
+SHORTEN = "nothing was left out; give the agent a shorter view, history=summarised(...) or last(n), and go on"
+ABOUT_SOMETHING_ELSE = (*TOO_LONG, *FOR_GOOD_CODES, "model_not_found", "content_policy_violation")
+_WAIT = re.compile(r"try again in (?:(\d+)m)?([\d.]+)(ms|s)\b")
 
 
 def refusal_of(
@@ -39,9 +38,28 @@ def refusal_of(
     code = text(error.get("code")) or text(error.get("type"))
     said = text(error.get("message")) or f"HTTP {status}"
     again = code not in FOR_GOOD_CODES and (status in PASSING_STATUS or code in PASSING_CODES)
+    if again and retry_after is None:
+        retry_after = _wait_in(said)
     about = f" (request {request_id})" if request_id else ""
+    about += f"; {SHORTEN}" if not again and (code in TOO_LONG or any(words in said for words in TOO_LONG_WORDS)) else ""
     summary = f"{status} {said}{about}" if status else f"{said}{about}"
     return ModelFailed(summary, retryable=again, retry_after=retry_after, reason=code, status=status, usage=usage)
+
+
+def _wait_in(said: str) -> float | None:
+    """How long an error asks to wait in its words: inside a stream there are no headers to say it.
+
+    >>> _wait_in("Rate limit reached. Please try again in 11.054s. Visit ..."), _wait_in("Try again later.")
+    (11.054, None)
+    """
+    found = _WAIT.search(said)
+    if found is None:
+        return None
+    minutes, number, unit = found.groups()
+    try:
+        return int(minutes or 0) * 60 + float(number) * (0.001 if unit == "ms" else 1.0)
+    except ValueError:  # "1.2.3"
+        return None
 
 
 def about_reasoning(failure: ModelFailed) -> bool:
@@ -66,3 +84,8 @@ def is_refusal(failure: ModelFailed) -> bool:
     if failure.retryable or failure.reason in ABOUT_SOMETHING_ELSE:
         return False
     return failure.status in REFUSED or failure.reason in ("previous_response_not_found", "conversation_not_found")
+
+
+def lacks_conversations(failure: ModelFailed) -> bool:
+    """Whether a refusal to make a conversation means that there are none to be had: the account keeps nothing, or no such path is known."""
+    return is_refusal(failure) or failure.status in (405, 501)

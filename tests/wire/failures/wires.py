@@ -120,12 +120,12 @@ class Line:
         whole = [exchange for exchange in await self.exchanges() if exchange.status == 200 and exchange.whole and not _failed(exchange)]
         return Ledgerless(whole), {exchange.reply["id"]: number for number, exchange in enumerate(whole, 1) if exchange.reply}
 
-    async def check(self, *sessions: Session, refusals: int = 0) -> None:
-        """C1-C4, for every reply of these sessions, by what went over HTTP."""
+    async def check(self, *sessions: Session, refusals: int = 0, since: int = 0) -> None:
+        """C1-C4, for every reply of these sessions from the one numbered `since` on, by what went over HTTP."""
         assert len(await self.refused()) == refusals, await self.refused()
         raw, numbers = await self.raw()
         for session in sessions:
-            for turn, fact in enumerate(answers(session)):
+            for turn, fact in enumerate(answers(session)[since:], since):
                 number = numbers[fact.response_id]
                 assert raw.heard(number) == seen(await session.seen(turn))
                 assert raw.unpaired(number) == []

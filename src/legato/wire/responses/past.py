@@ -1,14 +1,15 @@
 """What of a conversation the provider provably holds. May know: recorded replies. Decides: where a request may go on from.
 
 A reply that the provider stored can be gone on from if the sequence it holds (`Answered.held`) is exactly how the sequence to be sent
-begins. The newest such reply is taken. Two held calls with one id could not be told apart: then everything goes by value.
+begins. The newest such reply is taken. Two held calls with one id could not be told apart: then everything goes by value. A reply that
+ended in the middle of its reasoning is not gone on from: the provider wants to see what followed, and nothing did.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call
+from legato.core.facts import Answered, Call, Reasoning
 from legato.core.groups import Group
 from legato.core.view import Request
 from legato.wire.losses import BARE
@@ -60,7 +61,8 @@ def _stored_replies(request: Request, origin: str, options: Options, conversatio
     for index, group in enumerate(request.groups):
         outputs = 1 if group.calls else 0
         fact = group.fact
-        if fact is not None and fact.stored and fact.origin == origin and fact.held and _is_kept_in(fact, conversation, request):
+        kept = fact is not None and fact.stored and fact.origin == origin and fact.held and _is_kept_in(fact, conversation, request)
+        if fact is not None and kept and not _stands_alone(fact):
             found.append((index, length + 1))
         length += 1 + outputs
     return found[::-1][:LOOK_BACK]
@@ -69,6 +71,11 @@ def _stored_replies(request: Request, origin: str, options: Options, conversatio
 def _is_kept_in(fact: Answered, conversation: str | None, request: Request) -> bool:
     """Whether a reply is held where the request goes on from: in that conversation, or, without one, by itself."""
     return fact.base == conversation if conversation else bool(fact.response_id) and fact.base not in request.conversations
+
+
+def _stands_alone(fact: Answered) -> bool:
+    """Whether a reply ended in its reasoning."""
+    return bool(fact.items) and isinstance(fact.items[-1], Reasoning)
 
 
 def _digest(fact: Answered) -> str:
@@ -92,6 +99,6 @@ def usable_conversation(request: Request, origin: str) -> str:
         ends_here = fact is not None and request.conversations.get(fact.base) == group.position and group.position >= request.since
         if fact is not None and ends_here and fact.origin == origin:
             proved = _digest(fact) == held(whole[: length + 1]) and _one_id_each(request.groups[: index + 1])
-            newest = fact.base if proved else newest
+            newest = fact.base if proved and not _stands_alone(fact) else newest
         length += 1 + (1 if group.calls else 0)
     return newest
