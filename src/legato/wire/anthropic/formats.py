@@ -52,11 +52,6 @@ def enforced(schema: str) -> msgspec.Raw | None:
     return msgspec.Raw(msgspec.json.encode(written, order="deterministic"))
 
 
-def instructions_for(schema: str) -> str:
-    """The schema of the output, told."""
-    return f"Reply with nothing but JSON, without a code fence, that fits this JSON schema:\n{schema}"
-
-
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}

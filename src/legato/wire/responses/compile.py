@@ -26,7 +26,7 @@ from legato.wire.options import Options
 from legato.wire.parts import address_of
 from legato.wire.responses.laws import judge
 from legato.wire.responses.past import Past, past_of
-from legato.wire.schemas import is_closed
+from legato.wire.schemas import is_closed, is_of_an_object, told
 from legato.wire.sequence import sequence
 
 ONLY_BY_LOOKUP = ("file_search_call", "image_generation_call")
@@ -77,7 +77,9 @@ def compile_request(
 def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes:
     frame = request.frame
     added = frame.messages if options.memory != "inline" else ()
-    body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, *added)))}
+    schema = msgspec.json.decode(frame.output) if frame.output else None
+    asked = told(frame.output) if frame.output and not is_of_an_object(schema) else ""
+    body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, asked, *added)))}
     tools = [
         {
             "type": "function",
@@ -89,9 +91,9 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
         for tool in frame.tools
     ]
     body["tools"] = [*tools, *options.hosted]
-    if frame.output:
-        strict = is_closed(msgspec.json.decode(frame.output))
-        format = {"type": "json_schema", "name": "output", "schema": msgspec.Raw(frame.output.encode()), "strict": strict}
+    if schema and not asked:
+        raw = msgspec.Raw(frame.output.encode())
+        format = {"type": "json_schema", "name": "output", "schema": raw, "strict": is_closed(schema)}
         body["text"] = {"format": format}
     if options.verbosity:
         body["text"] = {**body.get("text", {}), "verbosity": options.verbosity}
