@@ -111,8 +111,9 @@ def _frame(request: Request, options: Options, enforce: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _schema(parameters: str) -> msgspec.Raw:
+    """A tool's schema. Its properties keep their order, in which a model writes its arguments."""
     schema = _decode(parameters)
-    return msgspec.Raw(_encode(schema if schema.get("type") == "object" else {**schema, "type": "object"}))
+    return msgspec.Raw(parameters.encode() if schema.get("type") == "object" else msgspec.json.encode({**schema, "type": "object"}))
 
 
 def _settings(request: Request, options: Options, stream: bool, enforce: bool, loop: str, losses: list[str]) -> dict[str, Any]:

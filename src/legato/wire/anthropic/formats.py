@@ -49,7 +49,7 @@ def enforced(schema: str) -> msgspec.Raw | None:
             written["$defs"] = {name: _closed(value) for name, value in definitions.items()}
     except (_Inexpressible, AttributeError, TypeError):
         return None
-    return msgspec.Raw(msgspec.json.encode(written, order="deterministic"))
+    return msgspec.Raw(msgspec.json.encode(written))  # in the order of the type: a model thinks in the order in which it writes
 
 
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
