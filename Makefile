@@ -15,7 +15,7 @@ ARGS   ?=
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.base ## a conversation with handoffs, an approval and a restart; no keys, no network
+demo: $(VENV)/.base ## a support desk through the openai SDK, killed twice; no key and no network needed
 	@$(PY) -m legato.demo $(ARGS)
 
 test: lint types layers pytest ## everything that a change must pass
@@ -60,11 +60,11 @@ clean: ## remove the environment and all caches
 	rm -rf $(VENV) .venv-peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps are what "set up" means. The demo needs only the first, so it starts quickly.
+# The stamps are what "set up" means. The demo needs only the first, with one SDK and the emulator, so it starts quickly.
 $(VENV)/.base: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Legato needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@test -x $(PY) || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) -e .
+	@$(PIP) -e '.[openai,emulator]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

@@ -1,6 +1,7 @@
 """The demo's plot. May know: the stage, the desk, a child process. Decides: what happens in which order, and when the child dies.
 
-The child drives the conversation. This process only talks to it, kills it, and reads the ledger beside it.
+The child drives the conversation. This process only talks to it, kills it, and reads the ledger beside it; without a key for a real
+provider it is the provider, too.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,16 +22,25 @@ from typing import Any
 
 from legato.core.facts import Answered, Call
 from legato.core.requests import Pending
-from legato.demo.desk import SESSION, Places, build, money
+from legato.demo.desk import SESSION, Places, build, money, write_down
 from legato.demo.proof import prove
+from legato.demo.provider import Provider, provider
 from legato.demo.stage import Stage
+from legato.errors import LegatoError
 from legato.stores import SQLiteStore
 
-SUGGESTED = ("Order 7 arrived broken. I want my money back.", "Thank you! What was the reference again?")
+COMPLAINT = ("Order 7 arrived broken. I want my money back.", "Yes, please: all of it, for order 7.", "Please pay it back now.")
+"""What the customer says until a refund is asked for. The emulated model needs the first only; a real one may want to be told again."""
+
+THANKS = "Thank you! What was the reference again?"
 
 
 class Left(Exception):
     """The person left before the end."""
+
+
+class Stuck(Exception):
+    """The model does not answer, and nobody is there to wait for it."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +52,20 @@ class Seen:
     said: list[str]
     facts: int
     refund_wanted: bool
+    courier_booked: bool
+    error: str
 
 
 class Worker:
     """The child process."""
 
-    def __init__(self, places: Places, stage: Stage, number: int) -> None:
-        command = [sys.executable, "-m", "legato.demo.worker", str(places.folder)]
+    def __init__(self, places: Places, stage: Stage, asked: Provider, number: int) -> None:
+        command = [sys.executable, "-m", "legato.demo.worker", str(places.folder), asked.model]
+        environment = {**os.environ, **asked.environment}
         # A session of its own, so that Ctrl-C at the terminal reaches us alone.
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.pid = self._process.pid
         self._stage = stage
         stage.rule(f"process {number}, pid {self.pid}")
@@ -103,17 +119,21 @@ class Worker:
 class Play:
     """One showing, from wherever the ledger stands to the end."""
 
-    def __init__(self, places: Places, stage: Stage) -> None:
+    def __init__(self, places: Places, stage: Stage, asked: Provider) -> None:
         self._places = places
         self._stage = stage
+        self._provider = asked
         self._processes = 0
-        # Who comes back to a conversation has had a death already; a new one gets two.
-        self._dies_while_asking = self._dies_while_paying = self._look().facts == 0
+        self._driven = False
+        # Who comes back to a conversation may have had a death already; a new one gets two.
+        self._dies_while_asking = self._dies_while_paying = places.count("killed") == 0
         self._worker = self._start()
 
     def _start(self) -> Worker:
         self._processes += 1
-        return Worker(self._places, self._stage, self._processes)
+        worker = Worker(self._places, self._stage, self._provider, self._processes)
+        write_down(self._places.processes, f"started {worker.pid}")
+        return worker
 
     def run(self) -> bool:
         try:
@@ -121,32 +141,41 @@ class Play:
                 seen = self._look()
                 if seen.status == "pending":
                     self._decide(seen)
-                elif seen.status in ("running", "failed"):
+                elif seen.status == "running":
                     self._drive(do="resume")
+                elif seen.status == "failed":
+                    self._try_again(seen)
                 elif not self._speak(seen):
                     break
         finally:
             self._worker.close()
-        return asyncio.run(prove(self._places, self._stage, self._processes))
+        return asyncio.run(prove(self._places, self._stage, self._provider))
 
     def _look(self) -> Seen:
         async def look() -> Seen:
             store = SQLiteStore(self._places.ledger)
             try:
-                session = await build(self._places).session(SESSION, store=store).refresh()
+                session = await build(self._places, self._provider.model).session(SESSION, store=store).refresh()
                 said = [message.text for message in session.messages if message.role == "user"]
                 calls = [item for fact in session.facts if isinstance(fact, Answered) for item in fact.items if isinstance(item, Call)]
-                wanted = any(call.tool == "refund" for call in calls)
-                return Seen(session.status, session.pending, said, len(session.facts), wanted)
+                called = {call.tool for call in calls}
+                return Seen(
+                    status=session.status,
+                    pending=session.pending,
+                    said=said,
+                    facts=len(session.facts),
+                    refund_wanted="refund" in called,
+                    courier_booked="book_pickup" in called,
+                    error=session.error,
+                )
             finally:
                 await store.close()
 
         return asyncio.run(look())
 
     def _speak(self, seen: Seen) -> bool:
-        suggestion = SUGGESTED[seen.refund_wanted]
-        if suggestion in seen.said:
-            suggestion = ""
+        lines = (THANKS,) if seen.refund_wanted else COMPLAINT
+        suggestion = next((line for line in lines if line not in seen.said), "")
         hint = f"[enter: {suggestion}]" if suggestion else "[enter: see how it went]"
         if not suggestion and self._stage.plays_itself:
             return False
@@ -156,12 +185,20 @@ class Play:
         self._drive(do="say", text=text, key=f"message-{len(seen.said)}")
         return True
 
+    def _try_again(self, seen: Seen) -> None:
+        """The model could not be asked, or would not answer. Nothing is lost: the same turn can go again."""
+        if self._stage.plays_itself and self._driven:
+            raise Stuck(seen.error)
+        if self._driven and self._stage.ask("", "try again", "[enter: try again]") is None:
+            raise Left
+        self._drive(do="resume")
+
     def _decide(self, seen: Seen) -> None:
         request = seen.pending[0]
         if request.kind == "approval" and self._dies_while_asking:
             self._dies_while_asking = False
             self._worker.kill()
-            self._dead("the courier is booked, the refund waits for a person")
+            self._dead(f"{'the courier is booked, ' if seen.courier_booked else ''}the refund waits for a person")
             self._stage.says("", f"All that is left is a file with {seen.facts} facts. That is enough:")
         verdict = self._approval(request) if request.kind == "approval" else self._outcome(request)
         self._drive(do="decide", id=request.id, verdict=verdict)
@@ -205,6 +242,7 @@ class Play:
             self._stage.says("", "Please type: it was: <what the bank did>, or again, or fail and why.")
 
     def _drive(self, **order: Any) -> None:
+        self._driven = True
         self._worker.order(**order)
         booked = len(self._places.booked())
 
@@ -223,6 +261,7 @@ class Play:
         self._dead("the bank has booked the money, and nobody has told the ledger")
 
     def _dead(self, when: str) -> None:
+        write_down(self._places.processes, f"killed {self._worker.pid}")
         self._stage.does("dead", f"kill -9 {self._worker.pid}: {when}", "red")
         self._worker.close()
         self._worker = self._start()
@@ -237,10 +276,12 @@ def _cents(text: str) -> int | None:
 
 
 def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m legato.demo", description="A support desk in the terminal, offline.")
+    parser = argparse.ArgumentParser(prog="python -m legato.demo", description="A support desk in the terminal.")
     parser.add_argument("--auto", action="store_true", help="play by itself (it does so anyway where there is no terminal)")
     parser.add_argument("--folder", type=Path, help="where the conversation lives; give one that you left before to go on with it")
     parser.add_argument("--pace", type=float, help="seconds between two lines (0.35 at a terminal, else 0)")
+    parser.add_argument("--emulator", action="store_true", help="use the emulator even if OPENAI_API_KEY is set")
+    parser.add_argument("--model", default="", help="another model than gpt-5.1")
     options = parser.parse_args(given)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="legato-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -248,18 +289,39 @@ def main(given: list[str] | None = None) -> int:
     stage = Stage(options.auto or not (sys.stdin.isatty() and sys.stdout.isatty()), options.pace)
     again = f"  To go on from exactly there:  {Path(sys.executable).name} -m legato.demo --folder {folder}"
     stage.line(stage.paint("  Legato: a support desk in one file, and a process that dies twice.", "bold"))
-    stage.line(f"  The conversation is in  {places.ledger}")
-    stage.line(f"  The bank's own book is  {places.bank}")
     try:
-        good = Play(places, stage).run()
+        with provider(places, options.model, options.emulator) as asked:
+            _introduce(stage, places, asked)
+            good = Play(places, stage, asked).run()
     except (KeyboardInterrupt, Left):
         stage.line()
         stage.line("  You left. Nothing is lost: the conversation is in its file.")
         stage.line(again)
         return 130
+    except Stuck as stuck:
+        stage.line()
+        stage.line(f"  The model did not answer: {stuck}")
+        stage.line("  Nothing is lost: the conversation is in its file.")
+        stage.line(again)
+        return 1
+    except LegatoError as error:
+        stage.line(f"  {error}")
+        return 1
     stage.line()
     stage.line(f"  {'Nothing was lost and nothing repeated.' if good else 'Something is wrong: please report it.'}  See README.md.")
     return 0 if good else 1
+
+
+def _introduce(stage: Stage, places: Places, asked: Provider) -> None:
+    stage.line(f"  The conversation is in  {places.ledger}")
+    stage.line(f"  The bank's own book is  {places.bank}")
+    if asked.emulator is None:
+        stage.line(f"  The provider is         {asked.url}, model {asked.model}: OPENAI_API_KEY is set (--emulator: without it)")
+        return
+    stage.line(f"  The provider is         {asked.url}, a strict emulator of OpenAI's API, through the openai SDK")
+    stage.line(f"  {'':<22}  (set OPENAI_API_KEY, and the same program talks to OpenAI)")
+    if not stage.plays_itself:
+        stage.line(f"  Every request, live     {asked.emulator.page}")
 
 
 if __name__ == "__main__":

@@ -62,11 +62,12 @@ class Stage:
         """Somebody's words, beside their name."""
         self._beside(who, words, who)
 
-    def sequence(self, label: str, who: str, names: list[str]) -> None:
-        """A row of initials, one per message."""
+    def sequence(self, label: str, who: str, note: str, names: list[str], held: int) -> None:
+        """A row of initials, one per message. Those that somebody held already stand before a bar."""
         initials = {"customer": "U", "output": "o"}
-        row = " ".join(self.paint(initials.get(name, name[:1].upper()), name) for name in names)
-        self.line(self.paint(f"  {label:<{MARGIN - 2}}", who) + row)
+        row = [self.paint(initials.get(name, name[:1].upper()), "dim" if number < held else name) for number, name in enumerate(names)]
+        row = [*row[:held], "|", *row[held:]]
+        self.line(self.paint(f"  {label:<{MARGIN - 2}}", who) + self.paint(f"{note:<14}", "dim") + " ".join(row))
         self._wait()
 
     def does(self, kind: str, words: str, colour: str = "dim") -> None:

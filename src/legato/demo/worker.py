@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from legato.demo.desk import SESSION, Places, build
+from legato.demo.traffic import Wiretap
 from legato.drive.events import Event
 from legato.errors import LegatoError
 from legato.session import Session
@@ -20,15 +21,17 @@ from legato.testing.people import give
 SHOWN = ("output", "handoff_sent", "tool_started", "tool_returned", "tool_lost", "decided", "model_failed")
 
 
-async def main(folder: str) -> None:
-    session = build(Places(Path(folder))).session(SESSION)
+async def main(folder: str, model: str) -> None:
+    places = Places(Path(folder))
+    tap = Wiretap(places)
+    session = build(places, model, tap.client(), [tap]).session(SESSION)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         try:
             await obey(session, json.loads(line))
         except LegatoError as error:
             tell("error", words=str(error))
-        tell("rest", status=session.status, facts=len(session.facts))
+        tell("rest")
 
 
 async def obey(session: Session, order: dict[str, Any]) -> None:
@@ -62,4 +65,4 @@ def tell(kind: str, **what: Any) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:3]))

@@ -25,6 +25,13 @@ from legato.wire.responses.past import usable_conversation
 from legato.wire.responses.read import read_reply
 from legato.wire.responses.stream import StreamReader
 
+_ELSEWHERE = {
+    "stop": "the Responses API has no stop sequences: use OpenAIChat",
+    "seed": "the Responses API has no seed: use OpenAIChat",
+    "thinking_tokens": "say how hard to think with effort=...",
+    "compatible": "this is for OpenAIChat; here, the answers of other servers are understood as they come",
+}
+
 
 class OpenAIResponses(Priced):
     """A model of OpenAI's Responses API, or of any server that speaks it.
@@ -53,6 +60,9 @@ class OpenAIResponses(Priced):
         client: Any = None,
         **options: Any,
     ) -> None:
+        for name, do in _ELSEWHERE.items():
+            if options.get(name):
+                raise BadInput(f"the Responses API has no option {name!r}", do=do)
         self.options = checked(model=model, memory=memory, **options)
         self.options_text = self.options.text()
         self._stream = stream

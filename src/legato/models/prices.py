@@ -1,7 +1,7 @@
 """What tokens cost. May know: published prices. Decides: nothing; a price that is not known costs nothing, and says so.
 
 Prices are in dollars per million tokens, as published at the date beside them. They change: give your own with
-`prices={"gpt-5": Price(1.25, 10.0, cached=0.125)}` to a model.
+`prices={"gpt-5": Price(1.25, 10.0, cached=0.125)}` to a model, or change `PRICES` for all.
 """
 
 from __future__ import annotations

@@ -43,3 +43,17 @@ _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 def _parts(named: Any) -> list[Any]:
     return list(named.values()) if isinstance(named, dict) else []
+
+
+def is_of_an_object(schema: Any) -> bool:
+    """Whether what fits a schema is an object, and the schema says so at once: OpenAI enforces no other schema of an output.
+
+    >>> is_of_an_object({"type": "object"}), is_of_an_object({"type": "integer"}), is_of_an_object({"$ref": "#/$defs/Tree"})
+    (True, False, False)
+    """
+    return isinstance(schema, dict) and schema.get("type") == "object"
+
+
+def told(schema: str) -> str:
+    """The schema (JSON text) of an output that a provider does not enforce, as the model is told of it."""
+    return f"Reply with nothing but JSON, without a code fence, that fits this JSON schema:\n{schema}"

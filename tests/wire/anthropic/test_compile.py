@@ -178,6 +178,16 @@ def test_a_schema_that_cannot_be_enforced_is_told_in_the_instructions(schema: di
     assert json.dumps(schema) in body["system"]
 
 
+@pytest.mark.parametrize("kind", ["object", None])
+def test_properties_keep_their_order_in_which_a_model_writes_them(kind: str | None) -> None:
+    schema = {"properties": {"why": {"type": "string"}, "answer": {"type": "string"}}, "required": ["why", "answer"]}
+    typed = json.dumps({"type": "object", **schema})
+    frame = Frame("a", tools=(ToolSpec("think", parameters=json.dumps({"type": kind, **schema} if kind else schema)),), output=typed)
+    sent = compiled([said(0, "Hello")], of=frame)
+    assert list(sent["tools"][0]["input_schema"]["properties"]) == ["why", "answer"]
+    assert list(sent["output_config"]["format"]["schema"]["properties"]) == ["why", "answer"]
+
+
 def test_after_a_refusal_a_typed_output_is_told_instead() -> None:
     body = compiled([said(0, "Hi")], of=frame("a", output=json.dumps(SCHEMA)), enforce=False)
     assert "output_config" not in body

@@ -18,7 +18,7 @@ from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
 from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, said_blocks
-from legato.wire.anthropic.formats import enforced, instructions_for
+from legato.wire.anthropic.formats import enforced
 from legato.wire.anthropic.laws import judge
 from legato.wire.anthropic.past import STAND_IN, Replay, Section, Talk, told
 from legato.wire.anthropic.request import BINDING_CONTROLS
@@ -28,6 +28,7 @@ from legato.wire.compiled import Compiled
 from legato.wire.law import Complaint
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
+from legato.wire.schemas import told as told_schema
 
 MAX_TOKENS = 8192
 """How long a reply may get, where the options do not say: the API asks for a limit. Thinking comes on top."""
@@ -93,7 +94,7 @@ def _news(losses: list[str], request: Request) -> tuple[str, ...]:
 def _frame(request: Request, options: Options, enforce: bool) -> dict[str, Any]:
     """What thinking is bound to besides the messages: `system` and `tools`."""
     output = request.frame.output
-    asked = instructions_for(output) if output and not (enforce and enforced(output)) else ""
+    asked = told_schema(output) if output and not (enforce and enforced(output)) else ""
     system = "\n\n".join(filter(None, (request.frame.instructions, asked)))
     tools: list[Any] = [
         {"name": wire_name(tool.name), "description": tool.description, "input_schema": _schema(tool.parameters)}
@@ -110,8 +111,9 @@ def _frame(request: Request, options: Options, enforce: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _schema(parameters: str) -> msgspec.Raw:
+    """A tool's schema. Its properties keep their order, in which a model writes its arguments."""
     schema = _decode(parameters)
-    return msgspec.Raw(_encode(schema if schema.get("type") == "object" else {**schema, "type": "object"}))
+    return msgspec.Raw(parameters.encode() if schema.get("type") == "object" else msgspec.json.encode({**schema, "type": "object"}))
 
 
 def _settings(request: Request, options: Options, stream: bool, enforce: bool, loop: str, losses: list[str]) -> dict[str, Any]:

@@ -49,12 +49,7 @@ def enforced(schema: str) -> msgspec.Raw | None:
             written["$defs"] = {name: _closed(value) for name, value in definitions.items()}
     except (_Inexpressible, AttributeError, TypeError):
         return None
-    return msgspec.Raw(msgspec.json.encode(written, order="deterministic"))
-
-
-def instructions_for(schema: str) -> str:
-    """The schema of the output, told."""
-    return f"Reply with nothing but JSON, without a code fence, that fits this JSON schema:\n{schema}"
+    return msgspec.Raw(msgspec.json.encode(written))  # in the order of the type: a model thinks in the order in which it writes
 
 
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from legato.wire.losses import NOT_TAKEN_BACK, not_told_yet
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options
 from legato.wire.parts import address_of
-from legato.wire.schemas import is_closed
+from legato.wire.schemas import is_closed, is_of_an_object, told
 
 REASONING = "reasoning_content"
 """Where compatible servers put their reasoning, and some want it back."""
@@ -41,7 +41,8 @@ def compile_request(request: Request, options: Options, *, stream: bool, origin:
     own = groups_with_own_ids(request.groups)
     losses = _not_there(request, options, names)
     complaints = [*_judged_head(head, options.compatible)]
-    instructions = request.frame.instructions
+    asked = told(request.frame.output) if request.frame.output and not _is_enforced(request.frame.output, options.compatible) else ""
+    instructions = "\n\n".join(filter(None, (request.frame.instructions, asked)))
     pieces = [_encode({"role": "system", "content": instructions})] if instructions else []
     pieces += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
     if request.summary:
@@ -76,7 +77,7 @@ def _head(request: Request, options: Options, names: Mapping[str, str], stream: 
         "tools": [_tool(tool.name, tool.description, tool.parameters) for tool in frame.tools] or None,
         "tool_choice": _choice(options.tool_choice, names),
         "parallel_tool_calls": options.parallel_calls if frame.tools else None,
-        "response_format": _format(frame.output) if frame.output else None,
+        "response_format": _format(frame.output) if frame.output and _is_enforced(frame.output, options.compatible) else None,
         "reasoning_effort": options.effort,
         "verbosity": options.verbosity,
         "temperature": options.temperature,
@@ -112,6 +113,12 @@ def _not_there(request: Request, options: Options, names: Mapping[str, str]) -> 
     if choice in (None, "auto", "none", "required") or wire_name(str(choice)) in names:
         return []
     return [f"tool_choice {choice!r} of {request.agent}: it has no such tool"]
+
+
+@lru_cache(maxsize=256)
+def _is_enforced(output: str, compatible: bool) -> bool:
+    """Whether a schema can be enforced. Compatible servers do so with grammars, which may begin with anything."""
+    return compatible or is_of_an_object(msgspec.json.decode(output))
 
 
 def _format(output: str) -> dict[str, Any]:

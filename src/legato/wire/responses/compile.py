@@ -27,7 +27,7 @@ from legato.wire.options import Options
 from legato.wire.parts import address_of
 from legato.wire.responses.laws import judge
 from legato.wire.responses.past import Past, past_of
-from legato.wire.schemas import is_closed
+from legato.wire.schemas import is_closed, is_of_an_object, told
 from legato.wire.sequence import sequence
 
 BY_VALUE = {"web_search_call": "ws", "mcp_call": "mcp", "mcp_list_tools": "mcpl"}
@@ -45,7 +45,7 @@ def compile_request(
     refused = refused_before(request.groups, origin) if reasoning else inf
     own = groups_with_own_ids(groups)
     pieces: list[bytes] = []
-    losses: list[str] = []
+    losses = _not_there(request, options)
     head = _head(request, options, past, stream)
     complaints = [*_judged_head(head)]
     if past.open_reply is not None:
@@ -83,7 +83,9 @@ def compile_request(
 def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes:
     frame = request.frame
     added = frame.messages if options.memory != "inline" else ()
-    body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, *added)))}
+    schema = msgspec.json.decode(frame.output) if frame.output else None
+    asked = told(frame.output) if frame.output and not is_of_an_object(schema) else ""
+    body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, asked, *added)))}
     tools = [
         {
             "type": "function",
@@ -95,9 +97,9 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
         for tool in frame.tools
     ]
     body["tools"] = [*tools, *options.hosted]
-    if frame.output:
-        strict = is_closed(msgspec.json.decode(frame.output))
-        format = {"type": "json_schema", "name": "output", "schema": msgspec.Raw(frame.output.encode()), "strict": strict}
+    if schema and not asked:
+        raw = msgspec.Raw(frame.output.encode())
+        format = {"type": "json_schema", "name": "output", "schema": raw, "strict": is_closed(schema)}
         body["text"] = {"format": format}
     if options.verbosity:
         body["text"] = {**body.get("text", {}), "verbosity": options.verbosity}
@@ -111,7 +113,7 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
         "temperature": options.temperature,
         "top_p": options.top_p,
         "max_output_tokens": options.max_tokens,
-        "tool_choice": _choice(options.tool_choice),
+        "tool_choice": _choice(request, options),
         "parallel_tool_calls": options.parallel_calls,
         "service_tier": options.service_tier,
         "stream": stream or None,
@@ -127,10 +129,24 @@ def _judged_head(head: bytes) -> tuple[Complaint, ...]:
     return tuple(judge({**body, "input": "?"}))
 
 
-def _choice(choice: str | None) -> object:
-    if choice in (None, "auto", "none", "required"):
+def _choice(request: Request, options: Options) -> object:
+    """Which tool is to be called. An agent that does not have it, or has none at all, is asked without: the API would refuse it."""
+    choice = options.tool_choice
+    if choice is None or not (request.frame.tools or options.hosted):
+        return None
+    if choice in ("auto", "none", "required"):
         return choice
-    return {"type": "function", "name": wire_name(str(choice))}
+    if any(tool.name == choice for tool in request.frame.tools):
+        return {"type": "function", "name": wire_name(choice)}
+    return {"type": choice} if any(tool.get("type") == choice for tool in options.hosted) else None
+
+
+def _not_there(request: Request, options: Options) -> list[str]:
+    """A tool that is to be called and that this agent does not have: the models of several agents can be one."""
+    choice = options.tool_choice
+    if choice in (None, "auto", "none", "required") or _choice(request, options) is not None:
+        return []
+    return [f"tool_choice {choice!r} of {request.agent}: it has no such tool"]
 
 
 # -- the input ---------------------------------------------------------------------------------------------------------
@@ -181,6 +197,8 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -
         match item:
             case Words(text=text) | Refusal(text=text):
                 items.append({"role": "assistant", "content": text})
+                if isinstance(item, Words) and item.notes:
+                    losses.append(f"citations of {entry.agent}: the API takes back words only")
             case Call():
                 id = call_id(item, entry.position, index, own)
                 items.append({"type": "function_call", "call_id": id, "name": wire_name(item.tool), "arguments": item.arguments})
