@@ -35,7 +35,7 @@ class AzureOpenAIResponses(OpenAIResponses):
         memory: Memory = "inline",
         **more: Any,
     ) -> None:
-        self._endpoint = (endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
+        self._endpoint = endpoint
         self._credential = credential
         super().__init__(deployment, api_key=api_key, memory=memory, **more)
 
@@ -50,14 +50,15 @@ class AzureOpenAIResponses(OpenAIResponses):
         except ImportError:
             raise needs("openai", "openai") from None
         key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
-        if not self._endpoint:
+        endpoint = (self._endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
+        if not endpoint:
             raise BadInput("Azure needs an endpoint", do="pass endpoint=..., or set AZURE_OPENAI_ENDPOINT")
         if not key and self._credential is None:
             raise BadInput("Azure needs a key or a credential", do="pass api_key=... or credential=DefaultAzureCredential()")
         bearer = key if self._credential is None else tokens_of(self._credential)
         headers = {"api-key": key} if key and self._credential is None else {}
         return openai.AsyncOpenAI(
-            base_url=f"{self._endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
+            base_url=f"{endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
         )
 
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 def needs(package: str, extra: str) -> BadInput:
     """An SDK is not installed."""
-    return BadInput(f"this model needs the package {package!r}", do=f"pip install 'legato[{extra}]'")
+    return BadInput(f"this model needs the package {package!r}", do=f"pip install '.[{extra}]' in a clone of Legato")
 
 
 class Clients:
