@@ -10,7 +10,7 @@ from typing import Any
 
 from legato.errors import BadInput
 from legato.models.openai import OpenAIResponses
-from legato.models.sdk import needs
+from legato.models.sdk import needs, no_key
 from legato.wire.options import Memory
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -52,9 +52,11 @@ class AzureOpenAIResponses(OpenAIResponses):
         key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
         endpoint = (self._endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
         if not endpoint:
-            raise BadInput("Azure needs an endpoint", do="pass endpoint=..., or set AZURE_OPENAI_ENDPOINT")
+            do = "set AZURE_OPENAI_ENDPOINT, or pass endpoint=..., or run it within legato.emulator.stand_in()"
+            raise BadInput("Azure needs an endpoint", do=do)
         if not key and self._credential is None:
-            raise BadInput("Azure needs a key or a credential", do="pass api_key=... or credential=DefaultAzureCredential()")
+            do = f"{no_key('AZURE_OPENAI_API_KEY')}, or pass credential=DefaultAzureCredential()"
+            raise BadInput("Azure needs a key or a credential", do=do)
         bearer = key if self._credential is None else tokens_of(self._credential)
         headers = {"api-key": key} if key and self._credential is None else {}
         return openai.AsyncOpenAI(

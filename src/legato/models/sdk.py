@@ -32,6 +32,11 @@ def needs(package: str, extra: str) -> BadInput:
     return BadInput(f"this model needs the package {package!r}", do=f"pip install '.[{extra}]' in a clone of Legato")
 
 
+def no_key(variable: str) -> str:
+    """What to do where there is no key."""
+    return f"set {variable}, or pass api_key=..., or run it within legato.emulator.stand_in()"
+
+
 class Clients:
     """One client of an SDK per event loop: its connections belong to the loop that opened them, and are closed when that ends.
 
