@@ -68,14 +68,23 @@ class Clients:
             await keeper.aclose()
 
 
+_open: set[Any] = set()
+"""Clients that are not closed yet. Held here, since one that was forgotten with its model would be torn down before it could be closed."""
+
+
 def _closed_with_the_loop(client: Any) -> AsyncGenerator[None, None]:
-    """Something that the running loop closes at its end, and the client with it: a loop tells nothing else that it is ending."""
+    """Something that the running loop closes at its end, or when nobody holds it any more, and the client with it: a loop tells nothing
+    else that it is ending."""
 
     async def keep() -> AsyncGenerator[None, None]:
+        _open.add(client)
         try:
             yield
         finally:
-            await client.close()
+            try:
+                await client.close()
+            finally:
+                _open.discard(client)
 
     keeper = keep()
     with suppress(StopIteration):
