@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from legato.emulator import serve
+from tests.docs.pages import examples
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -39,9 +40,9 @@ def promised(program: str) -> list[str]:
     return [f"{textwrap.dedent(block)}\n" for block in re.findall(r"(?:^ {4}.*(?:\n|\Z))+", docstring, re.MULTILINE) if block.rstrip()]
 
 
-def run(program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(program: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", **variables}
-    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{program}.py")]
+    command = [sys.executable, "-W", "error", str(program if isinstance(program, Path) else EXAMPLES / f"{program}.py")]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
@@ -87,6 +88,20 @@ def test_with_the_key_of_one_provider_the_emulator_stands_in_for_the_other(tmp_p
     first, last = done.stderr.splitlines()
     assert re.fullmatch(r"legato: OPENAI_API_KEY is set, so \S+ answers; the emulator at \S+ stands in for Anthropic and Azure", first)
     assert last == "legato: the emulator was asked for 1 reply and refused none"
+
+
+def test_the_example_of_the_readme_runs_as_it_stands_and_unchanged_with_a_key(tmp_path: Path) -> None:
+    shown = next(examples((ROOT / "README.md").read_text(encoding="utf-8")))
+    program = tmp_path / "desk.py"
+    program.write_text(shown.code)
+    alone = run(program, tmp_path)
+    assert (alone.returncode, alone.stdout) == (0, shown.expected), alone.stderr
+    assert re.fullmatch(f"{STANDS_IN}\n{NONE_REFUSED}", alone.stderr.strip()), alone.stderr
+    (tmp_path / "desk.sqlite").unlink()
+    with serve() as provider:
+        keyed = run(program, tmp_path, OPENAI_API_KEY="sk-1", OPENAI_BASE_URL=provider.openai_url)
+        assert (keyed.returncode, keyed.stdout) == (0, shown.expected), keyed.stderr
+        assert [exchange.status for exchange in provider.exchanges] == [200, 200, 200]
 
 
 def script_of(program: str) -> object:
