@@ -23,7 +23,7 @@ test: lint types layers pytest ## everything that a change must pass
 lint: $(VENV)/.dev ## formatting habits and likely mistakes (ruff)
 	@$(PY) -m ruff check .
 
-types: $(VENV)/.dev ## mypy --strict on the package
+types: $(VENV)/.dev ## mypy --strict on the package and the examples
 	@$(PY) -m mypy
 
 layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)

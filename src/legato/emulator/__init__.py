@@ -8,12 +8,14 @@ What the provider would refuse is refused, with the same status and the same wor
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legato.emulator.options import options_of
+from legato.emulator.standing_in import StandIn
 from legato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -71,6 +73,33 @@ def serve(
     return emulator
 
 
+def stand_in(mind: object = None, *, quiet: bool = False, **serve_options: Any) -> StandIn:
+    """An emulator for programs that may have no key, to be used in a `with` or `async with` block.
+
+        async with stand_in():
+            result = await Agent("clerk", model="openai:gpt-5.1").run("Hello")
+
+    Where OPENAI_API_KEY is set nothing is done, and the program talks to OpenAI. Where it is not, an emulator is started, and for the time
+    of the block OPENAI_BASE_URL and OPENAI_API_KEY name it; likewise for Anthropic and Azure, each by its own variables. Variables belong
+    to the whole process, and SDKs read them when a client is made: Legato's models do so at their first request in an event loop.
+
+    - `mind` and all other options are those of `serve`. They count only where the emulator stands in.
+    - `quiet`: do not say, on standard error, who answers and at the end whether anything was refused.
+
+    It returns an object whose `emulator` is the running one, or None where every provider has its key. `start()` and `stop()` do the
+    same without a block.
+
+    >>> import os
+    >>> with stand_in(quiet=True) as standing:
+    ...     os.environ["OPENAI_BASE_URL"] == standing.emulator.openai_url
+    True
+    >>> "OPENAI_BASE_URL" in os.environ
+    False
+    """
+    inspect.signature(serve).bind(mind=mind, **serve_options)  # a misspelled option is told even where a key is set
+    return StandIn(mind, quiet, serve_options)
+
+
 def __getattr__(name: str) -> Any:
     """`Emulator`, which needs a web server: so it is looked for when it is first wanted."""
     if name != "Emulator":
@@ -85,4 +114,4 @@ def __getattr__(name: str) -> Any:
     return Emulator
 
 
-__all__ = ["Emulator", "serve"]
+__all__ = ["Emulator", "StandIn", "serve", "stand_in"]

@@ -16,7 +16,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell
+from legato.models.sdk import JSON, Clients, failing, needs, no_key, read_by, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
 from legato.wire.anthropic.stream import StreamReader
@@ -86,9 +86,9 @@ class Anthropic(Priced):
         await self._clients.close()
 
     async def _ask(self, request: Request, emit: Emit) -> Reply:
-        import anthropic
-
         client, options = self._clients(), self.options
+        import anthropic  # not before the client is made: where it is not installed, that says what to do
+
         origin = f"anthropic {str(client.base_url).rstrip('/')} {options.model}"
         headers = {**JSON, **self._betas, **(BEFORE_2026_10_21 if _samples(options) else {})}
         reasoning = enforce = True
@@ -144,9 +144,9 @@ def _make(given: dict[str, Any], timeout: float) -> Any:
     try:
         client = anthropic.AsyncAnthropic(max_retries=0, timeout=timeout, **given)
     except anthropic.AnthropicError as error:
-        raise BadInput(f"Anthropic's client cannot be made: {error}", do="set ANTHROPIC_API_KEY, or pass api_key=...") from None
+        raise BadInput(f"Anthropic's client cannot be made: {error}", do=no_key("ANTHROPIC_API_KEY")) from None
     if not (client.api_key or client.auth_token or client.credentials):
-        raise BadInput("Anthropic's client has no key", do="set ANTHROPIC_API_KEY, or pass api_key=...")
+        raise BadInput("Anthropic's client has no key", do=no_key("ANTHROPIC_API_KEY"))
     return client
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from legato.errors import BadInput
 from legato.models.openai import OpenAIResponses
-from legato.models.sdk import needs
+from legato.models.sdk import needs, no_key
 from legato.wire.options import Memory
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -35,7 +35,7 @@ class AzureOpenAIResponses(OpenAIResponses):
         memory: Memory = "inline",
         **more: Any,
     ) -> None:
-        self._endpoint = (endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
+        self._endpoint = endpoint
         self._credential = credential
         super().__init__(deployment, api_key=api_key, memory=memory, **more)
 
@@ -50,14 +50,17 @@ class AzureOpenAIResponses(OpenAIResponses):
         except ImportError:
             raise needs("openai", "openai") from None
         key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
-        if not self._endpoint:
-            raise BadInput("Azure needs an endpoint", do="pass endpoint=..., or set AZURE_OPENAI_ENDPOINT")
+        endpoint = (self._endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
+        if not endpoint:
+            do = "set AZURE_OPENAI_ENDPOINT, or pass endpoint=..., or run it within legato.emulator.stand_in()"
+            raise BadInput("Azure needs an endpoint", do=do)
         if not key and self._credential is None:
-            raise BadInput("Azure needs a key or a credential", do="pass api_key=... or credential=DefaultAzureCredential()")
+            do = f"{no_key('AZURE_OPENAI_API_KEY')}, or pass credential=DefaultAzureCredential()"
+            raise BadInput("Azure needs a key or a credential", do=do)
         bearer = key if self._credential is None else tokens_of(self._credential)
         headers = {"api-key": key} if key and self._credential is None else {}
         return openai.AsyncOpenAI(
-            base_url=f"{self._endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
+            base_url=f"{endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
         )
 
 

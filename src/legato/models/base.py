@@ -54,6 +54,6 @@ def resolve(model: object, agent: str) -> Model:
             f"what agent {agent!r} was given is no model",
             expected="an object with a `name` and an `async def reply(self, request, emit)`",
             found=f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__,
-            do="write Agent(name=..., model=ScriptedModel([...]))",
+            do='write Agent(name=..., model="openai:gpt-5.1"), or pass a model object',
         )
     return model

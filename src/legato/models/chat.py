@@ -16,7 +16,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell, whole_of
+from legato.models.sdk import JSON, Clients, failing, needs, no_key, read_by, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
@@ -88,9 +88,9 @@ class OpenAIChat(Priced):
         await self._clients.close()
 
     async def _ask(self, request: Request, emit: Emit) -> Reply:
-        import openai
-
         client, options = self._clients(), self.options
+        import openai  # not before the client is made: where it is not installed, that says what to do
+
         origin = f"chat {str(client.base_url).rstrip('/')} {options.model}"
         reasoning = options.compatible and options.replay_reasoning
         compiled = compile_request(request, options, stream=self._stream, origin=origin, reasoning=reasoning)
@@ -134,4 +134,4 @@ def _make(given: dict[str, Any], timeout: float) -> Any:
     try:
         return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
     except openai.OpenAIError as error:
-        raise BadInput(f"OpenAI's client cannot be made: {error}", do="set OPENAI_API_KEY, or pass api_key=...") from None
+        raise BadInput(f"OpenAI's client cannot be made: {error}", do=no_key("OPENAI_API_KEY")) from None

@@ -15,7 +15,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, failing, needs, read_by, tell
+from legato.models.sdk import JSON, Clients, failing, needs, no_key, read_by, tell
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
 from legato.wire.loose import json_of
@@ -80,7 +80,7 @@ class OpenAIResponses(Priced):
         try:
             return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
         except openai.OpenAIError as error:
-            raise BadInput(f"OpenAI's client cannot be made: {error}", do="set OPENAI_API_KEY, or pass api_key=...") from None
+            raise BadInput(f"OpenAI's client cannot be made: {error}", do=no_key("OPENAI_API_KEY")) from None
 
     @property
     def name(self) -> str:
@@ -101,9 +101,9 @@ class OpenAIResponses(Priced):
         """The provider's conversation that this request is to go to, made if there is none; empty where none is used or to be had."""
         if self.options.memory != "conversation" or not self._has_conversations:
             return ""
-        import openai
-
         client = self._clients()
+        import openai  # not before the client is made: where it is not installed, that says what to do
+
         known = usable_conversation(request, self._origin(client))
         if known:
             return known
@@ -116,9 +116,9 @@ class OpenAIResponses(Priced):
             return ""
 
     async def _ask(self, request: Request, emit: Emit) -> Reply:
-        import openai
-
         client, options = self._clients(), self.options
+        import openai  # not before the client is made: where it is not installed, that says what to do
+
         origin = self._origin(client)
         by_value, reasoning = False, True
         while True:

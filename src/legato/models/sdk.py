@@ -29,7 +29,12 @@ T = TypeVar("T")
 
 def needs(package: str, extra: str) -> BadInput:
     """An SDK is not installed."""
-    return BadInput(f"this model needs the package {package!r}", do=f"pip install 'legato[{extra}]'")
+    return BadInput(f"this model needs the package {package!r}", do=f"pip install '.[{extra}]' in a clone of Legato")
+
+
+def no_key(variable: str) -> str:
+    """What to do where there is no key."""
+    return f"set {variable}, or pass api_key=..., or run it within legato.emulator.stand_in()"
 
 
 class Clients:
@@ -63,14 +68,23 @@ class Clients:
             await keeper.aclose()
 
 
+_open: set[Any] = set()
+"""Clients that are not closed yet. Held here, since one that was forgotten with its model would be torn down before it could be closed."""
+
+
 def _closed_with_the_loop(client: Any) -> AsyncGenerator[None, None]:
-    """Something that the running loop closes at its end, and the client with it: a loop tells nothing else that it is ending."""
+    """Something that the running loop closes at its end, or when nobody holds it any more, and the client with it: a loop tells nothing
+    else that it is ending."""
 
     async def keep() -> AsyncGenerator[None, None]:
+        _open.add(client)
         try:
             yield
         finally:
-            await client.close()
+            try:
+                await client.close()
+            finally:
+                _open.discard(client)
 
     keeper = keep()
     with suppress(StopIteration):

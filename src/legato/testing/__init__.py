@@ -8,7 +8,7 @@ from legato.testing.people import Person
 from legato.testing.promises import Deed, Rules, Violation, check_promises
 from legato.testing.scripted import ScriptedModel, call, handoff
 from legato.testing.simulator import Report, simulate
-from legato.testing.story import Story, World
+from legato.testing.story import Story, Told, World
 from legato.testing.workflows import random_workflow
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Story",
     "SweepReport",
     "Timeline",
+    "Told",
     "Violation",
     "World",
     "call",

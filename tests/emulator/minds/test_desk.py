@@ -115,6 +115,18 @@ def test_small_talk_is_answered_without_tools(said: str, expected: str) -> None:
     assert expected in say.items[0].text
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_an_agent_that_is_told_to_go_on_says_that_its_part_is_done(seed: int) -> None:
+    """A team that works by itself would hand over to one another forever."""
+    to_lead = tool("handoff_to_lead", "Hand the conversation over to lead. Leads the team.")
+    say = Desk().reply(prompt("Go on with your task. When your part is done, hand over or say so.", to_lead, SEARCH, seed=seed))
+    assert [item for item in say.items if not isinstance(item, Thought)] == [Words("I have nothing to add: my part is done.")]
+
+
+def test_going_on_with_something_is_a_request_like_another() -> None:
+    assert uses(Desk().reply(prompt("Please continue with order A-17", LOOKUP)))[0].tool == "lookup_order"
+
+
 def test_sometimes_by_seed_a_tool_is_tried_that_nobody_asked_for() -> None:
     tries = [uses(Desk().reply(prompt("Do you sell elephants?", SEARCH, seed=seed))) for seed in range(60)]
     assert 3 < len([calls for calls in tries if calls]) < 40

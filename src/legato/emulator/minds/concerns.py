@@ -13,7 +13,7 @@ _EMPTY = """
     these they thing this those to too up us use used using very via want was we well were what when where which while who why will
     with would you your yours okay
     agent assistant team specialist desk expert function tool get given return returns call handle handles handoff hand question
-    questions customer customers user users someone everything
+    questions customer customers user users someone everything conversation over
 """
 _WITHOUT_MEANING = frozenset(_EMPTY.split())
 _SAME = {
@@ -34,6 +34,7 @@ _SAME = {
 }
 _GREETING = frozenset(["hello", "hi", "hey", "morning", "afternoon", "evening", "good", "greetings"])
 _THANKS = frozenset(["thanks", "thank", "cheers", "bye", "goodbye"])
+_GOING_ON = re.compile(r"\s*(please\s+)?(go on|carry on|keep going|continue|proceed)\b", re.IGNORECASE)
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", ""))
 
 
@@ -76,6 +77,11 @@ def is_thanks(text: str) -> bool:
     """Nothing but thanks or a farewell."""
     words = re.findall(r"[^\W\d_]+", text[:200].lower())
     return bool(words) and len(words) <= 8 and bool(_THANKS & set(words)) and len(meanings(" ".join(set(words) - _THANKS))) <= 1
+
+
+def is_going_on(text: str) -> bool:
+    """Somebody is told to go on with what they do, as agents are that work by themselves."""
+    return _GOING_ON.match(text[:200]) is not None
 
 
 def in_brief(text: str, most: int = 90) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from legato.emulator.minds.concerns import in_brief, is_greeting, is_thanks
+from legato.emulator.minds.concerns import in_brief, is_going_on, is_greeting, is_thanks
 from legato.emulator.minds.dice import Dice
 from legato.emulator.minds.guesses import words_of
 
@@ -24,6 +24,8 @@ def small_talk(said: str) -> str:
     """The answer to somebody who wants nothing yet; empty if they do."""
     if not said.strip() or is_greeting(said):
         return "Hello! How can I help you today?"
+    if is_going_on(said):
+        return "I have nothing to add: my part is done."
     return "You are welcome! Have a good day." if is_thanks(said) else ""
 
 

@@ -1,0 +1,54 @@
+"""A deferred tool: its result comes later, from outside.
+
+The tool has a signature and no body that runs. Its call waits, for days if need be, until somebody answers:
+a person, a webhook, another service. Here the webhook delivers three times; its key makes that count once.
+
+Run it: python examples/deferred_tool.py
+With OPENAI_API_KEY set, OpenAI answers. Without, the emulator stands in, and it prints:
+
+    to the warehouse: count_stock {'item': 'oolong'}
+    to the customer: From count stock (oolong): 12. Is there anything else I can help you with?
+"""
+
+import asyncio
+
+from legato import Agent, HandoffBuilder, tool
+from legato.emulator import stand_in
+
+
+@tool(deferred=True)
+def count_stock(item: str) -> int:
+    """Have the warehouse count an item."""
+    raise NotImplementedError("the warehouse answers")
+
+
+clerk = Agent("clerk", instructions="You know the stock.", model="openai:gpt-5.1", tools=[count_stock])
+desk = HandoffBuilder(name="desk", participants=[clerk]).build()
+
+
+async def ask(question: str) -> list[str]:
+    """A customer asks. Returns the ids under which the warehouse is to answer."""
+    result = await desk.session("customer-42").run(question)
+    for request in result.pending:
+        print("to the warehouse:", request.tool, request.arguments)
+    return [request.id for request in result.pending if request.kind == "result"]
+
+
+async def webhook(request_id: str, counted: int, delivery: str) -> None:
+    """The warehouse answers, perhaps in another process."""
+    session = desk.session("customer-42")
+    await session.answer(request_id, counted, key=delivery)
+    result = await session.resume()
+    if result.text:  # a delivery that came before says nothing new
+        print("to the customer:", result.text)
+
+
+async def main() -> None:
+    for request_id in await ask('How much "oolong" is in stock?'):
+        for _ in range(3):
+            await webhook(request_id, 12, delivery="delivery-881")
+
+
+if __name__ == "__main__":
+    with stand_in():
+        asyncio.run(main())
