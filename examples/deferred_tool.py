@@ -29,6 +29,8 @@ desk = HandoffBuilder(name="desk", participants=[clerk]).build()
 async def ask(question: str) -> list[str]:
     """A customer asks. Returns the ids under which the warehouse is to answer."""
     result = await desk.session("customer-42").run(question)
+    if result.error:
+        raise SystemExit(result.error)
     for request in result.pending:
         print("to the warehouse:", request.tool, request.arguments)
     return [request.id for request in result.pending if request.kind == "result"]

@@ -63,7 +63,7 @@ SCRIPT = [
 
 async def main() -> None:
     async for event in team.session().run("How do green and black tea differ? One sentence, please."):
-        if event.type in ("handoff_sent", "tool_started", "message", "prompted", "judged", "status"):
+        if event.type in ("handoff_sent", "tool_started", "message", "prompted", "judged", "model_failed", "status"):
             print(event)
 
 

@@ -55,7 +55,9 @@ async def main() -> None:
             await session.answer(request, paid)
         else:
             await session.approve(request)  # it never got there: run it again
-    await session.resume()
+    result = await session.resume()
+    if result.error:
+        raise SystemExit(result.error)
     for message in session.messages:
         print(message)
 

@@ -7,14 +7,14 @@ Run it: python examples/two_providers.py
 A provider whose key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY) answers. For others the emulator stands in
 with the script below; without any key it prints:
 
-    writer was asked with
+    writer: Oolong stands half-way between green tea and black.
+    It was given
         user: Write a line about oolong, please.
         researcher: [search({"topic": "oolong"})]
         search: Oolong is oxidised in part, black tea to the end, green tea not at all.
         researcher: [handoff_to_writer({"reason": "it is found"})]
         handoff_to_writer: Control passed to writer.
-    and said: Oolong stands half-way between green tea and black.
-    left behind: reasoning of researcher: only the model that made it can read it
+    and not reasoning of researcher: only the model that made it can read it
 """
 
 import asyncio
@@ -60,13 +60,14 @@ SCRIPT = [
 
 async def main() -> None:
     session = team.session()
-    await session.run("Write a line about oolong, please.")
-    request = await session.seen()
-    print(f"{request.agent} was asked with")
-    for message in request.messages:
+    result = await session.run("Write a line about oolong, please.")
+    if result.error:
+        raise SystemExit(result.error)
+    print("writer:", result.text)
+    print("It was given")
+    for message in (await session.seen()).messages:
         print("   ", message)
-    print("and said:", session.messages[-1].text)
-    print("left behind:", *session.losses)
+    print("and not", *session.losses)
 
 
 if __name__ == "__main__":

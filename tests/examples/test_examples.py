@@ -90,6 +90,13 @@ def test_with_the_key_of_one_provider_the_emulator_stands_in_for_the_other(tmp_p
     assert last == "legato: the emulator was asked for 1 reply and refused none"
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_with_a_key_that_is_refused_it_says_so(program: str, tmp_path: Path) -> None:
+    with serve(keys=["another"]) as provider:
+        done = run(program, tmp_path, OPENAI_API_KEY="sk-wrong", OPENAI_BASE_URL=provider.openai_url)
+    assert "Incorrect API key provided" in done.stdout + done.stderr
+
+
 def test_the_example_of_the_readme_runs_as_it_stands_and_unchanged_with_a_key(tmp_path: Path) -> None:
     shown = next(examples((ROOT / "README.md").read_text(encoding="utf-8")))
     program = tmp_path / "desk.py"
