@@ -9,8 +9,9 @@ from typing import Any
 
 from legato.core.frame import Frame, ToolSpec, decode_frame, encode_frame
 from legato.core.handoff import Arrival
-from legato.core.history import Dialogue, Everything, OwnTools, SinceHandoff, Summarised
+from legato.core.history import Custom
 from legato.core.state import State
+from legato.core.view import visible
 from legato.core.wording import handoff_note
 from legato.drive.conversation import accepted_messages
 from legato.drive.definition import Definition, History, Provided, Turn, called
@@ -64,7 +65,7 @@ class Frames:
                     do="return a string from the function given as instructions=",
                 )
         history = history_in_force(definition, name, arrived)
-        added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived) else []
+        added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived, state) else []
         if agent.providers:
             turn = Turn(self._context, self._ledger.session, name, accepted_messages(state), arrived)
             for provider in agent.providers:
@@ -104,8 +105,11 @@ def history_in_force(definition: Definition, agent: str, arrived: Arrival | None
     return edge.history if edge and edge.history else definition.agents[agent].history
 
 
-def _hides(history: History, arrived: Arrival) -> bool:
+def _hides(history: History, arrived: Arrival, state: State) -> bool:
     """Whether the agent would not see, by this policy, the call that brought it control."""
     if not (arrived.reason or arrived.input):
         return False
-    return isinstance(history.spec, (Dialogue, OwnTools)) or not isinstance(history.spec, (Everything, SinceHandoff, Summarised))
+    if isinstance(history.spec, Custom):
+        return True  # what it will choose is not known yet
+    handed = next((group for group in reversed(state.groups) if group.handed_to == arrived.target), None)
+    return handed not in visible(state, history.spec, arrived.target)
