@@ -14,7 +14,7 @@ from legato.emulator import faults
 from tests.docs.pages import WrongExample, run_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITHOUT_EXAMPLES = {"ARCHITECTURE.md", "PROMISES.md", "clauses.md"}
 SEEDED = {
     "the output that is shown": ("```python\nprint(6 * 7)\n```\n\nIt says:\n\n```text\n42\n```\n", True),
@@ -29,7 +29,7 @@ SEEDED = {
 }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)).removeprefix("docs/"))
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with patch.dict(os.environ):  # a page that fails would leave its stand-in's variables to the next

@@ -26,8 +26,8 @@ from legato.wire.responses.read import read_reply
 from legato.wire.responses.stream import StreamReader
 
 _ELSEWHERE = {
-    "stop": "the Responses API has no stop sequences: use OpenAIChat",
-    "seed": "the Responses API has no seed: use OpenAIChat",
+    "stop": "use OpenAIChat, whose API stops where it is told",
+    "seed": "use OpenAIChat, or leave it out",
     "thinking_tokens": "say how hard to think with effort=...",
     "compatible": "this is for OpenAIChat; here, the answers of other servers are understood as they come",
 }
