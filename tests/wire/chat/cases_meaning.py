@@ -59,6 +59,15 @@ CASES: list[LawCase] = [
         ),
         obeys=ask(response_format=strict({**CLOSED, "properties": {"id": CLOSED}})),
     ),
+    LawCase(
+        "CT7",
+        ask(response_format={"type": "json_schema", "json_schema": {"name": "order", "schema": {"type": "array", "items": CLOSED}}}),
+        error(
+            "Invalid schema for response_format 'order': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
+            "response_format",
+        ),
+        obeys=ask(response_format={"type": "json_schema", "json_schema": {"name": "order", "schema": CLOSED}}),
+    ),
     # -- the model
     LawCase(
         "CP3",

@@ -110,6 +110,14 @@ CASES = [
         "text.format.schema",
         "invalid_json_schema",
     ),
+    refused(
+        "O17",
+        ask(text={"format": {"type": "json_schema", "name": "answer", "schema": {"type": "array", "items": CLOSED}}}),
+        ask(text={"format": {"type": "json_schema", "name": "answer", "schema": CLOSED}}),
+        "Invalid schema for response_format 'answer': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
+        "text.format.schema",
+        "invalid_json_schema",
+    ),
     typed("V9", "temperature", "hot", 0.5, "a decimal", "a string"),
     refused(
         "V10",

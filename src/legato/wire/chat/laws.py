@@ -169,6 +169,15 @@ def strict_output_is_closed(case: Case) -> Iterator[Fault]:
             yield Fault(f"Invalid schema for response_format '{output['name']}': {told}", param="response_format")
 
 
+@BOOK.law("CT7", "Structured output is an object.", FUNCTIONS, grade="B", seen="2025-04", switch="strict_schemas")
+def output_is_an_object(case: Case) -> Iterator[Fault]:
+    wanted = case.request.get("response_format") or {}
+    output = wanted["json_schema"] if wanted.get("type") == "json_schema" else {}
+    if given := not_an_object(output.get("schema") or {}):
+        told = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: {given}'."
+        yield Fault(f"Invalid schema for response_format '{output['name']}': {told}", param="response_format")
+
+
 # -- 4. the model, and what it does not take ---------------------------------------------------------------------------
 
 MODEL = BOOK.phase("the model")

@@ -15,6 +15,7 @@ from legato.wire.responses.book import BOOK, EARLY_FIELDS, LATE_FIELDS
 from legato.wire.responses.case import Case, text
 from legato.wire.responses.schemas import not_closed
 from legato.wire.responses.texts import SEEN, listed, missing, named, not_one_of, out_of_range, shown, too_long, unknown, wrong_type
+from legato.wire.schemas import not_an_object
 
 Check: TypeAlias = Callable[[str, Any], Iterator[Fault]]
 
@@ -252,6 +253,16 @@ def a_strict_format_is_closed(case: Case) -> Iterator[Fault]:
     if isinstance(form, dict) and form.get("strict") is True:
         for problem in not_closed(form.get("schema")):
             yield Fault(f"Invalid schema for response_format '{text(form.get('name'))}': {problem}", "text.format.schema")
+
+
+@BOOK.law("O17", "An output schema is of an object.", LATE_FIELDS, grade="D", seen=SEEN, code="invalid_json_schema")
+def a_format_is_of_an_object(case: Case) -> Iterator[Fault]:
+    value = case.sent("text")
+    form = value.get("format") if isinstance(value, dict) else None
+    schema = form.get("schema") if isinstance(form, dict) else None
+    if isinstance(form, dict) and isinstance(schema, dict) and (given := not_an_object(schema)):
+        told = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: {given}'."
+        yield Fault(f"Invalid schema for response_format '{text(form.get('name'))}': {told}", "text.format.schema")
 
 
 # That these are numbers was measured; the bounds are quoted for temperature elsewhere, and documented for the rest.
