@@ -17,7 +17,7 @@ import msgspec
 from legato.core.checking import function, secret_key
 from legato.core.codec import decode, encode, newer
 from legato.core.digest import digest_bytes
-from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Opened, Origin, Returned, Said
+from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Decided, Opened, Origin, Returned, Said
 from legato.core.messages import contents_named
 from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
@@ -141,8 +141,10 @@ def _named(facts: list[AnyFact]) -> set[str]:
         match fact:
             case Answered() | Attempted():
                 named.add(fact.frame)
-            case Returned(full=full) if full:
-                named.add(full)
+            case Returned(output=output, full=full):
+                named |= contents_named(output) | ({full} if full else set())
+            case Decided(output=output):
+                named |= contents_named(output)
             case Said(content=content):
                 named |= contents_named(content)
     return named

@@ -30,7 +30,7 @@ from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
 from legato.run import Result, Run
 from legato.stores.contract import Store
-from legato.tools import BadArguments, tool_output
+from legato.tools import BadArguments, tool_content
 
 if TYPE_CHECKING:
     from legato.workflow import Workflow
@@ -143,7 +143,8 @@ class Session:
 
     async def answer(self, request: Pending | str, value: Any, key: str | None = None) -> None:
         """Supply the result of a deferred tool, or the outcome that nobody knew."""
-        await self._decide(request, "answer", key, output=tool_output(value))
+        output, contents = tool_content(value)
+        await self._decide(request, "answer", key, output=output, contents=contents)
 
     async def revoke(self, agent: str, tool: str) -> None:
         """Withdraw a standing approval."""
@@ -167,6 +168,7 @@ class Session:
         words: str = "",
         arguments: str = "",
         output: Content = "",
+        contents: dict[str, bytes] | None = None,
         always: bool = False,
     ) -> None:
         _check_key(key)
@@ -198,7 +200,7 @@ class Session:
             yield decided(state)
             yield from self._stopped(state)
 
-        await self._append(propose)
+        await self._append(propose, contents)
 
     def _stopped(self, state: State) -> Iterator[AnyFact]:
         """The answers to the calls that a stop ends, for the same append: a message that came in between would end the stop first."""

@@ -59,6 +59,7 @@ from legato.core.facts import (
     Returned,
     Said,
     Started,
+    Text,
     Usage,
 )
 from legato.core.folded import Folded
@@ -448,7 +449,9 @@ def _position(group: Group) -> int:
 
 def _with_arguments(call: CallState, output: Content) -> Content:
     """The output of a call that ran, with the arguments that ran where a person changed them, whoever tells the outcome."""
-    return wording.edited(call.arguments, output) if call.edited and isinstance(output, str) else output
+    if not call.edited:
+        return output
+    return wording.edited(call.arguments, output) if isinstance(output, str) else (Text(wording.edited(call.arguments, "")), *output)
 
 
 _RULES: dict[type, Callable[[State, Any], None]] = {

@@ -25,7 +25,7 @@ from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome, in_background, record_later
 from legato.errors import StoreError
-from legato.tools import BadArguments, Tool, ToolCall, ToolContext, tool_output
+from legato.tools import BadArguments, Tool, ToolCall, ToolContext, tool_content, tool_output
 
 OUTPUT_LETTERS = 64_000
 """What of an output a model is given. The whole of a longer one is kept in the store's contents, for people and tools."""
@@ -187,17 +187,22 @@ def _can_stop(tool: Tool) -> bool:
 
 def _ended(effect: RunTool, body: asyncio.Future[object], begun: float) -> Outcome:
     """The outcome of a body that has returned or raised."""
-    if body.cancelled() or (error := body.exception()) is None:
-        status, text = ("error", "The tool was cancelled from within.") if body.cancelled() else ("ok", tool_output(body.result()))
+    output: Content
+    contents: dict[str, bytes] = {}
+    if body.cancelled():
+        status, output = "error", "The tool was cancelled from within."
+    elif (error := body.exception()) is not None:
+        status, output = "error", tool_output(f"{type(error).__name__}: {error}")
     else:
-        status, text = "error", tool_output(f"{type(error).__name__}: {error}")
-    full, contents = "", {}
-    if len(text) > OUTPUT_LETTERS:
-        data = text.encode()
+        status = "ok"
+        output, contents = tool_content(body.result())
+    full = ""
+    if isinstance(output, str) and len(output) > OUTPUT_LETTERS:
+        data = output.encode()
         full = digest_bytes(data)
         contents[full] = data
-        text = f"{text[:OUTPUT_LETTERS]}\n[cut here: {len(text)} characters in all]"
-    return Outcome(partial(_in_time, effect, status, text, full, _took(begun)), contents)
+        output = f"{output[:OUTPUT_LETTERS]}\n[cut here: {len(output)} characters in all]"
+    return Outcome(partial(_in_time, effect, status, output, full, _took(begun)), contents)
 
 
 def _in_time(effect: RunTool, status: Any, output: Content, full: str, took: int, state: State) -> Iterator[AnyFact]:

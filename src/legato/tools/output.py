@@ -10,6 +10,10 @@ import json
 import msgspec
 from pydantic_core import to_jsonable_python
 
+from legato.core.facts import Content
+from legato.core.messages import Attachment, content_from
+from legato.errors import BadInput
+
 NOTHING = "(no output)"
 """Said for None and for empty text: some providers refuse an empty output, and to a model it reads like a failure."""
 
@@ -30,6 +34,24 @@ def tool_output(value: object) -> str:
         return _writable(_text(value)) or NOTHING
     except Exception:  # a circular value, a serializer of the user's that fails, a repr that fails
         return f"<{type(value).__name__}>"
+
+
+def tool_content(value: object) -> tuple[Content, dict[str, bytes]]:
+    """A result as the model is given it, and the bytes that go with it: what `image(...)` and `file(...)` made is kept as what it is.
+
+    >>> from legato import image
+    >>> tool_content([image("https://example.com/7.png"), "order 7"])[0]
+    (Image(media_type='image/png', url='https://example.com/7.png', digest=''), Text(text='order 7'))
+    >>> tool_content("refunded")
+    ('refunded', {})
+    """
+    pieces = list(value) if type(value) in (list, tuple) else [value]  # type: ignore[call-overload]
+    if any(isinstance(piece, Attachment) for piece in pieces):
+        try:
+            return content_from([piece if isinstance(piece, Attachment) else tool_output(piece) for piece in pieces])
+        except BadInput:  # a part that says something of itself that cannot be written down
+            pass
+    return tool_output(value), {}
 
 
 def _text(value: object) -> str:
