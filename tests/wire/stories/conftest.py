@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from legato.stores import MemoryStore, SQLiteStore
-from legato.stores.contract import Store
 from tests.wire.stories.traffic import Provider, provider
 from tests.wire.stories.wires import WIRES
 
@@ -36,22 +34,8 @@ async def models(emulated: Provider) -> AsyncIterator[dict[tuple[str, bool], Any
         await model.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def folder() -> Iterator[Path]:
+    """A folder for one story."""
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None) as name:
         yield Path(name)
-
-
-@pytest_asyncio.fixture(loop_scope="session", params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Store]:
-    path = folder / "stories.db"
-    made = MemoryStore() if request.param == "memory" else SQLiteStore(path)
-    async with made:
-        yield made
-    for each in folder.iterdir():
-        each.unlink()
-
-
-@pytest.fixture(params=[False, True], ids=["whole", "streaming"])
-def stream(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)

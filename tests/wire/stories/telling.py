@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from legato.core.history import Everything
 from legato.core.view import Request
+from legato.session import Session
 from legato.stores.contract import Store
 from legato.testing.story import Story, World
 from legato.wire.names import wire_name
 from legato.workflow import Workflow
 from tests.wire.stories.caching import misses
-from tests.wire.stories.raw import Reader
+from tests.wire.stories.raw import Reader, plain_arguments
 from tests.wire.stories.seen import seen
 from tests.wire.stories.traffic import Provider, Sent
 from tests.wire.stories.wired import Wire
@@ -24,11 +28,13 @@ from tests.wire.stories.wires import Kind
 
 @dataclass(frozen=True)
 class Travelled:
-    """A story that was told over a wire: what its models were asked, with the number of each request, and all that went over HTTP."""
+    """A story that was told over a wire: what its models were asked, with the number of each request; all that went over HTTP; and what
+    was recorded."""
 
     kind: Kind
     asked: list[tuple[Request, int]]
     traffic: list[Sent]
+    session: Session
 
     @cached_property
     def raw(self) -> Reader:
@@ -54,8 +60,8 @@ async def tell(story: Story, provider: Provider, kind: Kind, model: Any, stream:
     def build(store: Store, world: World) -> Workflow:
         return wire.over(story.build(store, world))
 
-    await replace(story, build=build).tell(store, stream)
-    return Travelled(kind, wire.asked, provider.traffic())
+    told = await replace(story, build=build).tell(store, stream)
+    return Travelled(kind, wire.asked, provider.traffic(), told.session)
 
 
 def check(told: Travelled) -> None:
@@ -87,6 +93,24 @@ def check_cache(told: Travelled) -> None:
             thought = [("thought", "")] if told.kind.thinks else []
             lines = [*raw.heard(before, thoughts=True), *thought]
             assert raw.heard(after, thoughts=True)[: len(lines)] == lines
+
+
+PASSING = ("at", "took", "call_id", "item_id", "encrypted", "response_id", "request_id", "held", "base", "conversation", "usage")
+"""What differs from telling to telling: times, what the provider made up, and how many tokens its ids were counted as."""
+
+
+def recorded(told: Travelled) -> Counter[str]:
+    """The facts, without what passes. Parallel tools end in any order."""
+    facts = [json.dumps(_lasting(msgspec.to_builtins(fact)), sort_keys=True) for fact in told.session.facts]
+    return Counter(fact.replace(told.session.state.ledger, "this ledger") for fact in facts)
+
+
+def _lasting(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _lasting(each, name) for name, each in value.items() if name not in PASSING}
+    if isinstance(value, list | tuple):
+        return [_lasting(each) for each in value]
+    return plain_arguments(value) if name == "arguments" else value
 
 
 def _goes_on(earlier: Request, later: Request) -> bool:

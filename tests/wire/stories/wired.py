@@ -137,7 +137,7 @@ def is_carried(items: tuple[Item, ...], due: tuple[Item, ...]) -> bool:
 def as_written(items: tuple[Item, ...], scripted: tuple[Item, ...]) -> tuple[Item, ...]:
     """The reply as it is recorded: as it came, unless the API could not carry what the script says. Then as the script has it, with the
     thoughts and the ids that came, as if the agent had said it through another API: how that is sent on is what is to be shown."""
-    if _told(items) == _told(scripted):
+    if _told(items) == _told(scripted) and _odd(items) == _odd(scripted):
         return items
     ids = [item.call_id for item in items if isinstance(item, Call)]
     thoughts = [item for item in items if isinstance(item, Reasoning)]
@@ -156,6 +156,11 @@ def _told(items: tuple[Item, ...]) -> list[tuple[str, str]]:
             case Call():
                 said.append((wire_name(item.tool), plain_arguments(item.arguments.strip() or "{}")))
     return said
+
+
+def _odd(items: tuple[Item, ...]) -> list[str]:
+    """Arguments that are no object, letter by letter: that is how the model is told what it wrote."""
+    return [item.arguments for item in items if isinstance(item, Call) and _is_odd(item)]
 
 
 def _is_odd(item: Item) -> bool:
