@@ -174,7 +174,7 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -
             case Words(text=text) | Refusal(text=text):
                 items.append({"role": "assistant", "content": text})
                 if isinstance(item, Words) and item.notes:
-                    losses.append(f"citations of {entry.agent}: only words go by value")
+                    losses.append(f"citations of {entry.agent}: the API takes back words only")
             case Call():
                 id = call_id(item, entry.position, index, own)
                 items.append({"type": "function_call", "call_id": id, "name": wire_name(item.tool), "arguments": item.arguments})
@@ -184,8 +184,7 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -
                 elif encrypted or item.text:
                     losses.append(f"reasoning of {entry.agent}: {withheld or FOREIGN}")
             case Hosted(kind=kind):
-                why = "only the provider that ran it can take it back" if withheld == FOREIGN else "it does not go by value"
-                losses.append(f"{kind} of {entry.agent}: {why}")
+                losses.append(f"{kind} of {entry.agent}: only the provider that ran it can take it back")
     while items and items[-1].get("type") == "reasoning":
         items.pop()  # the reply was cut short
         losses.append(f"reasoning of {entry.agent}: {STANDS_LAST}")
