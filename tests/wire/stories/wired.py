@@ -1,57 +1,47 @@
 """Stories over a wire: what a script says is said by the emulator, and comes back through a provider's own SDK.
 
-`over_wire(workflow, ...)` gives every agent a model that asks its script what to say, has the emulator say it, and asks the emulator.
+`Wire.over(workflow)` gives every agent a model that asks its script what to say, has the emulator say it, and asks the emulator.
 So a story is told as it was written, but every request goes through a compiler, HTTP, the law book, and a reader.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec.structs import replace as changed
 
 from legato.core.facts import Call, Item, Reasoning, Refusal, Words
 from legato.core.reply import Reply
 from legato.core.view import Request
-from legato.emulator import Emulator
 from legato.emulator.minds.base import Item as Spoken
-from legato.emulator.minds.base import Prompt, Refused, Say, Thought, Use
+from legato.emulator.minds.base import Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
 from legato.models.base import Emit, KeepsConversations, Model
 from legato.wire.names import wire_name
 from legato.workflow import Workflow
-
-
-class Mouth:
-    """The emulator's mind: it says what it was last told to."""
-
-    def __init__(self) -> None:
-        self.next = Say(())
-
-    def reply(self, prompt: Prompt) -> Say:
-        return self.next
+from tests.wire.stories.raw import plain_arguments
+from tests.wire.stories.seen import is_object
+from tests.wire.stories.traffic import Provider
+from tests.wire.stories.wires import Kind
 
 
 @dataclass
 class Wire:
-    """One emulator, the models that speak to it, and what each was asked, beside the number of the exchange."""
+    """A provider, the model that speaks to it for every agent of a story, and what that was asked, with the number of the request."""
 
-    emulator: Emulator
-    mouth: Mouth
-    make: Callable[[Emulator], Model]
-    thinks: bool = False
+    provider: Provider
+    kind: Kind
+    model: Any
+    stream: bool
     asked: list[tuple[Request, int]] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    models: list[Any] = field(default_factory=list)
-
-    async def close(self) -> None:
-        for model in self.models:
-            await model.close()
 
     def over(self, workflow: Workflow) -> Workflow:
         """The same workflow, whose models speak over this wire."""
-        agents = {name: replace(agent, model=_wired(agent.model, self)) for name, agent in workflow.definition.agents.items()}
+        wired = WiredKeeping if isinstance(self.model, KeepsConversations) else Wired
+        agents = {name: replace(agent, model=wired(agent.model, self)) for name, agent in workflow.definition.agents.items()}
         return Workflow(replace(workflow.definition, agents=agents), workflow._given_store, workflow.description, workflow._dead_ends_meant)
 
 
@@ -61,43 +51,41 @@ class Wired:
     def __init__(self, script: Model, wire: Wire) -> None:
         self.script = script
         self.wire = wire
-        self.model = wire.make(wire.emulator)
-        wire.models.append(self.model)
-        self.options_text: str = getattr(self.model, "options_text", "")
+        self.options_text: str = wire.model.options_text
 
     @property
     def name(self) -> str:
-        return self.model.name
+        return str(self.wire.model.name)
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
         scripted = await self.script.reply(request, lambda text: None)
         if not scripted.items:
             return scripted  # no provider says nothing at all
-        async with self.wire.lock:
-            self.wire.mouth.next = _say(scripted, self.wire.thinks)
-            before = self.wire.emulator.log.requests
-            reply = await self.model.reply(request, emit)
-            self.wire.asked.append((request, self.wire.emulator.log.requests))
-            assert self.wire.emulator.log.requests == before + 1, "it took more than one request: something was refused"
-        assert _spoken(reply.items) == _spoken(scripted.items), "what came back is not what was said"
-        return reply
+        wire, provider = self.wire, self.wire.provider
+        async with wire.lock:  # one at a time, so that the emulator says to each what was meant for it
+            provider.mouth.next = _say(scripted, f"This is thought {len(wire.asked)}." if wire.kind.thinks else "")
+            number = provider.received
+            reply: Reply = await wire.model.reply(request, emit)
+            assert provider.received == number + 1, "it took more than one request: something was refused"
+            wire.asked.append((request, number))
+        thoughts = [item for item in reply.items if isinstance(item, Reasoning)]
+        assert len(thoughts) == wire.kind.thinks, f"{len(thoughts)} thoughts came back"
+        assert is_carried(reply.items, carried(scripted.items, wire)), f"what came back is not what was said: {reply.items}"
+        assert reply.finish == ends(scripted, wire), f"it ended otherwise: {reply.finish}"
+        return changed(reply, items=as_written(reply.items, scripted.items))
 
 
 class WiredKeeping(Wired):
-    """The same, for models whose provider keeps the conversation."""
+    """The same, for models whose provider may keep the conversation."""
 
     async def conversation_for(self, request: Request) -> str:
-        assert isinstance(self.model, KeepsConversations)
-        return await self.model.conversation_for(request)
+        async with self.wire.lock:
+            id: str = await self.wire.model.conversation_for(request)
+            return id
 
 
-def _wired(script: Model, wire: Wire) -> Model:
-    made = Wired(script, wire)
-    return WiredKeeping(script, wire) if isinstance(made.model, KeepsConversations) else made
-
-
-def _say(reply: Reply, thinks: bool) -> Say:
-    items: list[Spoken] = [Thought("Let me think about this.")] if thinks else []
+def _say(reply: Reply, thought: str) -> Say:
+    items: list[Spoken] = [Thought(thought)] if thought else []
     for item in reply.items:
         match item:
             case Words(text=text):
@@ -106,19 +94,69 @@ def _say(reply: Reply, thinks: bool) -> Say:
                 items.append(Use(wire_name(item.tool), item.arguments, item.call_id))
             case Refusal(text=text):
                 items.append(Refused(text))
-            case Reasoning(text=text):
-                items.append(Thought(text or "Hm."))
     finish: Any = {"stop": "stop", "length": "length", "filter": "content_filter"}[reply.finish]
     return Say(tuple(items), finish)
 
 
-def _spoken(items: tuple[Item, ...]) -> list[tuple[str, str]]:
-    """What was said, without ids and reasoning; neighbouring words are one."""
+# -- what comes back ---------------------------------------------------------------------------------------------------
+
+PARTLY_READ = "(an object)"
+"""What is known of arguments that are no JSON object where an API reads them before it sends them."""
+
+
+def carried(items: tuple[Item, ...], wire: Wire) -> tuple[Item, ...]:
+    """What arrives of a reply. Not every API can carry everything that a script may say:
+
+    - Chat Completions has one text for all words, and calls stand behind it;
+    - Anthropic sends a call's input as an object, unless it is streamed: of other arguments, what can be read.
+    """
+    if wire.kind.api == "chat":
+        words = "\n\n".join(item.text for item in items if isinstance(item, Words))
+        rest = [item for kind in (Refusal, Call) for item in items if isinstance(item, kind)]
+        return (Words(words), *rest) if words else tuple(rest)
+    if wire.kind.api == "anthropic" and not wire.stream:
+        return tuple(changed(item, arguments=PARTLY_READ) if _is_odd(item) else item for item in items)
+    return items
+
+
+def ends(scripted: Reply, wire: Wire) -> str:
+    """Why a reply ends. To Anthropic a model that declines was stopped."""
+    refused = any(isinstance(item, Refusal) for item in scripted.items)
+    return "filter" if refused and wire.kind.api == "anthropic" else scripted.finish
+
+
+def is_carried(items: tuple[Item, ...], due: tuple[Item, ...]) -> bool:
+    """Whether what came back is what was to arrive."""
+    came, expected = _told(items), _told(due)
+    for place, (_, what) in enumerate(expected):
+        if what == PARTLY_READ and place < len(came) and is_object(came[place][1]):
+            came[place] = (came[place][0], PARTLY_READ)
+    return came == expected
+
+
+def as_written(items: tuple[Item, ...], scripted: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The reply as it is recorded: as it came, unless the API could not carry what the script says. Then as the script has it, with the
+    thoughts and the ids that came, as if the agent had said it through another API: how that is sent on is what is to be shown."""
+    if _told(items) == _told(scripted):
+        return items
+    ids = [item.call_id for item in items if isinstance(item, Call)]
+    thoughts = [item for item in items if isinstance(item, Reasoning)]
+    return (*thoughts, *(changed(item, call_id=ids.pop(0)) if isinstance(item, Call) else item for item in scripted))
+
+
+def _told(items: tuple[Item, ...]) -> list[tuple[str, str]]:
+    """What is said, in one spelling: without ids and reasoning."""
     said: list[tuple[str, str]] = []
     for item in items:
         match item:
-            case Words(text=text) | Refusal(text=text):
+            case Words(text=text):
                 said.append(("words", text))
+            case Refusal(text=text):
+                said.append(("refusal", text))
             case Call():
-                said.append((wire_name(item.tool), item.arguments))
+                said.append((wire_name(item.tool), plain_arguments(item.arguments.strip() or "{}")))
     return said
+
+
+def _is_odd(item: Item) -> bool:
+    return isinstance(item, Call) and not is_object(item.arguments.strip() or "{}")
