@@ -12,7 +12,7 @@ from legato.core.facts import Hosted
 from legato.core.facts import Words as Said
 from legato.emulator.minds.base import Use, Words
 from tests.wire.crossing.searching import FOUND, Searching
-from tests.wire.crossing.test_two_providers import desk
+from tests.wire.crossing.test_two_providers import ONE_MODEL, desk
 from tests.wire.failures.wires import HELD, WIRES, Line, answers, body_text, line
 
 SCRIPT: list[Any] = [
@@ -46,7 +46,8 @@ async def test_what_a_provider_searched_and_cited_is_recorded(front: str, stream
         assert [FOUND in item.notes for item in words] == [True, True]
 
 
-PAIRS = [(front, back) for front in WIRES for back in ("responses inline", "responses chained", "chat", "anthropic") if front != back]
+BACKS = ("responses inline", "responses chained", "chat", "anthropic")
+PAIRS = [(front, back) for front in WIRES for back in BACKS if front != back and not {front, back} <= ONE_MODEL]
 
 
 @pytest.mark.parametrize(("front", "back"), PAIRS, ids=[f"{front} to {back}" for front, back in PAIRS])
@@ -103,3 +104,13 @@ async def test_anthropic_takes_its_own_searches_and_citations_back_as_they_were(
         assert FOUND in str(blocks[2]["citations"])
         assert FOUND not in body_text(first)
         assert await wire.refused() == []
+
+
+@pytest.mark.parametrize(("front", "back"), [("anthropic", "chat"), ("responses chained", "anthropic"), ("azure", "responses inline")])
+async def test_a_loss_is_told_in_an_event_at_the_reply_that_went_without(front: str, back: str, stream: bool) -> None:
+    async with line(stream, SCRIPT) as wire:
+        session = desk(searching(wire, front), wire.model(back)).session("s")
+        events = [event async for event in session.run("Find me a teapot")]
+        told = [(event.position, event.data) for event in events if event.type == "loss"]
+        assert told == [(position, loss) for position, fact in enumerate(session.facts) for loss in getattr(fact, "losses", ())]
+        assert [loss for _, loss in told] == session.losses != []
