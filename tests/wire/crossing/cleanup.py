@@ -10,8 +10,7 @@ from typing import Any
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.session import Session
-from tests.wire.failures.wires import WIRES, answers
-from tests.wire.stories.raw import seen
+from tests.wire.failures.wires import WIRES, answers, should_hear
 
 
 def desk(model: Any, ran: list[str]) -> Workflow:
@@ -52,7 +51,7 @@ async def decided(case: dict[str, Any]) -> dict[str, Any]:
     await decide(session, case["verdicts"])
     result = await session.resume()
     await model._clients().close()
-    should = seen(await session.seen(-1))
+    should = await should_hear(session, -1)
     return {"text": result.text, "error": result.error, "ran": ran, "response": answers(session)[-1].response_id, "seen": should}
 
 

@@ -79,13 +79,13 @@ async def test_all_three_outputs_are_in_the_next_request_once_each_in_call_order
             number = numbers[result["response"]]
             heard = raw.heard(number)
             assert (about, heard) == (about, [tuple(each) for each in result["seen"]])
-            assert [role for role, _ in heard] == ["user", "assistant", "call", "call", "call", "output", "output", "output"]
+            assert [role for role, _ in heard] == ["user", "assistant", "call 0", "call 1", "call 2", "output 0", "output 1", "output 2"]
             first, second, third = (text for _, text in heard[-3:])
             assert TOLD[verdicts["attic"]].format("attic") in first
             assert second == "all is well"
             assert TOLD[verdicts["cellar"]].format("cellar") in third
             assert raw.unpaired(number) == []
-            assert raw.item_ids(number) == []
+            assert raw.unproven(number) == []
             if case["wire"] in ("responses chained", "azure"):
                 check_only_outputs(await wire.exchanges(), result["response"])
 

@@ -158,7 +158,7 @@ class WithoutConversations(httpx2.AsyncHTTPTransport):
 async def test_a_server_that_has_no_conversations_is_told_what_it_does_not_hold(stream: bool) -> None:
     """Not every server that speaks this API has them. Responses may be stored all the same, and are gone on from."""
     async with line(stream, MIND) as wire:
-        model = wire.model("responses conversation", http_client=httpx2.AsyncClient(transport=WithoutConversations()))
+        model = wire.model("responses conversation", http_client=httpx2.AsyncClient(transport=WithoutConversations(verify=False)))
         session = greeter(model).session("s")
         for word in WORDS:
             await unnoticed(session, word)

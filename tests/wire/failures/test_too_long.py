@@ -51,7 +51,7 @@ async def test_a_conversation_that_outgrows_its_model_pauses_says_what_to_do_and
     name: str, place: tuple[bool, Store]
 ) -> None:
     stream, store = place
-    async with line(stream, reply, longest=None) as wire:
+    async with line(stream, reply) as wire:
         model = wire.model(name, **model_of(name))
         session = reader(model).session("s", store=store)
         turns = 0
@@ -74,7 +74,7 @@ async def test_a_conversation_that_outgrows_its_model_pauses_says_what_to_do_and
         last = answers(session)[-1]
         raw, numbers = await wire.raw()
         heard = raw.heard(numbers[last.response_id])
-        assert [role for role, _ in heard] == ["user", "user", "call", "output"]
+        assert [role for role, _ in heard] == ["user", "user", "call 0", "output 0"]
         assert compacted.summary in heard[0][1]
         assert raw.unpaired(numbers[last.response_id]) == []
 

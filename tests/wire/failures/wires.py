@@ -1,7 +1,7 @@
 """The wires that these stories are told over: an emulator, a model that speaks to it, and what went over HTTP between the two.
 
-`raw.py` of the stories reads the bodies; it knows nothing of the compilers. `Line.check` holds one session to C1-C4 by it: every reply
-was made from exactly what its agent should have seen, every call had one output, and no id of an item was sent.
+`raw.py` of the stories reads the bodies; it knows nothing of the compilers. `Line.check` holds sessions to C1-C4 by it: every reply
+was made from exactly what its agent should have seen, every call had one output, and no id was sent that nothing proves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from legato.drive.events import Event
 from legato.emulator import Emulator, serve
 from legato.emulator.exchanges import Exchange
 from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
-from tests.wire.stories.raw import Ledgerless, seen
+from tests.wire.stories import wires as manners
+from tests.wire.stories.raw import Line as Told
+from tests.wire.stories.raw import Reader
+from tests.wire.stories.seen import seen
+from tests.wire.stories.traffic import Sent
 
 KEY = "sk-failures"
 
@@ -115,10 +119,13 @@ class Line:
         """What the provider's law book refused, of whatever was asked."""
         return [f"{exchange} {exchange._message}" for exchange in await self.all() if exchange.verdict]
 
-    async def raw(self) -> tuple[Ledgerless, dict[str, int]]:
+    async def raw(self) -> tuple[Reader, dict[str, int]]:
         """The bodies of what was answered to its end, put together again; and the number in there of each answer by its id."""
-        whole = [exchange for exchange in await self.exchanges() if exchange.status == 200 and exchange.whole and not _failed(exchange)]
-        return Ledgerless(whole), {exchange.reply["id"]: number for number, exchange in enumerate(whole, 1) if exchange.reply}
+        exchanges = [each for each in await self.all() if each.status == 200 and each.whole and not _failed(each)]
+        traffic = [
+            Sent(each.api, each.path, each.asks, json.dumps(each.request).encode(), each.status, each.reply or {}) for each in exchanges
+        ]
+        return Reader(traffic), {sent.answer["id"]: number for number, sent in enumerate(traffic) if sent.asks}
 
     async def check(self, *sessions: Session, refusals: int = 0, since: int = 0) -> None:
         """C1-C4, for every reply of these sessions from the one numbered `since` on, by what went over HTTP."""
@@ -127,9 +134,16 @@ class Line:
         for session in sessions:
             for turn, fact in enumerate(answers(session)[since:], since):
                 number = numbers[fact.response_id]
-                assert raw.heard(number) == seen(await session.seen(turn))
+                assert raw.heard(number) == await should_hear(session, turn)
                 assert raw.unpaired(number) == []
-                assert raw.item_ids(number) == []
+                assert raw.unproven(number) == []
+
+
+async def should_hear(session: Session, turn: int) -> list[Told]:
+    """What a reply's model should have been told, in the words that its API has."""
+    api = answers(session)[turn].origin.partition(" ")[0]
+    manner = {"responses": manners.PLAIN, "chat": manners.CHAT, "anthropic": manners.ANTHROPIC}[api]
+    return seen(await session.seen(turn), manner)
 
 
 def _failed(exchange: Exchange) -> bool:
@@ -139,7 +153,7 @@ def _failed(exchange: Exchange) -> bool:
 @asynccontextmanager
 async def line(stream: bool, mind: Any, **options: Any) -> AsyncIterator[Line]:
     """An emulator that says this, and is stopped in the end."""
-    async with serve(mind=mind, **options) as emulator:
+    async with serve(**{"mind": mind, "longest": None, **options}) as emulator:
         made = Line(emulator, stream)
         try:
             yield made
