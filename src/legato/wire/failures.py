@@ -26,7 +26,7 @@ REFUSED = (400, 404, 409, 410, 422)
 TOO_LONG = ("context_length_exceeded", "request_too_large")
 TOO_LONG_WORDS = ("prompt is too long", "maximum context length", "context window")
 SHORTEN = "nothing was left out; give the agent a shorter view, history=summarised(...) or last(n), and go on"
-ABOUT_SOMETHING_ELSE = (*TOO_LONG, *FOR_GOOD_CODES, "model_not_found", "content_policy_violation")
+ABOUT_SOMETHING_ELSE = (*TOO_LONG, *FOR_GOOD_CODES, "model_not_found", "content_filter", "content_policy_violation", "invalid_prompt")
 _WAIT = re.compile(r"try again in (?:(\d+)m)?([\d.]+)(ms|s)\b")
 
 
