@@ -52,7 +52,8 @@ def answer(number: int) -> str:
 @tool
 def look_up_order(order: str, with_history: bool = False) -> str:
     """Look an order up: what it holds, where it is, and all that has happened to it so far."""
-    return json.dumps({"order": order, "state": "held", "at": "sorting centre", "since": "Monday 18:42", "label": "unreadable", "weight": 2.4})
+    found = {"state": "held", "at": "sorting centre", "since": "Monday 18:42", "label": "unreadable", "weight": 2.4}
+    return json.dumps({"order": order, **found})
 
 
 def desk(model: Model, other: Model | None = None) -> Workflow:

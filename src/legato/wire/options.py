@@ -5,6 +5,7 @@ Options are part of the frame, as text, so that the exact request of every call 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -56,6 +57,7 @@ class Options(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 _decoder = msgspec.json.Decoder(Options)
 
 
+@lru_cache(maxsize=256)
 def options_from(text: str) -> Options:
     """The options that a frame names."""
     return _decoder.decode(text)

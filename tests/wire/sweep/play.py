@@ -172,7 +172,10 @@ class OverWires:
         words = "".join(item.text for item in read.items if isinstance(item, (Words, Refusal)))
         if "".join(shown) != words:
             self._findings.wrong.append(f"{line.name}: {''.join(shown)!r} was shown of {words!r}")
-        told = "".join(item.text for item in said.items if isinstance(item, (Told, Refused)))
+        spoken = [item for item in said.items if isinstance(item, (Told, Refused))]
+        if line.api == "chat":  # one text, then the refusal
+            spoken.sort(key=lambda item: isinstance(item, Refused))
+        told = "".join(item.text for item in spoken)
         if "".join(words.split()) != "".join(told.split()):
             self._findings.wrong.append(f"{line.name}: {words!r} was read of {told!r}")
         calls = [item for item in read.items if isinstance(item, Call)]

@@ -13,24 +13,21 @@ from typing import Any
 
 import msgspec
 
-from legato.core.facts import Call, Content, File, Hosted, Image, Item, Reasoning, Refusal, Text, Words
+from legato.core.facts import Call, Content, File, Hosted, Image, Reasoning, Refusal, Text, Words
+from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
-from legato.wire.calls import call_id, groups_with_own_ids
-from legato.wire.compiled import Compiled, Fragment
+from legato.wire.calls import call_id
+from legato.wire.compiled import Compiled, Fragment, Head, joined
+from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
-from legato.wire.losses import not_told_yet
 from legato.wire.names import by_wire_name, wire_name
-from legato.wire.options import Options
+from legato.wire.options import Options, options_from
 from legato.wire.parts import address_of
-from legato.wire.responses.laws import judge
-from legato.wire.responses.past import Past, past_of
+from legato.wire.responses.laws import judge, judge_items
+from legato.wire.responses.past import Past, past_of, proof_of
 from legato.wire.schemas import is_closed
-from legato.wire.sequence import sequence
-
-ONLY_BY_LOOKUP = ("file_search_call", "image_generation_call")
-"""What the provider does by itself and takes back only as a reference to what it stored."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -39,43 +36,47 @@ def compile_request(
     request: Request, options: Options, origin: str, *, stream: bool, by_value: bool = False, reasoning: bool = True
 ) -> Compiled:
     """The request as bytes. `by_value`: whatever the provider is said to hold; `reasoning=False`: without any, after a refusal."""
-    past = Past() if by_value else past_of(request, options, origin)
-    groups = request.groups[past.groups :]
+    head = _head(request.frame, options.text(), stream)
     replay = reasoning and options.replay_reasoning
-    own = groups_with_own_ids(groups)
-    pieces: list[bytes] = []
-    losses: list[str] = []
-    head = _head(request, options, past, stream)
-    complaints = [*_judged_head(head)]
-    if past.open_reply is not None:
-        pieces.append(_outputs_of(past.open_reply, request.contents))
+    opening: list[bytes] = []
+    complaints = [*head.complaints]
+    past, told = Past(), ""
+    course: Course
     if options.memory == "inline":
-        pieces += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
+        course = written = course_of(request, "responses", (origin, replay), lambda: _Written(origin, replay))
+        opening += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
+    else:
+        course = proof = proof_of(request, origin)
+        past, told = Past() if by_value else past_of(request, options, proof), proof.told
+        written = _Written(origin, replay)
+        for group in request.groups[past.groups :]:
+            written.add(group, group.position in proof.own, request.contents)
+    if past.open_reply is not None:
+        outputs = _outputs(past.open_reply, request.contents)
+        opening += map(_encode, outputs)
+        complaints += judge_items(outputs, whole=False)
     if request.summary and not past.groups:
-        pieces.append(_encode({"role": "user", "content": summary(request.summary)}))
-    for group in groups:
-        fragment = _fragment(group, replay and _is_from(group, origin), group.position in own, request.contents)
-        pieces.append(fragment.body)
-        losses += fragment.losses
-        complaints += fragment.complaints
-    body = head[:-1] + b',"input":[' + b",".join(piece for piece in pieces if piece) + b"]}"
-    sent = any(isinstance(item, Reasoning) and item.encrypted for group in groups if _is_from(group, origin) for item in _items(group))
+        opening.append(_encode({"role": "user", "content": summary(request.summary)}))
+    named = b"previous_response_id" if past.response else b"conversation"
+    base = b',"%b":%b' % (named, _encode(past.base)) if past.base else b""
     return Compiled(
-        body,
-        by_wire_name(tool.name for tool in request.frame.tools),
-        tuple(sequence(request)) if options.memory != "inline" else (),
+        joined(head.body[:-1] + base + b',"input":[', [*opening, *written.pieces], b"]}"),
+        head.names,
+        told,
         past.base,
-        sent and replay,
-        not_told_yet(losses, request.groups),
-        tuple(complaints),
+        written.thinks,
+        course.not_told_yet(written.losses),
+        (*complaints, *written.complaints),
     )
 
 
 # -- everything but the input ------------------------------------------------------------------------------------------
 
 
-def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes:
-    frame = request.frame
+@lru_cache(maxsize=256)
+def _head(frame: Frame, options_text: str, stream: bool) -> Head:
+    """Everything but the input and what it goes on from: what a frame asks for is written and judged once."""
+    options = options_from(options_text)
     added = frame.messages if options.memory != "inline" else ()
     body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, *added)))}
     tools = [
@@ -99,8 +100,6 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
     body |= {
         "store": options.memory != "inline",
         "include": ["reasoning.encrypted_content"] if options.memory == "inline" and options.replay_reasoning else None,
-        "previous_response_id": past.response,
-        "conversation": past.conversation,
         "reasoning": {name: value for name, value in reasoning.items() if value} or None,
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -111,14 +110,11 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
         "stream": stream or None,
         **options.extra,
     }
-    return _encode({name: value for name, value in body.items() if value is not None and value != "" and value != []})
-
-
-@lru_cache(maxsize=256)
-def _judged_head(head: bytes) -> tuple[Complaint, ...]:
-    """What the law book says of everything but the input. A frame is judged once. What the provider holds, only the provider knows."""
-    body = {name: value for name, value in msgspec.json.decode(head).items() if name not in ("previous_response_id", "conversation")}
-    return tuple(judge({**body, "input": "?"}))
+    written = _encode({name: value for name, value in body.items() if value is not None and value != "" and value != []})
+    judged = {**msgspec.json.decode(written), "input": "?"}
+    held = ("previous_response_id", "conversation")  # what the provider holds, only the provider knows
+    complaints = judge({name: value for name, value in judged.items() if name not in held})
+    return Head(written, by_wire_name(tool.name for tool in frame.tools), tuple(complaints))
 
 
 def _choice(choice: str | None) -> object:
@@ -130,21 +126,29 @@ def _choice(choice: str | None) -> object:
 # -- the input ---------------------------------------------------------------------------------------------------------
 
 
-def _is_from(group: Group, origin: str) -> bool:
-    return group.fact is not None and group.fact.origin == origin
+class _Written(Course):
+    """The groups that are sent by value, and what is lost on the way. `thinks`: reasoning is among what is sent."""
 
+    def __init__(self, origin: str, reasoning: bool) -> None:
+        super().__init__()
+        self._origin = origin
+        self._reasoning = reasoning
+        self.pieces: list[bytes] = []
+        self.losses: dict[str, None] = {}
+        self.complaints: list[Complaint] = []
+        self.thinks = False
 
-def _items(group: Group) -> tuple[Item, ...]:
-    return next((entry.items for entry in group.entries if isinstance(entry, AssistantEntry)), ())
-
-
-def _fragment(group: Group, reasoning: bool, own: bool, contents: Mapping[str, bytes]) -> Fragment:
-    key = f"responses {reasoning:d}{own:d}"
-    found: Fragment | None = group.wire.get(key)
-    if found is None:
-        found = _written(group, reasoning, own, contents)
-        group.wire[key] = found
-    return found
+    def add(self, group: Group, own: bool, contents: Mapping[str, bytes]) -> None:
+        back = self._reasoning and group.fact is not None and group.fact.origin == self._origin
+        key = f"responses {back:d}{own:d}"
+        fragment: Fragment | None = group.wire.get(key)
+        if fragment is None:
+            fragment = group.wire[key] = _written(group, back, own, contents)
+        if fragment.body:
+            self.pieces.append(fragment.body)
+        self.losses.update(dict.fromkeys(fragment.losses))
+        self.complaints += fragment.complaints
+        self.thinks = self.thinks or fragment.thinks
 
 
 def _written(group: Group, reasoning: bool, own: bool, contents: Mapping[str, bytes]) -> Fragment:
@@ -158,7 +162,8 @@ def _written(group: Group, reasoning: bool, own: bool, contents: Mapping[str, by
             items.append({"type": "function_call_output", "call_id": id, "output": _output(entry.content, contents)})
         else:
             items.append({"role": "user", "content": _content(entry.content, contents)})
-    return Fragment(b",".join(map(_encode, items)), tuple(losses), tuple(judge({"model": "any", "input": items})) if items else ())
+    thinks = any(item.get("type") == "reasoning" for item in items)
+    return Fragment(b",".join(map(_encode, items)), tuple(losses), tuple(judge_items(items)), thinks)
 
 
 def _reply(entry: AssistantEntry, reasoning: bool, own: bool, losses: list[str]) -> list[dict[str, Any]]:
@@ -182,13 +187,13 @@ def _reply(entry: AssistantEntry, reasoning: bool, own: bool, losses: list[str])
     return items
 
 
-def _outputs_of(group: Group, contents: Mapping[str, bytes]) -> bytes:
-    """The outputs of a reply that the provider holds, under the ids that it knows."""
-    outputs = [entry for entry in group.entries if isinstance(entry, OutputEntry)]
-    return b",".join(
-        _encode({"type": "function_call_output", "call_id": entry.call.call_id, "output": _output(entry.content, contents)})
-        for entry in outputs
-    )
+def _outputs(group: Group, contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """The outputs of a reply that the provider holds, under the ids that it gave."""
+    return [
+        {"type": "function_call_output", "call_id": entry.call.call_id, "output": _output(entry.content, contents)}
+        for entry in group.entries
+        if isinstance(entry, OutputEntry)
+    ]
 
 
 def _output(content: Content, contents: Mapping[str, bytes]) -> object:

@@ -24,7 +24,7 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
     if "output" not in response:
         raise ModelFailed("the provider's answer is no response: it has no output", retryable=True)
     items = tuple(item for each in objects(response["output"]) for item in _items(each, compiled))
-    stored = response.get("store") is True and bool(compiled.sequence)
+    stored = response.get("store") is True and bool(compiled.told)
     reason = text(mapping(response.get("incomplete_details")).get("reason"))
     return Reply(
         items=items,
@@ -35,7 +35,7 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
         stored=stored,
         base=compiled.base,
         origin=origin,
-        held=after_reply(compiled.sequence, items) if stored else "",
+        held=after_reply(compiled.told, items) if stored else "",
         request_id=request_id,
         losses=compiled.losses,
     )
