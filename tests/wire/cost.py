@@ -69,6 +69,7 @@ class Timed:
         self.options_text: str = model.options_text
         self.name = model.name
         self._now = Spent()
+        self._before = 0.0
         self._post: Any = None
         self.profile: cProfile.Profile | None = None
 
@@ -81,7 +82,7 @@ class Timed:
             self.profile.enable()
         begun = time.process_time()
         reply: Reply = await self.model.reply(request, emit)
-        self._now.whole = time.process_time() - begun
+        self._now.whole = time.process_time() - begun + self._before
         if self.profile:
             self.profile.disable()
         self.spent.append(self._now)
@@ -100,7 +101,10 @@ class Timed:
 
     async def conversation_for(self, request: Request) -> str:
         keeps = getattr(self.model, "conversation_for", None)
-        return await keeps(request) if keeps else ""
+        begun = time.process_time()
+        found = await keeps(request) if keeps else ""
+        self._before = time.process_time() - begun  # none is made while it is measured: the one that there is goes on
+        return found
 
 
 async def measured(make: Make, url: str, turns: int, last: int, stream: bool, profile: bool = False) -> list[Spent]:

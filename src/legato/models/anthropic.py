@@ -15,7 +15,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, events_of, failing, needs, tell
+from legato.models.sdk import JSON, Clients, address_of, events_of, failing, needs, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply
 from legato.wire.anthropic.stream import StreamReader
@@ -88,7 +88,7 @@ class Anthropic(Priced):
         import anthropic
 
         client, options = self._clients(), options_from(request.frame.options or self.options_text)
-        origin = f"anthropic {str(client.base_url).rstrip('/')} {options.model}"
+        origin = f"anthropic {address_of(client)} {options.model}"
         headers = {**JSON, **self._betas, **(BEFORE_2026_10_21 if _samples(options) else {})}
         reasoning = enforce = True
         while True:

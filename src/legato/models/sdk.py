@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from legato.core.facts import Refusal, Words
 from legato.core.reply import Reply
@@ -61,6 +62,17 @@ class Clients:
         _, keeper = self._made.pop(asyncio.get_running_loop(), (None, None))
         if keeper is not None:
             await keeper.aclose()
+
+
+_addresses: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def address_of(client: Any) -> str:
+    """Where a client sends its requests. The SDKs put it together anew whenever they are asked; it stays as it is."""
+    found = _addresses.get(client)
+    if found is None:
+        found = _addresses[client] = str(client.base_url).rstrip("/")
+    return found
 
 
 def _closed_with_the_loop(client: Any) -> AsyncGenerator[None, None]:

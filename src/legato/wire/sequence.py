@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import Item, Reasoning
+from legato.core.facts import Call, Hosted, Item, Refusal, Words
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -63,5 +63,15 @@ def _elements(group: Group) -> tuple[str, str]:
 
 
 def _plain(items: Sequence[Item]) -> list[object]:
-    plain = [msgspec.to_builtins(item) for item in items if not isinstance(item, Reasoning)]
-    return [{name: value for name, value in item.items() if name != "item_id"} for item in plain]
+    plain: list[object] = []
+    for item in items:
+        match item:
+            case Words(text=text, notes=notes):
+                plain.append(["words", text, notes])
+            case Call():
+                plain.append(["call", item.tool, item.arguments, item.call_id])
+            case Refusal(text=text):
+                plain.append(["refusal", text])
+            case Hosted(kind=kind, body=body):
+                plain.append(["hosted", kind, body])
+    return plain

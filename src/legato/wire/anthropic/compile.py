@@ -29,12 +29,16 @@ from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
+from legato.wire.shape import by_shape
 
 MAX_TOKENS = 8192
 """How long a reply may get, where the options do not say: the API asks for a limit. Thinking comes on top."""
 
 _HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": BINDING_CONTROLS}
 """What requests are judged with before they are sent: whether a beta is asked for is between the caller and the provider."""
+
+SAID = frozenset(("text", "thinking", "signature", "data", "content", "input"))
+CALL_IDS = frozenset(("id", "tool_use_id"))
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.decode
@@ -260,9 +264,12 @@ def _written(group: Group, withheld: str, verbatim: bool, own: bool, contents: M
             heard.append(result_block(entry, own, contents, losses))
         else:
             heard += said_blocks(entry.content, contents, losses)
-    sections = tuple(_section(role, blocks) for role, blocks in (("assistant", said), ("user", heard)) if blocks)
+    spoken = [(role, blocks) for role, blocks in (("assistant", said), ("user", heard)) if blocks]
+    messages: list[dict[str, Any]] = [{"role": role, "content": blocks} for role, blocks in spoken]
+    if messages and messages[-1]["role"] == "assistant":
+        messages.append({"role": "user", "content": "?"})
     thinks = any(_type(block) in KINDS for block in said)
-    return Written(sections, tuple(losses), _judged(sections), thinks)
+    return Written(tuple(_section(*each) for each in spoken), tuple(losses), _judged(messages) if messages else (), thinks)
 
 
 def _section(role: str, blocks: list[Block]) -> Section:
@@ -275,13 +282,12 @@ def _type(block: Block | msgspec.Raw) -> str:
     return str(block["type"]) if isinstance(block, dict) else "another"
 
 
-def _judged(sections: tuple[Section, ...]) -> tuple[Complaint, ...]:
+def _judge(messages: list[dict[str, Any]]) -> list[Complaint]:
     """What the law book says of a group by itself."""
-    messages = [{"role": section.role, "content": _decode(b"[" + section.body + b"]")} for section in sections]
-    if not messages:
-        return ()
-    ending = [{"role": "user", "content": "?"}] if messages[-1]["role"] == "assistant" else []
-    return tuple(judge_messages([*messages, *ending], _HEADERS))
+    return judge_messages(_decode(_encode(messages)), _HEADERS)
+
+
+_judged = by_shape(_judge, SAID, CALL_IDS)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ once, as the API asks. A server that only speaks like OpenAI's (`compatible`) is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -27,12 +27,19 @@ from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
 from legato.wire.parts import address_of
 from legato.wire.schemas import is_closed
+from legato.wire.shape import by_shape
 
 REASONING = "reasoning_content"
 """Where compatible servers put their reasoning, and some want it back."""
 
 # Everything is written in the order in which it is built, which is always the same: a schema keeps its properties in their order.
 _encode = msgspec.json.Encoder().encode
+
+SAID = frozenset(("content", "text", "arguments", REASONING))
+CALL_IDS = frozenset(("id", "tool_call_id"))
+
+_judged = by_shape(judge_messages, SAID, CALL_IDS)
+_judged_leniently = by_shape(partial(judge_messages, profile=LENIENT), SAID, CALL_IDS)
 
 
 def compile_request(request: Request, options: Options, *, stream: bool, origin: str = "", reasoning: bool = False) -> Compiled:
@@ -168,9 +175,9 @@ class _Writing:
         if shown:
             # A tool's message has words only. What else the tools returned follows their messages, which stand together.
             messages.append({"role": "user", "content": shown})
-        complaints = judge_messages(messages, LENIENT if self.compatible else OPENAI) if messages else ()
+        complaints = (_judged_leniently if self.compatible else _judged)(messages) if messages else ()
         thinks = any(REASONING in message for message in messages)
-        return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), tuple(complaints), thinks)
+        return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), complaints, thinks)
 
     def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
         """A reply as one message; none if nothing is left of it."""

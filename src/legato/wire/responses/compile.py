@@ -25,11 +25,17 @@ from legato.wire.law import Complaint
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
 from legato.wire.parts import address_of
-from legato.wire.responses.laws import judge, judge_items
+from legato.wire.responses.laws import judge, judge_each, judge_items
 from legato.wire.responses.past import Past, past_of, proof_of
 from legato.wire.schemas import is_closed
+from legato.wire.shape import by_shape
+
+SAID = frozenset(("content", "text", "arguments", "output", "encrypted_content"))
+CALL_IDS = frozenset(("call_id",))
 
 _encode = msgspec.json.Encoder().encode
+_judged = by_shape(judge_items, SAID, CALL_IDS)
+_judged_each = by_shape(judge_each, SAID, CALL_IDS)
 
 
 def compile_request(
@@ -54,7 +60,7 @@ def compile_request(
     if past.open_reply is not None:
         outputs = _outputs(past.open_reply, request.contents)
         opening += map(_encode, outputs)
-        complaints += judge_items(outputs, whole=False)
+        complaints += _judged_each(outputs)
     if request.summary and not past.groups:
         opening.append(_encode({"role": "user", "content": summary(request.summary)}))
     named = b"previous_response_id" if past.response else b"conversation"
@@ -163,7 +169,7 @@ def _written(group: Group, reasoning: bool, own: bool, contents: Mapping[str, by
         else:
             items.append({"role": "user", "content": _content(entry.content, contents)})
     thinks = any(item.get("type") == "reasoning" for item in items)
-    return Fragment(b",".join(map(_encode, items)), tuple(losses), tuple(judge_items(items)), thinks)
+    return Fragment(b",".join(map(_encode, items)), tuple(losses), _judged(items), thinks)
 
 
 def _reply(entry: AssistantEntry, reasoning: bool, own: bool, losses: list[str]) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ from legato.wire.responses.profile import OPENAI, Profile
 from legato.wire.responses.spelling import KEYS, suggestion
 from legato.wire.responses.texts import SEEN, missing, named
 
-__all__ = ["BOOK", "CHAPTERS", "OPENAI", "Case", "Profile", "envelope", "judge", "judge_items"]
+__all__ = ["BOOK", "CHAPTERS", "OPENAI", "Case", "Profile", "envelope", "judge", "judge_each", "judge_items"]
 
 CHAPTERS = (items, parts, fields, tools, calls, reasoning)
 MOST = 100  # complaints that are worth having about one request
@@ -62,15 +62,18 @@ ABOUT_ITEMS = (ITEMS, DUPLICATES, LOOKUP, SEALS, CALLS, REASONING)
 """The phases that ask nothing but what the items of the input are, and how they stand to one another."""
 
 
-def judge_items(items: list[dict[str, Any]], *, whole: bool = True) -> list[Complaint]:
-    """What the provider would complain about in some items of an input, if the rest of the request is legal. `whole`: all that belongs
-    to them is among them; else each is judged by itself.
+def judge_items(items: list[dict[str, Any]]) -> list[Complaint]:
+    """What the provider would complain about in some items with all that belongs to them, if the rest of the request is legal.
 
     >>> [str(complaint) for complaint in judge_items([{"type": "function_call_output", "call_id": "call_1", "output": "done"}])]
     ['[T2] 400 No tool call found for function call output with call_id call_1. at input[0]']
     """
-    case = Case({"model": "any", "input": items})
-    return list(islice(BOOK.judge(case, ABOUT_ITEMS if whole else (ITEMS,)), MOST))
+    return list(islice(BOOK.judge(Case({"model": "any", "input": items}), ABOUT_ITEMS), MOST))
+
+
+def judge_each(items: list[dict[str, Any]]) -> list[Complaint]:
+    """The same for items of which each is judged by itself: what belongs to them is elsewhere."""
+    return list(islice(BOOK.judge(Case({"model": "any", "input": items}), (ITEMS,)), MOST))
 
 
 def envelope(complaint: Complaint, profile: Profile = OPENAI) -> dict[str, Any]:
