@@ -10,6 +10,7 @@ The provider sees a request when it is made. So it may have answered, and stored
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -38,6 +39,7 @@ from tests.wire.sweep.lines import LINES, OTHERS, Line, Provider
 from tests.wire.sweep.nasty import message, spoiled, spoken, workflow
 from tests.wire.sweep.told import Hearing, due, first_difference, heard_blocks, heard_items, heard_messages, thoughts
 
+OURS = re.compile(rb'"call_[0-9]+_[0-9]+"')
 ENOUGH = 20
 """So many things that are wrong are enough to look at."""
 
@@ -138,6 +140,8 @@ class OverWires:
                 self.wrong(line, f"reasoning that {line.origin!r} did not make", compiled)
         if any("id" in item for item in body.get("input", ())):
             self.wrong(line, "an item id was sent", compiled)
+        if b'"call_' in compiled.body and OURS.search(compiled.body):
+            findings.saw[f"ids of ours, {line.name}"] += 1
         if line.api == "responses" and line.options.memory != "inline":
             findings.saw[f"{line.name}, {_went(compiled, body, request)}"] += 1
             if not all(text in body["instructions"] for text in request.frame.messages):
@@ -207,6 +211,8 @@ class _Exchange:
             self.compiled = line.compile(request, stream=stream, by_value=by_value, reasoning=reasoning)
             self._body = msgspec.json.decode(self.compiled.body)
             wires.compiled(line, self.compiled, self._body, request)
+            if dice.random() < 0.1 and _from_nothing(line, request, stream, by_value, reasoning) != self.compiled:
+                wires.wrong(line, "from nothing it is another request", self.compiled)
             # What the provider refuses for reasons of its own is sent again without it, as the clients do.
             if self.compiled.base and not by_value and line.options.memory == "chained" and dice.random() < 0.03:
                 by_value = True
@@ -247,6 +253,18 @@ class _Exchange:
 
     def __exit__(self, *error: object) -> None:
         self._dialect.end(self._ask)
+
+
+def _from_nothing(line: Line, request: Request, stream: bool, by_value: bool, reasoning: bool) -> Compiled:
+    """The same request, without anything that was kept."""
+    kept = [group.wire for group in request.groups]
+    for group in request.groups:
+        group.wire = {}
+    try:
+        return line.compile(request, stream=stream, by_value=by_value, reasoning=reasoning)
+    finally:
+        for group, wire in zip(request.groups, kept, strict=True):
+            group.wire = wire
 
 
 def _went(compiled: Compiled, body: dict[str, Any], request: Request) -> str:
