@@ -16,7 +16,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, failing, needs, no_key, read_by, tell
+from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
 from legato.wire.anthropic.stream import StreamReader
@@ -89,7 +89,7 @@ class Anthropic(Priced):
         client, options = self._clients(), self.options
         import anthropic  # not before the client is made: where it is not installed, that says what to do
 
-        origin = f"anthropic {str(client.base_url).rstrip('/')} {options.model}"
+        origin = f"anthropic {address_of(client)} {options.model}"
         headers = {**JSON, **self._betas, **(BEFORE_2026_10_21 if _samples(options) else {})}
         reasoning = enforce = True
         while True:

@@ -16,7 +16,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, failing, needs, no_key, read_by, tell, whole_of
+from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
@@ -91,7 +91,7 @@ class OpenAIChat(Priced):
         client, options = self._clients(), self.options
         import openai  # not before the client is made: where it is not installed, that says what to do
 
-        origin = f"chat {str(client.base_url).rstrip('/')} {options.model}"
+        origin = f"chat {address_of(client)} {options.model}"
         reasoning = options.compatible and options.replay_reasoning
         compiled = compile_request(request, options, stream=self._stream, origin=origin, reasoning=reasoning)
         check(compiled, self._check)

@@ -15,7 +15,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, failing, needs, no_key, read_by, tell
+from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, tell
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
 from legato.wire.loose import json_of
@@ -91,7 +91,7 @@ class OpenAIResponses(Priced):
         return f"<{type(self).__name__} {self.options.model}, {self.options.memory}>"
 
     def _origin(self, client: Any) -> str:
-        return f"responses {str(client.base_url).rstrip('/')} {self.options.model}"
+        return f"responses {address_of(client)} {self.options.model}"
 
     async def close(self) -> None:
         """Close its connections, in the running event loop. A model that is used again opens new ones."""

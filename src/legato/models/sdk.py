@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from legato.core.facts import Refusal, Usage, Words
 from legato.core.reply import Reply
@@ -70,6 +71,16 @@ class Clients:
 
 _open: set[Any] = set()
 """Clients that are not closed yet. Held here, since one that was forgotten with its model would be torn down before it could be closed."""
+
+_addresses: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def address_of(client: Any) -> str:
+    """Where a client sends its requests. The SDKs put it together anew whenever they are asked; it stays as it is."""
+    found = _addresses.get(client)
+    if found is None:
+        found = _addresses[client] = str(client.base_url).rstrip("/")
+    return found
 
 
 def _closed_with_the_loop(client: Any) -> AsyncGenerator[None, None]:

@@ -127,13 +127,14 @@ class Actor:
         schedule, dice = self.schedule, self.schedule.dice
         count = schedule.said.setdefault(words, [0, 0, int(key is not None)])
         count[0] += 1
+        message = schedule.stage.message(words)
         manner = dice.random()
         if manner < 0.6:
-            await session.run(words, key=key)
+            await session.run(message, key=key)
             count[1] += 1
             return
         events, leave = [], dice.randrange(1, 12) if manner > 0.9 else 0
-        stream = cast(Any, session.run(words, stream=True, key=key).__aiter__())
+        stream = cast(Any, session.run(message, stream=True, key=key).__aiter__())
         async for event in stream:
             events.append(event)
             if len(events) == leave:

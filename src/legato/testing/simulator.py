@@ -24,8 +24,9 @@ from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import Any
 
-from legato.core.facts import AnyFact, Call, Item, Opened, Reasoning, Refusal, Said, Usage, Words
+from legato.core.facts import AnyFact, Call, Content, Item, Opened, Reasoning, Refusal, Said, Usage, Words
 from legato.core.graph import HANDOFF_PREFIX
+from legato.core.messages import Sendable, parts_of, text_of
 from legato.core.view import Request
 from legato.drive.definition import Definition, called
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
@@ -89,19 +90,21 @@ def simulate(
     real_tools: bool = False,
     stop_at: int | None = None,
     model: Callable[[Model], Model] | None = None,
+    message: Callable[[str], Sendable | Iterable[Sendable]] | None = None,
 ) -> Report:
     """Play the workflow once per seed and check every promise.
 
     `workflow` may be a function of the seed (see `random_workflow`). Models are replaced; so are the bodies of tools, unless
     `real_tools` says that they may really run. `trace=True` keeps the whole story of what happened in `report.story`; `stop_at`
     ends the simulation after that many violations. `model` may put something between the workflow and the played model: a wire.
+    `message` says what a person sends for some words: those words first, then a picture, say.
     """
     report = Report()
     known: tuple[Workflow, Stage] | None = None
     for seed in seeds:
         chosen = workflow if isinstance(workflow, Workflow) else workflow(seed)
         if known is None or known[0] is not chosen:
-            known = chosen, Stage(chosen, real_tools, model)
+            known = chosen, Stage(chosen, real_tools, model, message)
         schedule = Schedule(known[1], seed, trace)
         schedule.play(report)
         if stop_at is not None and len(report.violations) >= stop_at:
@@ -115,8 +118,15 @@ def simulate(
 class Stage:
     """A workflow prepared for simulation. Made once, used for many schedules."""
 
-    def __init__(self, workflow: Workflow, real_tools: bool = False, between: Callable[[Model], Model] | None = None) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        real_tools: bool = False,
+        between: Callable[[Model], Model] | None = None,
+        message: Callable[[str], Sendable | Iterable[Sendable]] | None = None,
+    ) -> None:
         definition = workflow.definition
+        self.message = message or str
         model: Model = between(SeededModel()) if between else SeededModel()
         agents = {
             name: replace(
@@ -161,7 +171,7 @@ def _heard(condition: Callable[..., Any] | None) -> Callable[..., Any] | None:
         return None
 
     async def heard(messages: list[Any]) -> Any:
-        _schedule.get().judged.append([message.text for message in messages if message.role == "user"])
+        _schedule.get().judged.append([_words(message.parts) for message in messages if message.role == "user"])
         return await called(condition, messages)
 
     return heard
@@ -440,7 +450,7 @@ class Schedule:
         count: Counter[str] = Counter()
         for facts in ledgers.values():
             fork = max((index for index, fact in enumerate(facts) if isinstance(fact, Opened) and fact.origin), default=-1)
-            count.update(str(fact.content) for fact in facts[fork + 1 :] if isinstance(fact, Said))
+            count.update(_words(fact.content) for fact in facts[fork + 1 :] if isinstance(fact, Said))
         for words, (tried, done, keyed) in self.said.items():
             least, most = min(done, 1) if keyed else done, 1 if keyed else tried
             if not least <= count[words] <= most:
@@ -469,6 +479,11 @@ class Schedule:
         report.violations = [(self.seed, violation) for violation in self.broken]
         report.story = self.told or []
         total.add(report)
+
+
+def _words(content: Content) -> str:
+    """The words that a message begins with; what else was sent with them is no part of them."""
+    return text_of(parts_of(content)[:1])
 
 
 def _now(doing: Coroutine[Any, Any, Any]) -> Any:

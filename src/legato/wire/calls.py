@@ -1,44 +1,27 @@
-"""The ids of calls in one request. May know: groups. Decides: which calls keep the id that their provider gave them.
+"""The ids of calls. May know: groups. Decides: which ids that providers gave can be sent at all.
 
-A call keeps it if every wire takes it and no call before it in this request has the same; else it gets one made of its place in the
-ledger. Providers do repeat ids, and a request in which two calls share one cannot be answered.
+A group's calls keep their ids if every wire takes them, none looks like one of ours, and no call before them in the request has the
+same (`course.py`); else they get ids made of their places in the ledger. Providers do repeat ids, and a request in which two calls
+share one cannot be answered. Ids of ours are never parsed back: they only have to be told apart.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from legato.core.facts import Call
 from legato.core.groups import Group
 from legato.wire.names import is_wire_id, own_call_id
 
 _KEY = "call ids"
+_UNUSABLE = ("",)
 
 
-def groups_with_own_ids(groups: Iterable[Group]) -> set[int]:
-    """The positions of the groups whose calls cannot keep their ids."""
-    taken: set[str] = set()
-    own: set[int] = set()
-    for group in groups:
-        ids = _ids(group)
-        if not ids:
-            continue
-        if ids[0] is None or not taken.isdisjoint(ids):
-            own.add(group.position)
-        else:
-            taken.update(ids)  # type: ignore[arg-type]
-    return own
-
-
-def _ids(group: Group) -> tuple[str | None, ...]:
-    """The ids of a group's calls; a single None if they cannot be used."""
-    found: tuple[str | None, ...] | None = group.wire.get(_KEY)
+def usable_ids(group: Group) -> tuple[str, ...] | None:
+    """The ids of a group's calls; None if they cannot be used."""
+    found: tuple[str, ...] | None = group.wire.get(_KEY)
     if found is None:
-        ids = [call.call.call_id for call in group.calls]
-        usable = all(is_wire_id(id) for id in ids) and len(set(ids)) == len(ids)
-        found = tuple(ids) if usable else (None,)
-        group.wire[_KEY] = found
-    return found
+        ids = tuple(call.call.call_id for call in group.calls)
+        found = group.wire[_KEY] = ids if all(map(is_wire_id, ids)) and len(set(ids)) == len(ids) else _UNUSABLE
+    return None if found is _UNUSABLE else found
 
 
 def call_id(call: Call, position: int, index: int, own: bool) -> str:

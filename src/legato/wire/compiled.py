@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ class Compiled(Struct, frozen=True):
 
     body: bytes
     tools: Mapping[str, str]  # the tools' own names by those that were sent
-    sequence: tuple[bytes, ...] = ()  # what the provider is told and holds, whole, for the proof of a later request
+    told: str = ""  # the digest of all that the provider is told and may hold, for the proof of a later request; empty: it holds nothing
     base: str = ""  # the response or conversation that it goes on from
     reasoning: bool = False  # whether it sends reasoning back
     losses: tuple[str, ...] = ()
@@ -23,11 +23,28 @@ class Compiled(Struct, frozen=True):
     hosted: bool = False  # whether it sends back what the provider did by itself
 
 
+def joined(head: bytes, pieces: Sequence[bytes], tail: bytes) -> bytes:
+    """A body of pieces with commas between them. The pieces are copied once, however many they are."""
+    if not pieces:
+        return head + tail
+    if len(pieces) == 1:
+        return head + pieces[0] + tail
+    return b",".join((head + pieces[0], *pieces[1:-1], pieces[-1] + tail))
+
+
 class Fragment(Struct, frozen=True):
     """A group as it is sent, without the brackets; what of it could not be; and what is wrong with it."""
 
     body: bytes
     losses: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()
-    reasoning: bool = False
-    hosted: bool = False
+    thinks: bool = False  # reasoning is a part of it
+    hosted: bool = False  # something is that the provider did by itself
+
+
+class Head(Struct, frozen=True):
+    """Everything but the conversation, as an object; and the tools' own names by those that are sent."""
+
+    body: bytes
+    names: Mapping[str, str]
+    complaints: tuple[Complaint, ...] = ()

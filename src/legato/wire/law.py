@@ -89,10 +89,19 @@ class Phase:
         self.name = name
         self.each = each
         self.laws: list[tuple[Clause, Finder]] = []
+        self._known: tuple[Any, list[tuple[Clause, Finder]]] = (None, [])
+
+    def in_force(self, profile: Any) -> list[tuple[Clause, Finder]]:
+        """The laws that a profile's switches leave on. Most requests are judged by the profile that the last one was judged by."""
+        known, laws = self._known
+        if known is not profile:
+            laws = [(clause, find) for clause, find in self.laws if not clause.switch or getattr(profile, clause.switch)]
+            self._known = (profile, laws)
+        return laws
 
     def judge(self, case: Any) -> Iterator[Complaint]:
         """What this phase complains about. A law about a subject is called with the case and the subject."""
-        laws = [(clause, find) for clause, find in self.laws if not clause.switch or getattr(case.profile, clause.switch)]
+        laws = self.in_force(case.profile)
         for subject in self.each(case) if self.each else ((),):
             arguments = (case, subject) if self.each else (case,)
             for clause, find in laws:
@@ -154,9 +163,9 @@ class Book(Generic[CaseT]):
         self.clauses[clause.id] = clause
         return clause
 
-    def judge(self, case: CaseT) -> Iterator[Complaint]:
-        """The complaints about a request, in the provider's order; nothing if it is legal."""
-        for phase in self.phases:
+    def judge(self, case: CaseT, phases: Iterable[Phase] = ()) -> Iterator[Complaint]:
+        """The complaints about a request, in the provider's order; nothing if it is legal. `phases`: only these are judged."""
+        for phase in phases or self.phases:
             found = False
             for complaint in phase.judge(case):
                 found = True

@@ -10,8 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-_LEGAL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
-_LEGAL_ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+_LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OURS = re.compile(r"call_[0-9]+_[0-9]+")
 _OTHER = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
@@ -23,7 +23,7 @@ def wire_name(name: str) -> str:
     >>> wire_name("Größe der Wand")
     'Gr_e_der_Wand_fcb71830'
     """
-    if _LEGAL_NAME.match(name):
+    if _LEGAL.fullmatch(name):
         return name
     stem = _OTHER.sub("_", name).strip("_")[:55]
     return f"{stem or 'tool'}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
@@ -35,8 +35,12 @@ def by_wire_name(names: Iterable[str]) -> dict[str, str]:
 
 
 def is_wire_id(id: str) -> bool:
-    """Whether every wire takes this as the id of a call."""
-    return bool(_LEGAL_ID.match(id))
+    """Whether every wire takes this as the id of a call, and it cannot be taken for one that we made.
+
+    >>> is_wire_id("call_8fK2"), is_wire_id("functions.refund:0"), is_wire_id("call_3_0")
+    (True, False, False)
+    """
+    return bool(_LEGAL.fullmatch(id)) and not _OURS.fullmatch(id)
 
 
 def own_call_id(position: int, index: int) -> str:

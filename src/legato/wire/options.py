@@ -5,6 +5,7 @@ Options are part of the frame, as text, so that the exact request of every call 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -51,6 +52,15 @@ class Options(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def text(self) -> str:
         """The options as they stand in a frame."""
         return _encoder.encode(self).decode()
+
+
+_decoder = msgspec.json.Decoder(Options)
+
+
+@lru_cache(maxsize=256)
+def options_from(text: str) -> Options:
+    """The options that a frame names."""
+    return _decoder.decode(text)
 
 
 def checked(**given: Any) -> Options:

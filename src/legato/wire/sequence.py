@@ -1,8 +1,10 @@
 """What was said, as a sequence that can be compared. May know: groups. Decides: when a provider holds a prefix of what is to be sent.
 
 A conversation is a sequence of *elements*: a message, a reply, the outputs of a reply's calls. Each has a digest of what it says,
-without provider ids and without reasoning. What a provider holds after a reply is the sequence up to that reply; its digest is
-recorded with it (`Answered.held`). A later request may go on from there if the sequence it is to send begins with exactly that.
+without the ids of items and without reasoning; the ids of calls are part of it, because calls and outputs are told apart by them.
+The digest of a sequence is that of the sequence before its last element, and of that element. So it grows with the conversation, and
+one comparison tells whether a provider holds exactly what a request begins with: what it holds after a reply is the sequence up to
+that reply, and its digest is recorded with it (`Answered.held`).
 """
 
 from __future__ import annotations
@@ -12,61 +14,64 @@ from collections.abc import Sequence
 import msgspec
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import Item, Reasoning
+from legato.core.facts import Call, Hosted, Item, Refusal, Words
 from legato.core.groups import AssistantEntry, Group, OutputEntry
-from legato.core.view import Request
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _KEY = "sequence"
 
 
-def elements(group: Group) -> tuple[bytes, ...]:
-    """The digests of a group's elements: one for a message, two for a reply with calls."""
-    found: tuple[bytes, ...] | None = group.wire.get(_KEY)
+def opening(summary: str) -> str:
+    """The digest of a sequence of which nothing is said yet, but for a summary of what was before."""
+    return _digest(["summary", summary] if summary else [])
+
+
+def after(before: str, group: Group) -> tuple[str, str]:
+    """The digest of a sequence with what a group says, and then with the outputs of its calls, too."""
+    found: tuple[str, str] | None = group.wire.get(_KEY)
     if found is None:
-        found = tuple(_elements(group))
-        if group.complete:
-            group.wire[_KEY] = found
-    return found
+        found = group.wire[_KEY] = _elements(group)
+    said = _and(before, found[0])
+    return said, _and(said, found[1]) if found[1] else said
 
 
-def _elements(group: Group) -> list[bytes]:
+def after_reply(before: str, items: Sequence[Item]) -> str:
+    """The digest of what the provider holds once it has replied to this sequence with these items."""
+    return _and(before, _digest(["reply", [_plain(items)]]))
+
+
+def _and(before: str, element: str) -> str:
+    return digest_bytes((before + element).encode())
+
+
+def _digest(what: object) -> str:
+    return digest_bytes(_encoder.encode(what))
+
+
+def _elements(group: Group) -> tuple[str, str]:
+    """The digests of what a group says, and of the outputs of its calls if it has any."""
     said: list[object] = []
     outputs: list[object] = []
     for entry in group.entries:
         if isinstance(entry, AssistantEntry):
-            said.append([_plain(item) for item in entry.items if not isinstance(item, Reasoning)])
+            said.append(_plain(entry.items))
         elif isinstance(entry, OutputEntry):
             outputs.append([entry.ref.index, entry.content])
         else:
             said.append(entry.content)
-    digests = [_digest([group.kind, said])]
-    return [*digests, _digest(outputs)] if outputs else digests
+    return _digest([group.kind, said]), _digest(outputs) if outputs else ""
 
 
-def _digest(what: object) -> bytes:
-    return digest_bytes(_encoder.encode(what)).encode()
-
-
-def _plain(item: object) -> object:
-    plain = msgspec.to_builtins(item)
-    return {name: value for name, value in plain.items() if name not in ("item_id", "call_id")}
-
-
-def held(digests: Sequence[bytes]) -> str:
-    """The digest of a sequence."""
-    return digest_bytes(b"\n".join(digests))
-
-
-def sequence(request: Request) -> list[bytes]:
-    """What a request is to say, whole. A summary stands first, as it does in the request."""
-    digests = [_digest(["summary", request.summary])] if request.summary else []
-    for group in request.groups:
-        digests += elements(group)
-    return digests
-
-
-def after_reply(digests: Sequence[bytes], items: Sequence[Item]) -> str:
-    """The digest of what the provider holds once it has replied to this sequence with these items."""
-    reply = _digest(["reply", [[_plain(item) for item in items if not isinstance(item, Reasoning)]]])
-    return held([*digests, reply])
+def _plain(items: Sequence[Item]) -> list[object]:
+    plain: list[object] = []
+    for item in items:
+        match item:
+            case Words(text=text, notes=notes):
+                plain.append(["words", text, notes])
+            case Call():
+                plain.append(["call", item.tool, item.arguments, item.call_id])
+            case Refusal(text=text):
+                plain.append(["refusal", text])
+            case Hosted(kind=kind, body=body):
+                plain.append(["hosted", kind, body])
+    return plain

@@ -7,34 +7,39 @@ group; what the user says next follows them in the same message. `past.py` says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from legato.core.digest import digest_bytes
+from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
 from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, said_blocks
 from legato.wire.anthropic.formats import enforced
-from legato.wire.anthropic.laws import judge
+from legato.wire.anthropic.laws import judge, judge_messages
 from legato.wire.anthropic.past import STAND_IN, Replay, Section, Talk, told
 from legato.wire.anthropic.request import BINDING_CONTROLS
 from legato.wire.anthropic.thinking import KINDS
-from legato.wire.calls import groups_with_own_ids
-from legato.wire.compiled import Compiled
+from legato.wire.compiled import Compiled, Head
+from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
 from legato.wire.names import by_wire_name, wire_name
-from legato.wire.options import Options
+from legato.wire.options import Options, options_from
 from legato.wire.schemas import told as told_schema
+from legato.wire.shape import by_shape
 
 MAX_TOKENS = 8192
 """How long a reply may get, where the options do not say: the API asks for a limit. Thinking comes on top."""
 
 _HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": BINDING_CONTROLS}
 """What requests are judged with before they are sent: whether a beta is asked for is between the caller and the provider."""
+
+SAID = frozenset(("text", "thinking", "signature", "data", "content", "input"))
+CALL_IDS = frozenset(("id", "tool_use_id"))
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.decode
@@ -44,35 +49,19 @@ def compile_request(
     request: Request, options: Options, origin: str, *, stream: bool, reasoning: bool = True, enforce: bool = True
 ) -> Compiled:
     """The request as bytes. `reasoning=False`: without any, after a refusal; `enforce=False`: a typed output is told, not enforced."""
-    losses: list[str] = []
-    frame = _frame(request, options, enforce)
-    talk = Talk(digest_bytes(_encode(frame)).encode(), _stand_in())
-    for text in (*request.frame.messages, summary(request.summary) if request.summary else ""):
-        if text.strip():
-            talk.add(_section("user", [{"type": "text", "text": text}]))
-    replay = Replay(request.groups, origin, options.model, options.replay_reasoning, reasoning)
-    own = groups_with_own_ids(request.groups)
-    complaints: list[Complaint] = []
-    sent = False
-    for group in request.groups:
-        is_own = group.position in own
-        withheld, verbatim = replay.of(group, talk.before_a_reply(), is_own) if group.fact else ("", False)
-        fragment = _fragment(group, withheld, verbatim, is_own, request.contents)
-        for section in fragment.sections:
-            talk.add(section)
-        losses += fragment.losses
-        complaints += fragment.complaints
-        sent = sent or fragment.thinks
-    talk.let_the_user_speak()
-    settings = _settings(request, options, stream, enforce, talk.open_loop, losses)
-    head = _encode(frame | settings)
+    opening = (*request.frame.messages, *([summary(request.summary)] if request.summary else ()))
+    frame = _frame(request.frame, options.text(), enforce)
+    about = (frame, opening, Replay(origin, options.model, options.replay_reasoning, reasoning))
+    conversation = course_of(request, "anthropic", about, lambda: _Conversation(*about))
+    talk = conversation.talk
+    head = _head(request.frame, options.text(), stream, enforce, talk.open_loop)
     return Compiled(
-        head[:-1] + b',"messages":[' + talk.body() + b"]}",
-        by_wire_name(tool.name for tool in request.frame.tools),
-        sequence=told(talk.before_a_reply(), bare=not reasoning),
-        reasoning=sent,
-        losses=_news(losses, request),
-        complaints=(*_judged_head(head), *complaints),
+        talk.body(head.body[:-1] + b',"messages":['),
+        head.names,
+        told=told(talk.before_a_reply(), bare=not reasoning),
+        reasoning=conversation.thinks,
+        losses=conversation.not_told_yet([*conversation.losses, *head.losses]),
+        complaints=(*head.complaints, *conversation.complaints),
     )
 
 
@@ -82,23 +71,23 @@ def judged_options(options: Options) -> tuple[Complaint, ...]:
     return _judged_head(_encode({name: value for name, value in body.items() if value is not None}))
 
 
-def _news(losses: list[str], request: Request) -> tuple[str, ...]:
-    """Each loss once; what a reply in the view has told is known."""
-    known = {loss for group in request.groups if group.fact for loss in group.fact.losses}
-    return tuple(loss for loss in dict.fromkeys(losses) if loss not in known)
-
-
 # -- everything but the messages ---------------------------------------------------------------------------------------
 
 
-def _frame(request: Request, options: Options, enforce: bool) -> dict[str, Any]:
+@lru_cache(maxsize=256)
+def _frame(frame: Frame, options_text: str, enforce: bool) -> bytes:
+    """The digest of what thinking is bound to besides the messages."""
+    return digest_bytes(_encode(_bound(frame, options_from(options_text), enforce))).encode()
+
+
+def _bound(frame: Frame, options: Options, enforce: bool) -> dict[str, Any]:
     """What thinking is bound to besides the messages: `system` and `tools`."""
-    output = request.frame.output
+    output = frame.output
     asked = told_schema(output) if output and not (enforce and enforced(output)) else ""
-    system = "\n\n".join(filter(None, (request.frame.instructions, asked)))
+    system = "\n\n".join(filter(None, (frame.instructions, asked)))
     tools: list[Any] = [
         {"name": wire_name(tool.name), "description": tool.description, "input_schema": _schema(tool.parameters)}
-        for tool in request.frame.tools
+        for tool in frame.tools
     ]
     body: dict[str, Any] = {}
     if system.strip():
@@ -116,15 +105,27 @@ def _schema(parameters: str) -> msgspec.Raw:
     return msgspec.Raw(parameters.encode() if schema.get("type") == "object" else msgspec.json.encode({**schema, "type": "object"}))
 
 
-def _settings(request: Request, options: Options, stream: bool, enforce: bool, loop: str, losses: list[str]) -> dict[str, Any]:
-    format = enforced(request.frame.output) if request.frame.output and enforce else None
+class _Head(Head, frozen=True):
+    losses: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=256)
+def _head(frame: Frame, options_text: str, stream: bool, enforce: bool, loop: str) -> _Head:
+    """Everything but the messages: what a frame asks for is written and judged once. `loop`: see `Talk.open_loop`."""
+    options, losses = options_from(options_text), list[str]()
+    written = _encode(_bound(frame, options, enforce) | _settings(frame, options, stream, enforce, loop, losses))
+    return _Head(written, by_wire_name(tool.name for tool in frame.tools), _judged_head(written), tuple(losses))
+
+
+def _settings(frame: Frame, options: Options, stream: bool, enforce: bool, loop: str, losses: list[str]) -> dict[str, Any]:
+    format = enforced(frame.output) if frame.output and enforce else None
     config = {
         "effort": _effort(options),
         "format": {"type": "json_schema", "schema": format} if format else None,
         **(options.extra.get("output_config") or {}),
     }
-    choice = _choice(request, options, losses)
-    thinking = _thinking(options, _reason_not_to_think(loop, choice), losses, request.agent)
+    choice = _choice(frame, options, losses)
+    thinking = _thinking(options, _reason_not_to_think(loop, choice), losses, frame.agent)
     body = {
         **_plain_settings(options, stream),
         **thinking,
@@ -172,8 +173,8 @@ def _thinking(options: Options, against: str, losses: list[str], agent: str = ""
     return {"thinking": {"type": "adaptive", **display}} if options.effort or display else {}
 
 
-def _choice(request: Request, options: Options, losses: list[str]) -> dict[str, Any] | None:
-    names = [wire_name(tool.name) for tool in request.frame.tools]
+def _choice(frame: Frame, options: Options, losses: list[str]) -> dict[str, Any] | None:
+    names = [wire_name(tool.name) for tool in frame.tools]
     if not names and not options.hosted:
         return None
     parallel = {"disable_parallel_tool_use": True} if options.parallel_calls is False else {}
@@ -189,13 +190,12 @@ def _choice(request: Request, options: Options, losses: list[str]) -> dict[str, 
         case name:
             if wire_name(name) in names or any(tool.get("name") == name for tool in options.hosted):
                 return {"type": "tool", "name": wire_name(name), **parallel}
-            losses.append(f"tool_choice of {request.agent}: it has no tool {name!r}")
+            losses.append(f"tool_choice of {frame.agent}: it has no tool {name!r}")
             return None
 
 
-@lru_cache(maxsize=256)
 def _judged_head(head: bytes) -> tuple[Complaint, ...]:
-    """What the law book says of everything but the messages. A frame is judged once."""
+    """What the law book says of everything but the messages."""
     return tuple(judge({**_decode(head), "messages": [{"role": "user", "content": "?"}]}, _HEADERS))
 
 
@@ -211,12 +211,35 @@ class Written(msgspec.Struct, frozen=True):
     thinks: bool
 
 
-def _fragment(group: Group, withheld: str, verbatim: bool, own: bool, contents: Mapping[str, bytes]) -> Written:
-    key = f"anthropic {verbatim:d}{own:d} {withheld}"
-    found: Written | None = group.wire.get(key)
-    if found is None:
-        found = group.wire[key] = _written(group, withheld, verbatim, own, contents)
-    return found
+class _Conversation(Course):
+    """All groups as messages, and what is lost on the way. `thinks`: thinking is among what is sent."""
+
+    def __init__(self, frame: bytes, opening: Sequence[str], replay: Replay) -> None:
+        self._opening = (frame, opening)
+        self._replay = replay
+        super().__init__(replay.origin)
+
+    def begin(self) -> None:
+        frame, opening = self._opening
+        self.talk = Talk(frame, _stand_in())
+        self.losses: dict[str, None] = {}
+        self.complaints: list[Complaint] = []
+        self.thinks = False
+        for text in opening:
+            if text.strip():
+                self.talk.add(_section("user", [{"type": "text", "text": text}]))
+
+    def add(self, group: Group, own: bool, request: Request) -> None:
+        withheld, verbatim = self._replay.of(group, self.talk.before_a_reply(), own, self.refused) if group.fact else ("", False)
+        key = f"anthropic {verbatim:d}{own:d} {withheld}"
+        fragment: Written | None = group.wire.get(key)
+        if fragment is None:
+            fragment = group.wire[key] = _written(group, withheld, verbatim, own, request.contents)
+        for section in fragment.sections:
+            self.talk.add(section)
+        self.losses.update(dict.fromkeys(fragment.losses))
+        self.complaints += fragment.complaints
+        self.thinks = self.thinks or fragment.thinks
 
 
 def _written(group: Group, withheld: str, verbatim: bool, own: bool, contents: Mapping[str, bytes]) -> Written:
@@ -230,9 +253,12 @@ def _written(group: Group, withheld: str, verbatim: bool, own: bool, contents: M
             heard.append(result_block(entry, own, contents, losses))
         else:
             heard += said_blocks(entry.content, contents, losses)
-    sections = tuple(_section(role, blocks) for role, blocks in (("assistant", said), ("user", heard)) if blocks)
+    spoken = [(role, blocks) for role, blocks in (("assistant", said), ("user", heard)) if blocks]
+    messages: list[dict[str, Any]] = [{"role": role, "content": blocks} for role, blocks in spoken]
+    if messages and messages[-1]["role"] == "assistant":
+        messages.append({"role": "user", "content": "?"})
     thinks = any(_type(block) in KINDS for block in said)
-    return Written(sections, tuple(losses), _judged(sections), thinks)
+    return Written(tuple(_section(*each) for each in spoken), tuple(losses), _judged(messages) if messages else (), thinks)
 
 
 def _section(role: str, blocks: list[Block]) -> Section:
@@ -245,13 +271,12 @@ def _type(block: Block | msgspec.Raw) -> str:
     return str(block["type"]) if isinstance(block, dict) else "another"
 
 
-def _judged(sections: tuple[Section, ...]) -> tuple[Complaint, ...]:
+def _judge(messages: list[dict[str, Any]]) -> list[Complaint]:
     """What the law book says of a group by itself."""
-    messages = [{"role": section.role, "content": _decode(b"[" + section.body + b"]")} for section in sections]
-    if not messages:
-        return ()
-    ending = [{"role": "user", "content": "?"}] if messages[-1]["role"] == "assistant" else []
-    return tuple(judge({"model": "any", "max_tokens": 1, "messages": [*messages, *ending]}, _HEADERS))
+    return judge_messages(_decode(_encode(messages)), _HEADERS)
+
+
+_judged = by_shape(_judge, SAID, CALL_IDS)
 
 
 @lru_cache(maxsize=1)

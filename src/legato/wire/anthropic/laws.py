@@ -10,14 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from legato.wire.anthropic import conversation
-from legato.wire.anthropic.book import BODY, BOOK, HEADERS, MODEL, SETTINGS, shape
+from legato.wire.anthropic.book import BODY, BOOK, CONVERSATION, HEADERS, MODEL, SETTINGS, SHAPE, TOOLS, shape
 from legato.wire.anthropic.case import Case
 from legato.wire.anthropic.held import Held, Nothing
 from legato.wire.anthropic.profile import Profile
 from legato.wire.anthropic.thinking import dropped_thinking
 from legato.wire.law import Complaint, Fault
 
-__all__ = ["BOOK", "Case", "Profile", "conversation", "dropped_thinking", "envelope", "judge"]
+__all__ = ["BOOK", "Case", "Profile", "conversation", "dropped_thinking", "envelope", "judge", "judge_messages"]
+
+_NOTHING = Nothing()
 
 # -- 1. before the body is read ----------------------------------------------------------------------------------------
 
@@ -133,6 +135,20 @@ def judge(
     ['[MS1] 400 messages: Field required at messages']
     """
     return list(BOOK.judge(Case(request, headers or {}, held or Nothing(), tokens, profile or Profile(), size)))
+
+
+ABOUT_MESSAGES = (SHAPE, CONVERSATION, TOOLS)
+"""The phases that ask what the messages are and how they stand to one another, and that need no provider to answer."""
+
+
+def judge_messages(messages: list[dict[str, Any]], headers: Mapping[str, str]) -> list[Complaint]:
+    """What the API has to complain about in some messages with all that belongs to them, if the rest of the request is legal.
+
+    >>> result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}
+    >>> [complaint.clause.id for complaint in judge_messages([result], {"anthropic-version": "2023-06-01"})]
+    ['M2']
+    """
+    return list(BOOK.judge(Case({"model": "any", "max_tokens": 1, "messages": messages}, headers, _NOTHING), ABOUT_MESSAGES))
 
 
 def envelope(complaint: Complaint, request_id: str | None = None) -> dict[str, Any]:

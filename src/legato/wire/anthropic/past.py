@@ -11,16 +11,14 @@ After the provider refused thinking, the reply to the same request without any i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from math import inf
 
 from msgspec import Struct
 
 from legato.core.facts import Call, Reasoning
 from legato.core.groups import AssistantEntry, Group
-from legato.wire.losses import BARE, FOREIGN, REFUSED, UNWANTED, refused_before
+from legato.wire.losses import BARE, FOREIGN, REFUSED, UNWANTED
 
 STAND_IN = "(No message of the user stands here. Go on.)"
 """Stands where a reply would stand first, last, or right after another: the API wants the user to speak before each of them."""
@@ -66,18 +64,13 @@ class Talk:
             self._pieces.append(b",")
             self._firsts[-1].append(section.first)
         else:
-            if section.role == "assistant":
-                self.let_the_user_speak()
+            if section.role == "assistant" and self._role != "user":
+                self.add(self._stand_in)
             self._pieces.append(_OPENINGS[self._role, section.role])
             self._firsts.append([section.first])
             self._role = section.role
         self._pieces.append(section.body)
         self._now.update(section.digest)
-
-    def let_the_user_speak(self) -> None:
-        """Now the user has spoken last, if only by a stand-in."""
-        if self._role != "user":
-            self.add(self._stand_in)
 
     def before_a_reply(self) -> str:
         """The digest of all that stands before a reply at this place."""
@@ -90,15 +83,17 @@ class Talk:
     def open_loop(self) -> str:
         """The type of the block that begins the loop of tools in which the conversation stands; empty: it stands in none."""
         first = ""
-        for replied, answered in zip(self._firsts[-2::-2], self._firsts[::-2], strict=False):
+        firsts = self._firsts if self._role == "user" else ()
+        for replied, answered in zip(firsts[-2::-2], firsts[::-2], strict=False):
             if "tool_result" not in answered:
                 break
             first = replied[0]
         return first
 
-    def body(self) -> bytes:
-        """All messages, once the user has spoken last, without the brackets."""
-        return b"".join(self._pieces) + b"]}"
+    def body(self, head: bytes) -> bytes:
+        """All messages between a head and the end of the request. The user speaks last, if only by a stand-in."""
+        last = () if self._role == "user" else (_OPENINGS[self._role, "user"], self._stand_in.body)
+        return b"".join((head, *self._pieces, *last, b"]}]}"))
 
 
 _OPENINGS = {
@@ -107,27 +102,29 @@ _OPENINGS = {
 }
 
 
-class Replay:
-    """Says of each reply in one view why its thinking does not go back, if it does not."""
+class Replay(Struct, frozen=True):
+    """Says of each reply in one view why its thinking does not go back, if it does not.
 
-    def __init__(self, groups: Iterable[Group], origin: str, model: str, wanted: bool, allowed: bool) -> None:
-        self._origin = origin
-        self._binds = binds(model)
-        self._wanted = wanted
-        self._since = refused_before(groups, origin) if allowed else inf
+    `wanted`: thinking is to be sent back at all; `allowed`: the provider has not just refused it.
+    """
 
-    def of(self, group: Group, before: str, own: bool) -> tuple[str, bool]:
+    origin: str
+    model: str
+    wanted: bool
+    allowed: bool
+
+    def of(self, group: Group, before: str, own: bool, refused: float) -> tuple[str, bool]:
         """Why the thinking of a reply does not go back (empty: it does), and whether the rest can go back as it came: it was made
-        here, with the same before it."""
+        here, with the same before it. `refused`: what was thought before this position was refused already."""
         fact = group.fact
-        if fact is None or fact.origin != self._origin:
+        if fact is None or fact.origin != self.origin:
             return FOREIGN, False
         unmoved = fact.held.startswith(before)
-        if not self._wanted:
+        if not self.wanted:
             return UNWANTED, unmoved
-        if group.position < self._since:
+        if not self.allowed or group.position < refused:
             return REFUSED, unmoved
-        if self._binds and (not unmoved or (own and _thinks_after_a_call(group))):
+        if binds(self.model) and (not unmoved or (own and _thinks_after_a_call(group))):
             return MOVED, unmoved
         return "", unmoved
 
@@ -143,11 +140,6 @@ def _thinks_after_a_call(group: Group) -> bool:
     return False
 
 
-def told(digest: str, bare: bool) -> tuple[bytes, ...]:
+def told(digest: str, bare: bool) -> str:
     """What a request is remembered by: the digest of all that it tells, and whether thinking had to be left out."""
-    return (digest.encode(), BARE.encode()) if bare else (digest.encode(),)
-
-
-def held_after(sequence: tuple[bytes, ...]) -> str:
-    """The same, as it is recorded with the reply."""
-    return b" ".join(sequence).decode()
+    return f"{digest} {BARE}" if bare else digest

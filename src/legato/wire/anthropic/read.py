@@ -13,7 +13,6 @@ from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Wor
 from legato.core.reply import Reply
 from legato.errors import ModelFailed
 from legato.wire.anthropic.blocks import reply_blocks
-from legato.wire.anthropic.past import held_after
 from legato.wire.anthropic.prefix import Prefix
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled
@@ -100,7 +99,7 @@ def _held(compiled: Compiled, content: list[dict[str, Any]], items: list[Item]) 
         written = msgspec.json.decode(msgspec.json.encode(reply_blocks(items, "", 0, [])))
         if _digest(written[: last + 1]) != _digest(content[: last + 1]):
             return ""
-    return held_after(compiled.sequence)
+    return compiled.told
 
 
 def _digest(blocks: list[dict[str, Any]]) -> str:

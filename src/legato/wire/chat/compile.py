@@ -8,24 +8,27 @@ once, as the API asks. A server that only speaks like OpenAI's (`compatible`) is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 
 from legato.core.facts import Call, Content, File, Hosted, Image, Part, Reasoning, Refusal, Text, Words
+from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
-from legato.wire.calls import call_id, groups_with_own_ids
-from legato.wire.chat.laws import LENIENT, OPENAI, judge
-from legato.wire.compiled import Compiled, Fragment
+from legato.wire.calls import call_id
+from legato.wire.chat.laws import LENIENT, OPENAI, judge, judge_messages
+from legato.wire.compiled import Compiled, Fragment, Head, joined
+from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
-from legato.wire.losses import NOT_TAKEN_BACK, not_told_yet
+from legato.wire.losses import FOREIGN, NOT_TAKEN_BACK
 from legato.wire.names import by_wire_name, wire_name
-from legato.wire.options import Options
+from legato.wire.options import Options, options_from
 from legato.wire.parts import address_of
 from legato.wire.schemas import is_closed, is_of_an_object, told
+from legato.wire.shape import by_shape
 
 REASONING = "reasoning_content"
 """Where compatible servers put their reasoning, and some want it back."""
@@ -33,44 +36,40 @@ REASONING = "reasoning_content"
 # Everything is written in the order in which it is built, which is always the same: a schema keeps its properties in their order.
 _encode = msgspec.json.Encoder().encode
 
+SAID = frozenset(("content", "text", "arguments", REASONING))
+CALL_IDS = frozenset(("id", "tool_call_id"))
+
+_judged = by_shape(judge_messages, SAID, CALL_IDS)
+_judged_leniently = by_shape(partial(judge_messages, profile=LENIENT), SAID, CALL_IDS)
+
 
 def compile_request(request: Request, options: Options, *, stream: bool, origin: str = "", reasoning: bool = False) -> Compiled:
     """The request as bytes. `reasoning`: replies that came from `origin` are sent back with the reasoning that came with them."""
-    names = by_wire_name(tool.name for tool in request.frame.tools)
-    head = _encode(_head(request, options, names, stream))
-    own = groups_with_own_ids(request.groups)
-    losses = _not_there(request, options, names)
-    complaints = [*_judged_head(head, options.compatible)]
+    head = _head(request.frame, options.text(), stream)
+    about = (options.compatible, origin, reasoning)
+    written = course_of(request, "chat", about, lambda: _Written(*about))
     asked = told(request.frame.output) if request.frame.output and not _is_enforced(request.frame.output, options.compatible) else ""
     instructions = "\n\n".join(filter(None, (request.frame.instructions, asked)))
-    pieces = [_encode({"role": "system", "content": instructions})] if instructions else []
-    pieces += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
+    opening = [_encode({"role": "system", "content": instructions})] if instructions else []
+    opening += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
     if request.summary:
-        pieces.append(_encode({"role": "user", "content": summary(request.summary)}))
-    sent = False
-    ways = {(mine, back): _Way(mine, options.compatible, back) for mine in (False, True) for back in (False, True)}
-    for group in request.groups:
-        back = reasoning and group.fact is not None and group.fact.origin == origin
-        way = ways[group.position in own, back]
-        fragment: Fragment | None = group.wire.get(way.key)
-        if fragment is None:
-            fragment = group.wire[way.key] = _Writing(way, request.contents).fragment(group)
-        if fragment.body:
-            pieces.append(fragment.body)
-        if fragment.losses or fragment.complaints:
-            losses += fragment.losses
-            complaints += fragment.complaints
-        if back and not sent:
-            sent = _thought(group)
-    body = head[:-1] + b',"messages":[' + b",".join(pieces) + b"]}"
-    return Compiled(body, names, reasoning=sent, losses=not_told_yet(losses, request.groups), complaints=tuple(complaints))
+        opening.append(_encode({"role": "user", "content": summary(request.summary)}))
+    return Compiled(
+        joined(head.body[:-1] + b',"messages":[', [*opening, *written.pieces], b"]}"),
+        head.names,
+        reasoning=written.thinks,
+        losses=written.not_told_yet([*_not_there(request, options, head.names), *written.losses]),
+        complaints=(*head.complaints, *written.complaints),
+    )
 
 
 # -- everything but the messages ---------------------------------------------------------------------------------------
 
 
-def _head(request: Request, options: Options, names: Mapping[str, str], stream: bool) -> dict[str, Any]:
-    frame = request.frame
+@lru_cache(maxsize=256)
+def _head(frame: Frame, options_text: str, stream: bool) -> Head:
+    """Everything but the messages: what a frame asks for is written and judged once."""
+    options, names = options_from(options_text), by_wire_name(tool.name for tool in frame.tools)
     limit = "max_tokens" if options.compatible else "max_completion_tokens"
     body = {
         "model": options.model,
@@ -90,7 +89,9 @@ def _head(request: Request, options: Options, names: Mapping[str, str], stream: 
         "stream_options": {"include_usage": True} if stream else None,
         **options.extra,
     }
-    return {name: value for name, value in body.items() if value is not None}
+    written = _encode({name: value for name, value in body.items() if value is not None})
+    judged = {**msgspec.json.decode(written), "messages": [{"role": "user", "content": "json"}]}
+    return Head(written, names, tuple(judge(judged, profile=LENIENT if options.compatible else OPENAI)))
 
 
 def _tool(name: str, description: str, parameters: str) -> dict[str, Any]:
@@ -126,41 +127,46 @@ def _format(output: str) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "output", "schema": msgspec.Raw(output.encode()), "strict": strict}}
 
 
-@lru_cache(maxsize=256)
-def _judged_head(head: bytes, compatible: bool) -> tuple[Complaint, ...]:
-    """What the law book says of everything but the messages. A frame is judged once."""
-    body = {**msgspec.json.decode(head), "messages": [{"role": "user", "content": "json"}]}
-    return tuple(judge(body, profile=LENIENT if compatible else OPENAI))
-
-
 # -- the messages ------------------------------------------------------------------------------------------------------
 
 
-def _thought(group: Group) -> bool:
-    said = [item for entry in group.entries if isinstance(entry, AssistantEntry) for item in entry.items]
-    return any(isinstance(item, Reasoning) and item.text for item in said)
+class _Written(Course):
+    """All groups as messages, and what is lost on the way. `thinks`: reasoning is among what is sent."""
+
+    def __init__(self, compatible: bool, origin: str, reasoning: bool) -> None:
+        self._compatible = compatible
+        self._reasoning = reasoning
+        super().__init__(origin)
+
+    def begin(self) -> None:
+        self.pieces: list[bytes] = []
+        self.losses: dict[str, None] = {}
+        self.complaints: list[Complaint] = []
+        self.thinks = False
+
+    def add(self, group: Group, own: bool, request: Request) -> None:
+        back = self._reasoning and group.fact is not None and group.fact.origin == self.origin
+        key = f"chat {own:d}{self._compatible:d}{back:d}"
+        fragment: Fragment | None = group.wire.get(key)
+        if fragment is None:
+            fragment = group.wire[key] = _Writing(own, self._compatible, back, request.contents).fragment(group)
+        if fragment.body:
+            self.pieces.append(fragment.body)
+        self.losses.update(dict.fromkeys(fragment.losses))
+        self.complaints += fragment.complaints
+        self.thinks = self.thinks or fragment.thinks
 
 
-class _Way:
-    """A way to write a group, and the name under which what was written is kept with it.
+class _Writing:
+    """How one group is written, and what is lost on the way.
 
     `own`: with ids of our own for its calls. `back`: with the reasoning that came with it.
     """
 
-    __slots__ = ("back", "compatible", "key", "own")
-
-    def __init__(self, own: bool, compatible: bool, back: bool) -> None:
+    def __init__(self, own: bool, compatible: bool, back: bool, contents: Mapping[str, bytes]) -> None:
         self.own = own
         self.compatible = compatible
         self.back = back
-        self.key = f"chat {own:d}{compatible:d}{back:d}"
-
-
-class _Writing:
-    """How one group is written, and what is lost on the way."""
-
-    def __init__(self, way: _Way, contents: Mapping[str, bytes]) -> None:
-        self.way = way
         self.contents = contents
         self.losses: list[str] = []
 
@@ -178,9 +184,9 @@ class _Writing:
         if shown:
             # A tool's message has words only. What else the tools returned follows their messages, which stand together.
             messages.append({"role": "user", "content": shown})
-        profile = LENIENT if self.way.compatible else OPENAI
-        complaints = tuple(judge({"model": "any", "messages": messages}, profile=profile)) if messages else ()
-        return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), complaints)
+        complaints = (_judged_leniently if self.compatible else _judged)(messages) if messages else ()
+        thinks = any(REASONING in message for message in messages)
+        return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), complaints, thinks)
 
     def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
         """A reply as one message; none if nothing is left of it."""
@@ -194,14 +200,14 @@ class _Writing:
                     if isinstance(item, Words) and item.notes:
                         self.losses.append(f"citations of {entry.agent}: this API takes words only")
                 case Call():
-                    id = call_id(item, entry.position, index, self.way.own)
+                    id = call_id(item, entry.position, index, self.own)
                     called = {"name": wire_name(item.tool), "arguments": self._arguments(item.arguments)}
                     calls.append({"id": id, "type": "function", "function": called})
-                case Reasoning(text=text) if text and self.way.back:
+                case Reasoning(text=text) if text and self.back:
                     thoughts.append(text)
                 case Reasoning(text=text):
                     if text or item.encrypted:
-                        self.losses.append(f"reasoning of {entry.agent}: only the model that made it can read it")
+                        self.losses.append(f"reasoning of {entry.agent}: {FOREIGN}")
                 case Hosted(kind=kind):
                     self.losses.append(f"{kind} of {entry.agent}: {NOT_TAKEN_BACK}")
         said = "\n".join(filter(None, words))
@@ -216,7 +222,7 @@ class _Writing:
 
     def _arguments(self, arguments: str) -> str:
         """As the model wrote them. Compatible servers take them apart, and fail over what is no object."""
-        if not self.way.compatible:
+        if not self.compatible:
             return arguments
         try:
             if isinstance(msgspec.json.decode(arguments.strip() or "{}"), dict):
@@ -240,14 +246,14 @@ class _Writing:
             if aside:
                 shown += [{"type": "text", "text": f"Returned by {entry.call.tool}:"}, *aside]
             content = self._content(tuple(told)) or ""
-        id = call_id(entry.call, entry.ref.position, entry.ref.index, self.way.own)
+        id = call_id(entry.call, entry.ref.position, entry.ref.index, self.own)
         return {"role": "tool", "tool_call_id": id, "content": content}
 
     def _content(self, content: Content) -> object:
         if isinstance(content, str):
             return content
         parts = [self._part(part) for part in content]
-        if self.way.compatible and all(part["type"] == "text" for part in parts):
+        if self.compatible and all(part["type"] == "text" for part in parts):
             return "\n".join(part["text"] for part in parts)  # many of them have templates that know nothing else
         return parts
 

@@ -22,7 +22,7 @@ from legato.wire.chat.shapes import Found, kind, shown
 from legato.wire.law import Book, Complaint, Fault, Grade
 from legato.wire.schemas import not_an_object
 
-__all__ = ["AZURE", "BOOK", "LENIENT", "OPENAI", "Case", "Profile", "envelope", "judge"]
+__all__ = ["AZURE", "BOOK", "LENIENT", "OPENAI", "Case", "Profile", "envelope", "judge", "judge_messages"]
 
 
 class Case(Struct, frozen=True):
@@ -378,6 +378,19 @@ def judge(request: Any, *, models: Models = any_model, tokens: int = 0, profile:
     if profile.null_code:
         complaints = [each if each.code else msgspec.structs.replace(each, code=profile.null_code) for each in complaints]
     return complaints
+
+
+ABOUT_MESSAGES = (SHAPE, CALLS, CONTENT)
+"""The phases that ask nothing but what the messages are, and how they stand to one another."""
+
+
+def judge_messages(messages: list[dict[str, Any]], profile: Profile = OPENAI) -> list[Complaint]:
+    """What the API has to complain about in some messages with all that belongs to them, if the rest of the request is legal.
+
+    >>> [complaint.clause.id for complaint in judge_messages([{"role": "tool", "tool_call_id": "call_1", "content": "done"}])]
+    ['C2']
+    """
+    return list(BOOK.judge(Case({"model": "any", "messages": messages}, ModelInfo("any"), profile=profile), ABOUT_MESSAGES))
 
 
 def envelope(complaint: Complaint) -> dict[str, Any]:

@@ -9,79 +9,86 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import inf
 from typing import Any
 
 import msgspec
 
 from legato.core.facts import Call, Content, File, Hosted, Image, Reasoning, Refusal, Text, Words
+from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
-from legato.wire.calls import call_id, groups_with_own_ids
-from legato.wire.compiled import Compiled, Fragment
+from legato.wire.calls import call_id
+from legato.wire.compiled import Compiled, Fragment, Head, joined
+from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
-from legato.wire.losses import FOREIGN, NOT_TAKEN_BACK, REFUSED, STANDS_LAST, UNWANTED, not_told_yet, refused_before
+from legato.wire.losses import FOREIGN, NOT_GIVEN_OUT, NOT_TAKEN_BACK, REFUSED, STANDS_LAST, UNWANTED
 from legato.wire.names import by_wire_name, wire_name
-from legato.wire.options import Options
+from legato.wire.options import Options, options_from
 from legato.wire.parts import address_of
-from legato.wire.responses.laws import judge
-from legato.wire.responses.past import Past, past_of
+from legato.wire.responses.laws import judge, judge_each, judge_items
+from legato.wire.responses.past import Past, past_of, proof_of
 from legato.wire.schemas import is_closed, is_of_an_object, told
-from legato.wire.sequence import sequence
+from legato.wire.shape import by_shape
 
 BY_VALUE = {"web_search_call": "ws", "mcp_call": "mcp", "mcp_list_tools": "mcpl"}
 """What the provider did by itself and is known to take back whole, without having stored it, under any id that begins like this."""
 
+SAID = frozenset(("content", "text", "arguments", "output", "encrypted_content"))
+CALL_IDS = frozenset(("call_id",))
+
 _encode = msgspec.json.Encoder().encode
+_judged = by_shape(judge_items, SAID, CALL_IDS)
+_judged_each = by_shape(judge_each, SAID, CALL_IDS)
 
 
 def compile_request(
     request: Request, options: Options, origin: str, *, stream: bool, by_value: bool = False, reasoning: bool = True
 ) -> Compiled:
     """The request as bytes. `by_value`: whatever the provider is said to hold; `reasoning=False`: without any, after a refusal."""
-    past = Past() if by_value else past_of(request, options, origin)
-    groups = request.groups[past.groups :]
-    refused = refused_before(request.groups, origin) if reasoning else inf
-    own = groups_with_own_ids(groups)
-    pieces: list[bytes] = []
-    losses = _not_there(request, options)
-    head = _head(request, options, past, stream)
-    complaints = [*_judged_head(head)]
-    if past.open_reply is not None:
-        pieces.append(_outputs_of(past.open_reply, request.contents))
+    head = _head(request.frame, options.text(), stream)
+    opening: list[bytes] = []
+    complaints = [*head.complaints]
+    past, held = Past(), ""
+    about = (origin, options.replay_reasoning, reasoning)
+    course: Course
     if options.memory == "inline":
-        pieces += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
+        course = written = course_of(request, "responses", about, lambda: _Written(*about))
+        opening += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
+    else:
+        course = proof = proof_of(request, origin)
+        past, held = Past() if by_value else past_of(request, options, proof), proof.told
+        written = _Written(*about, refused=proof.refused)
+        for group in request.groups[past.groups :]:
+            written.add(group, group.position in proof.own, request)
+    if past.open_reply is not None:
+        outputs = _outputs(past.open_reply, request.contents)
+        opening += map(_encode, outputs)
+        complaints += _judged_each(outputs)
     if request.summary and not past.groups:
-        pieces.append(_encode({"role": "user", "content": summary(request.summary)}))
-    reasoning_sent = hosted_sent = False
-    for group in groups:
-        withheld = _withheld(group, origin, options.replay_reasoning, refused)
-        fragment = _fragment(group, withheld, group.position in own, request.contents)
-        reasoning_sent = reasoning_sent or fragment.reasoning
-        hosted_sent = hosted_sent or fragment.hosted
-        pieces.append(fragment.body)
-        losses += fragment.losses
-        complaints += fragment.complaints
-    body = head[:-1] + b',"input":[' + b",".join(piece for piece in pieces if piece) + b"]}"
+        opening.append(_encode({"role": "user", "content": summary(request.summary)}))
+    named = b"previous_response_id" if past.response else b"conversation"
+    base = b',"%b":%b' % (named, _encode(past.base)) if past.base else b""
     return Compiled(
-        body,
-        by_wire_name(tool.name for tool in request.frame.tools),
-        tuple(sequence(request)) if options.memory != "inline" else (),
+        joined(head.body[:-1] + base + b',"input":[', [*opening, *written.pieces], b"]}"),
+        head.names,
+        held,
         past.base,
-        reasoning_sent,
-        not_told_yet(losses, request.groups),
-        tuple(complaints),
+        written.thinks,
+        course.not_told_yet([*_not_there(request.frame, options), *written.losses]),
+        (*complaints, *written.complaints),
         bare=not reasoning,
-        hosted=hosted_sent,
+        hosted=written.hosted,
     )
 
 
 # -- everything but the input ------------------------------------------------------------------------------------------
 
 
-def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes:
-    frame = request.frame
+@lru_cache(maxsize=256)
+def _head(frame: Frame, options_text: str, stream: bool) -> Head:
+    """Everything but the input and what it goes on from: what a frame asks for is written and judged once."""
+    options = options_from(options_text)
     added = frame.messages if options.memory != "inline" else ()
     schema = msgspec.json.decode(frame.output) if frame.output else None
     asked = told(frame.output) if frame.output and not is_of_an_object(schema) else ""
@@ -107,67 +114,82 @@ def _head(request: Request, options: Options, past: Past, stream: bool) -> bytes
     body |= {
         "store": options.memory != "inline",
         "include": ["reasoning.encrypted_content"] if options.memory == "inline" and options.replay_reasoning else None,
-        "previous_response_id": past.response,
-        "conversation": past.conversation,
         "reasoning": {name: value for name, value in reasoning.items() if value} or None,
         "temperature": options.temperature,
         "top_p": options.top_p,
         "max_output_tokens": options.max_tokens,
-        "tool_choice": _choice(request, options),
+        "tool_choice": _choice(frame, options),
         "parallel_tool_calls": options.parallel_calls,
         "service_tier": options.service_tier,
         "stream": stream or None,
         **options.extra,
     }
-    return _encode({name: value for name, value in body.items() if value is not None and value != "" and value != []})
+    written = _encode({name: value for name, value in body.items() if value is not None and value != "" and value != []})
+    judged = {**msgspec.json.decode(written), "input": "?"}
+    held = ("previous_response_id", "conversation")  # what the provider holds, only the provider knows
+    complaints = judge({name: value for name, value in judged.items() if name not in held})
+    return Head(written, by_wire_name(tool.name for tool in frame.tools), tuple(complaints))
 
 
-@lru_cache(maxsize=256)
-def _judged_head(head: bytes) -> tuple[Complaint, ...]:
-    """What the law book says of everything but the input. A frame is judged once. What the provider holds, only the provider knows."""
-    body = {name: value for name, value in msgspec.json.decode(head).items() if name not in ("previous_response_id", "conversation")}
-    return tuple(judge({**body, "input": "?"}))
-
-
-def _choice(request: Request, options: Options) -> object:
+def _choice(frame: Frame, options: Options) -> object:
     """Which tool is to be called. An agent that does not have it, or has none at all, is asked without: the API would refuse it."""
     choice = options.tool_choice
-    if choice is None or not (request.frame.tools or options.hosted):
+    if choice is None or not (frame.tools or options.hosted):
         return None
     if choice in ("auto", "none", "required"):
         return choice
-    if any(tool.name == choice for tool in request.frame.tools):
+    if any(tool.name == choice for tool in frame.tools):
         return {"type": "function", "name": wire_name(choice)}
     return {"type": choice} if any(tool.get("type") == choice for tool in options.hosted) else None
 
 
-def _not_there(request: Request, options: Options) -> list[str]:
+def _not_there(frame: Frame, options: Options) -> list[str]:
     """A tool that is to be called and that this agent does not have: the models of several agents can be one."""
     choice = options.tool_choice
-    if choice in (None, "auto", "none", "required") or _choice(request, options) is not None:
+    if choice in (None, "auto", "none", "required") or _choice(frame, options) is not None:
         return []
-    return [f"tool_choice {choice!r} of {request.agent}: it has no such tool"]
+    return [f"tool_choice {choice!r} of {frame.agent}: it has no such tool"]
 
 
 # -- the input ---------------------------------------------------------------------------------------------------------
 
 
-def _withheld(group: Group, origin: str, wanted: bool, refused: float) -> str:
-    """Why the reasoning of a reply does not go back; empty: it does."""
-    if group.fact is None or group.fact.origin != origin:
-        return FOREIGN
-    if not wanted:
-        return UNWANTED
-    return REFUSED if group.position < refused else ""
+class _Written(Course):
+    """The groups that are sent by value, and what is lost on the way. `thinks`: reasoning is among what is sent; `hosted`: something is
+    that the provider did by itself."""
 
+    def __init__(self, origin: str, wanted: bool, allowed: bool, refused: float = -1) -> None:
+        self._wanted = wanted
+        self._allowed = allowed
+        super().__init__(origin)
+        self.refused = refused
 
-def _fragment(group: Group, withheld: str, own: bool, contents: Mapping[str, bytes]) -> Fragment:
-    key = f"responses {own:d} {withheld}"
-    found: Fragment | None = group.wire.get(key)
-    if found is None:
-        found = _written(group, withheld, own, contents)
-        group.wire[key] = found
-    return found
+    def begin(self) -> None:
+        self.pieces: list[bytes] = []
+        self.losses: dict[str, None] = {}
+        self.complaints: list[Complaint] = []
+        self.thinks = self.hosted = False
+
+    def add(self, group: Group, own: bool, request: Request) -> None:
+        withheld = self._withheld(group)
+        key = f"responses {own:d} {withheld}"
+        fragment: Fragment | None = group.wire.get(key)
+        if fragment is None:
+            fragment = group.wire[key] = _written(group, withheld, own, request.contents)
+        if fragment.body:
+            self.pieces.append(fragment.body)
+        self.losses.update(dict.fromkeys(fragment.losses))
+        self.complaints += fragment.complaints
+        self.thinks = self.thinks or fragment.thinks
+        self.hosted = self.hosted or fragment.hosted
+
+    def _withheld(self, group: Group) -> str:
+        """Why the reasoning of a reply does not go back; empty: it does."""
+        if group.fact is None or group.fact.origin != self.origin:
+            return FOREIGN
+        if not self._wanted:
+            return UNWANTED
+        return "" if self._allowed and group.position >= self.refused else REFUSED
 
 
 def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, bytes]) -> Fragment:
@@ -185,7 +207,7 @@ def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, byte
     return Fragment(
         b",".join(map(_encode, items)),
         tuple(losses),
-        tuple(judge({"model": "any", "input": items})) if items else (),
+        _judged(items),
         "reasoning" in kinds,
         not kinds.isdisjoint(BY_VALUE),
     )
@@ -205,8 +227,8 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -
             case Reasoning(encrypted=encrypted):
                 if encrypted and not withheld:
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
-                elif encrypted or item.text:
-                    losses.append(f"reasoning of {entry.agent}: {withheld or FOREIGN}")
+                else:
+                    losses.append(f"reasoning of {entry.agent}: {withheld or NOT_GIVEN_OUT}")
             case Hosted(kind=kind) if kind in BY_VALUE and withheld not in (FOREIGN, REFUSED):
                 items.append(_hosted(item, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
             case Hosted(kind=kind):
@@ -223,13 +245,13 @@ def _hosted(item: Hosted, id: str) -> dict[str, Any]:
     return {name: value for name, value in told if value is not None and name != "approval_request_id"} | {"id": id}
 
 
-def _outputs_of(group: Group, contents: Mapping[str, bytes]) -> bytes:
-    """The outputs of a reply that the provider holds, under the ids that it knows."""
-    outputs = [entry for entry in group.entries if isinstance(entry, OutputEntry)]
-    return b",".join(
-        _encode({"type": "function_call_output", "call_id": entry.call.call_id, "output": _output(entry.content, contents)})
-        for entry in outputs
-    )
+def _outputs(group: Group, contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """The outputs of a reply that the provider holds, under the ids that it gave."""
+    return [
+        {"type": "function_call_output", "call_id": entry.call.call_id, "output": _output(entry.content, contents)}
+        for entry in group.entries
+        if isinstance(entry, OutputEntry)
+    ]
 
 
 def _output(content: Content, contents: Mapping[str, bytes]) -> object:

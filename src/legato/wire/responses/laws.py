@@ -20,13 +20,17 @@ from legato.wire.responses import calls, fields, items, parts, reasoning, tools
 from legato.wire.responses.book import (
     BODY,
     BOOK,
+    CALLS,
     CAPABILITY,
     DUPLICATES,
     INPUT_GIVEN,
+    ITEMS,
     KNOWN_KEYS,
     LOOKUP,
     MODEL_GIVEN,
     MODEL_KNOWN,
+    REASONING,
+    SEALS,
     SOMETHING,
     STATE,
     WINDOW,
@@ -37,7 +41,7 @@ from legato.wire.responses.profile import OPENAI, Profile
 from legato.wire.responses.spelling import KEYS, suggestion
 from legato.wire.responses.texts import SEEN, missing, named
 
-__all__ = ["BOOK", "CHAPTERS", "OPENAI", "Case", "Profile", "envelope", "judge"]
+__all__ = ["BOOK", "CHAPTERS", "OPENAI", "Case", "Profile", "envelope", "judge", "judge_each", "judge_items"]
 
 CHAPTERS = (items, parts, fields, tools, calls, reasoning)
 MOST = 100  # complaints that are worth having about one request
@@ -52,6 +56,24 @@ def judge(request: Any, held: Held = NOTHING, profile: Profile = OPENAI, tokens:
     stray = () if isinstance(request, dict) else (request,)
     case = Case({} if stray else request, held, profile, tokens, stray)
     return list(islice(BOOK.judge(case), MOST))
+
+
+ABOUT_ITEMS = (ITEMS, DUPLICATES, LOOKUP, SEALS, CALLS, REASONING)
+"""The phases that ask nothing but what the items of the input are, and how they stand to one another."""
+
+
+def judge_items(items: list[dict[str, Any]]) -> list[Complaint]:
+    """What the provider would complain about in some items with all that belongs to them, if the rest of the request is legal.
+
+    >>> [str(complaint) for complaint in judge_items([{"type": "function_call_output", "call_id": "call_1", "output": "done"}])]
+    ['[T2] 400 No tool call found for function call output with call_id call_1. at input[0]']
+    """
+    return list(islice(BOOK.judge(Case({"model": "any", "input": items}), ABOUT_ITEMS), MOST))
+
+
+def judge_each(items: list[dict[str, Any]]) -> list[Complaint]:
+    """The same for items of which each is judged by itself: what belongs to them is elsewhere."""
+    return list(islice(BOOK.judge(Case({"model": "any", "input": items}), (ITEMS,)), MOST))
 
 
 def envelope(complaint: Complaint, profile: Profile = OPENAI) -> dict[str, Any]:

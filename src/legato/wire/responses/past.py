@@ -1,23 +1,22 @@
 """What of a conversation the provider provably holds. May know: recorded replies. Decides: where a request may go on from.
 
 A reply that the provider stored can be gone on from if the sequence it holds (`Answered.held`) is exactly how the sequence to be sent
-begins. The newest such reply is taken. Two held calls with one id could not be told apart: then everything goes by value. A reply that
-ended in the middle of its reasoning is not gone on from: the provider wants to see what followed, and nothing did.
+begins, and if every call that it holds has the id that it would have in a request: the provider knows its own calls by the ids that
+it gave them, and all others by those that they were sent with. A chain in which an id comes twice, or cannot be used, is left; what
+is sent by value in its place can be gone on from again.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call, Reasoning
+from legato.core.facts import Answered, Reasoning
 from legato.core.groups import Group
 from legato.core.view import Request
+from legato.wire.course import Course, course_of
 from legato.wire.losses import BARE
 from legato.wire.options import Options
-from legato.wire.sequence import held, sequence
-
-LOOK_BACK = 8
-"""How many replies of the provider are tried, the newest first: further back, what is to be sent is most of it anyway."""
+from legato.wire.sequence import after, opening
 
 
 class Past(Struct, frozen=True):
@@ -34,43 +33,51 @@ class Past(Struct, frozen=True):
         return self.response or self.conversation or ""
 
 
-def past_of(request: Request, options: Options, origin: str) -> Past:
-    """The past that this request may have."""
-    if options.memory == "inline":
-        return Past()
-    whole = sequence(request)
-    conversation = request.conversation or None if options.memory == "conversation" else None
-    for index, length in _stored_replies(request, origin, options, conversation):
-        fact = request.groups[index].fact
-        assert fact is not None
-        if _digest(fact) == held(whole[:length]) and _one_id_each(request.groups[: index + 1]):
-            group = request.groups[index]
-            return Past(
-                index + 1,
-                fact.response_id if conversation is None else None,
-                conversation,
-                group if group.calls else None,
-            )
-    return Past(conversation=conversation)
+class _Link(Struct, frozen=True):
+    """A reply that the provider keeps, and how many groups of the view it holds with it."""
+
+    group: Group
+    groups: int
 
 
-def _stored_replies(request: Request, origin: str, options: Options, conversation: str | None) -> list[tuple[int, int]]:
-    """The newest replies that the provider keeps: their places in the view, and how long the sequence is that ends with them."""
-    found: list[tuple[int, int]] = []
-    length = 1 if request.summary else 0
-    for index, group in enumerate(request.groups):
-        outputs = 1 if group.calls else 0
+class Proof(Course):
+    """All that a view says, and the replies in it that can be gone on from."""
+
+    def __init__(self, origin: str, summary: str) -> None:
+        self._opening = opening(summary)
+        super().__init__(origin)
+
+    def begin(self) -> None:
+        self._count = 0
+        self._sound: dict[str, bool] = {}  # by response or conversation: whether the ids of all calls in it are as they would be sent
+        self.told = self._opening
+        self.own: set[int] = set()
+        """The positions of groups whose calls get ids of ours."""
+        self.newest: _Link | None = None
+        self.conversations: dict[str, _Link] = {}
+        """The newest reply of each conversation, the newest last."""
+
+    def add(self, group: Group, own: bool, request: Request) -> None:
+        self._count += 1
+        if own:
+            self.own.add(group.position)
+        said, self.told = after(self.told, group)
         fact = group.fact
-        kept = fact is not None and fact.stored and fact.origin == origin and fact.held and _is_kept_in(fact, conversation, request)
-        if fact is not None and kept and not _stands_alone(fact):
-            found.append((index, length + 1))
-        length += 1 + outputs
-    return found[::-1][:LOOK_BACK]
+        if fact is not None and fact.stored and fact.held and fact.origin == self.origin:
+            proved = fact.held.removesuffix(f" {BARE}") == said and not _stands_alone(fact)
+            self._link(group, fact, not own, proved, fact.base in request.conversations)
 
-
-def _is_kept_in(fact: Answered, conversation: str | None, request: Request) -> bool:
-    """Whether a reply is held where the request goes on from: in that conversation, or, without one, by itself."""
-    return fact.base == conversation if conversation else bool(fact.response_id) and fact.base not in request.conversations
+    def _link(self, group: Group, fact: Answered, sound: bool, proved: bool, in_conversation: bool) -> None:
+        kept_as = fact.base if in_conversation else fact.response_id
+        sound = sound and self._sound.get(fact.base, in_conversation or not fact.base)
+        self._sound[kept_as] = sound
+        usable = _Link(group, self._count) if proved and sound else None
+        if in_conversation:
+            self.conversations.pop(kept_as, None)
+            if usable is not None:
+                self.conversations[kept_as] = usable
+        elif usable is not None and kept_as:
+            self.newest = usable
 
 
 def _stands_alone(fact: Answered) -> bool:
@@ -78,27 +85,28 @@ def _stands_alone(fact: Answered) -> bool:
     return bool(fact.items) and isinstance(fact.items[-1], Reasoning)
 
 
-def _digest(fact: Answered) -> str:
-    """What the provider holds after a reply, without the mark of a reply to a request that had to go without reasoning."""
-    return fact.held.removesuffix(f" {BARE}")
+def proof_of(request: Request, origin: str) -> Proof:
+    """What a request is to say, and what of it the provider may hold."""
+    about = (origin, request.summary)
+    return course_of(request, "proof", about, lambda: Proof(*about))
 
 
-def _one_id_each(groups: tuple[Group, ...]) -> bool:
-    ids = [item.call_id for group in groups if group.fact for item in group.fact.items if isinstance(item, Call)]
-    return len(set(ids)) == len(ids) and all(ids)
+def past_of(request: Request, options: Options, proof: Proof) -> Past:
+    """The past that this request may have."""
+    conversation = request.conversation or None if options.memory == "conversation" else None
+    link = proof.conversations.get(conversation) if conversation else proof.newest
+    if link is None:
+        return Past(conversation=conversation)
+    fact = link.group.fact
+    assert fact is not None
+    response = fact.response_id if conversation is None else None
+    return Past(link.groups, response, conversation, link.group if link.group.calls else None)
 
 
 def usable_conversation(request: Request, origin: str) -> str:
     """The provider's conversation that this request can go on in: the newest whose last reply the view proves. Empty: a new one is due."""
-    whole = sequence(request)
-    length = 1 if request.summary else 0
-    newest = ""
-    for index, group in enumerate(request.groups):
-        fact = group.fact
+    for conversation, link in reversed(proof_of(request, origin).conversations.items()):
         # A conversation only grows: it is of use where its very last reply stands in the view, and all before it as it is held.
-        ends_here = fact is not None and request.conversations.get(fact.base) == group.position and group.position >= request.since
-        if fact is not None and ends_here and fact.origin == origin:
-            proved = _digest(fact) == held(whole[: length + 1]) and _one_id_each(request.groups[: index + 1])
-            newest = fact.base if proved and not _stands_alone(fact) else newest
-        length += 1 + (1 if group.calls else 0)
-    return newest
+        if request.conversations.get(conversation) == link.group.position >= request.since:
+            return conversation
+    return ""

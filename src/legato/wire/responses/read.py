@@ -25,7 +25,7 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
     if "output" not in response:
         raise ModelFailed("the provider's answer is no response: it has no output", retryable=True)
     items = tuple(item for each in objects(response["output"]) for item in _items(each, compiled))
-    stored = response.get("store") is True and bool(compiled.sequence)
+    stored = response.get("store") is True and bool(compiled.told)
     reason = text(mapping(response.get("incomplete_details")).get("reason"))
     return Reply(
         items=items,
@@ -44,7 +44,7 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
 
 def _held(compiled: Compiled, items: tuple[Item, ...], stored: bool) -> str:
     """The digest of what the provider holds now; and the mark of a reply that it only gave to a request without reasoning."""
-    digest = after_reply(compiled.sequence, items) if stored else ""
+    digest = after_reply(compiled.told, items) if stored else ""
     return f"{digest} {BARE}" if compiled.bare else digest
 
 
