@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from typing import Any
@@ -132,6 +133,7 @@ class OverWires:
         findings, kind = self._findings, self.kind(line)
         findings.requests[kind] += 1
         findings.bytes[kind] += len(compiled.body)
+        findings.saw["pictures and files"] += any(not isinstance(group.content, str) for group in request.groups)
         self._bodies.update(compiled.body)
         findings.digest = self._bodies.hexdigest()
         for thought in thoughts(body, line):
@@ -211,13 +213,15 @@ class _Exchange:
             self.compiled = line.compile(request, stream=stream, by_value=by_value, reasoning=reasoning)
             self._body = msgspec.json.decode(self.compiled.body)
             wires.compiled(line, self.compiled, self._body, request)
+            if (by_value and self.compiled.base) or (not reasoning and thoughts(self._body, line)):
+                wires.wrong(line, "what the provider would not have is sent again", self.compiled)
             if dice.random() < 0.1 and _from_nothing(line, request, stream, by_value, reasoning) != self.compiled:
                 wires.wrong(line, "from nothing it is another request", self.compiled)
             # What the provider refuses for reasons of its own is sent again without it, as the clients do.
-            if self.compiled.base and not by_value and line.options.memory == "chained" and dice.random() < 0.03:
+            if self.compiled.base and not by_value and line.options.memory == "chained" and dice.random() < 0.1:
                 by_value = True
                 wires._findings.saw["chains that the provider forgot"] += 1
-            elif self.compiled.reasoning and reasoning and dice.random() < 0.03:
+            elif self.compiled.reasoning and reasoning and dice.random() < 0.06:
                 reasoning = False
                 wires._findings.saw["reasoning that the provider would not have"] += 1
             else:
@@ -285,7 +289,7 @@ def sweep(numbers: Iterable[int]) -> Findings:
             return OverWires(model, number, findings)
 
         seeds = range(number * SEEDS_EACH, (number + 1) * SEEDS_EACH)
-        report = simulate(workflow, seeds, model=over, message=message)
+        report = simulate(workflow, seeds, model=over, message=partial(message, number))
         findings.wrong += [f"seed {seed}: {violation}" for seed, violation in report.violations]
         total.add(findings)
     return total

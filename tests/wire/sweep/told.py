@@ -181,7 +181,8 @@ def _arguments(text: str, line: Line) -> str:
 def _parts(content: Content, line: Line) -> str:
     if isinstance(content, str):
         return content
-    between = "\n" if line.options.compatible and all(isinstance(part, Text) for part in content) else "|"
+    plain = all(isinstance(part, Text) or (isinstance(part, File) and part.url) for part in content)  # of such a file the address is told
+    between = "\n" if line.options.compatible and plain else "|"
     return between.join(_part(part, line) for part in content)
 
 
