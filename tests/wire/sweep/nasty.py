@@ -134,9 +134,9 @@ def _like_some_server(answer: Answer, dice: Random, stream: bool) -> Answer:
 # -- what people send, and to whom -------------------------------------------------------------------------------------
 
 
-def message(words: str) -> Sendable | Iterable[Sendable]:
+def message(number: int, words: str) -> Sendable | Iterable[Sendable]:
     """What a person sends for some words: now and then with a picture or a file."""
-    dice = Random(f"message {words}")
+    dice = Random(f"{words} in {number}")
     if dice.random() < 0.8:
         return words
     more = (

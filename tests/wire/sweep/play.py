@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from typing import Any
@@ -21,12 +22,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from legato.core.facts import Call, Hosted, Reasoning, Refusal, Words
+from legato.core.facts import Hosted, Reasoning, Refusal
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.emulator.asks import Answer, Ask
-from legato.emulator.minds.base import Refused, Say, Use
-from legato.emulator.minds.base import Words as Told
+from legato.emulator.minds.base import Say, Words
 from legato.errors import ModelFailed
 from legato.models.base import Emit, Model
 from legato.testing import simulate
@@ -34,10 +34,9 @@ from legato.testing.faults import Died
 from legato.testing.simulator import _schedule
 from legato.testing.workflows import SEEDS_EACH
 from legato.wire.compiled import Compiled
-from legato.wire.names import wire_name
 from tests.wire.sweep.lines import LINES, OTHERS, Line, Provider
 from tests.wire.sweep.nasty import message, spoiled, spoken, workflow
-from tests.wire.sweep.told import Hearing, due, first_difference, heard_blocks, heard_items, heard_messages, thoughts
+from tests.wire.sweep.told import Hearing, due, first_difference, heard_blocks, heard_items, heard_messages, misread, thoughts
 
 OURS = re.compile(rb'"call_[0-9]+_[0-9]+"')
 ENOUGH = 20
@@ -99,7 +98,7 @@ class OverWires:
                 for piece in pieces:
                     emit(piece)
                 if lost < 0.5:
-                    exchange.answer(Say((Told("said to nobody"),)))
+                    exchange.answer(Say((Words("said to nobody"),)))
                 raise
             said = spoken(inner, dice, request, line)
             answer = exchange.answer(said)
@@ -110,7 +109,8 @@ class OverWires:
                 raise ModelFailed("simulated: the answer was lost on its way", retryable=True, retry_after=0.01)
         shown: list[str] = []
         read = line.read(answer, exchange.compiled, shown.append, stream=stream)
-        self._check_reading(read, said, shown, line)
+        self._findings.wrong += misread(read, said, shown, line)
+        self._count(read, line)
         for piece in shown:
             emit(piece)
         reply = replace(read, usage=inner.usage)
@@ -132,6 +132,7 @@ class OverWires:
         findings, kind = self._findings, self.kind(line)
         findings.requests[kind] += 1
         findings.bytes[kind] += len(compiled.body)
+        findings.saw["pictures and files"] += any(not isinstance(group.content, str) for group in request.groups)
         self._bodies.update(compiled.body)
         findings.digest = self._bodies.hexdigest()
         for thought in thoughts(body, line):
@@ -170,31 +171,11 @@ class OverWires:
         else:
             made.add(answer.body["choices"][0]["message"].get("reasoning_content", ""))
 
-    def _check_reading(self, read: Reply, said: Say, shown: list[str], line: Line) -> None:
-        """Nothing of an answer is lost on the way back."""
-        saw = self._findings.saw
-        words = "".join(item.text for item in read.items if isinstance(item, (Words, Refusal)))
-        if "".join(shown) != words:
-            self._findings.wrong.append(f"{line.name}: {''.join(shown)!r} was shown of {words!r}")
-        spoken = [item for item in said.items if isinstance(item, (Told, Refused))]
-        if line.api == "chat":  # one text, then the refusal
-            spoken.sort(key=lambda item: isinstance(item, Refused))
-        told = "".join(item.text for item in spoken)
-        if "".join(words.split()) != "".join(told.split()):
-            self._findings.wrong.append(f"{line.name}: {words!r} was read of {told!r}")
-        calls = [item for item in read.items if isinstance(item, Call)]
-        uses = [item for item in said.items if isinstance(item, Use)]
-        if len(calls) != len(uses) and not (line.api == "anthropic" and read.finish == "filter"):
-            self._findings.wrong.append(f"{line.name}: {calls} were read of {uses}")
-        for call, use in zip(calls, uses, strict=False):
-            if use.tool not in (call.tool, wire_name(call.tool)) or (use.id and call.call_id not in (use.id, "")):
-                self._findings.wrong.append(f"{line.name}: {call} was read of {use}")
-            if line.api != "anthropic" and call.arguments != (use.arguments or ("{}" if line.api == "chat" else "")):
-                self._findings.wrong.append(f"{line.name}: {call} was read of {use}")
+    def _count(self, read: Reply, line: Line) -> None:
         for item in read.items:
             if isinstance(item, (Refusal, Hosted, Reasoning)):
-                saw[f"{type(item).__name__.lower()}, {line.api}"] += 1
-        saw[f"finish {read.finish}"] += 1
+                self._findings.saw[f"{type(item).__name__.lower()}, {line.api}"] += 1
+        self._findings.saw[f"finish {read.finish}"] += 1
 
 
 class _Exchange:
@@ -211,13 +192,15 @@ class _Exchange:
             self.compiled = line.compile(request, stream=stream, by_value=by_value, reasoning=reasoning)
             self._body = msgspec.json.decode(self.compiled.body)
             wires.compiled(line, self.compiled, self._body, request)
+            if (by_value and self.compiled.base) or (not reasoning and thoughts(self._body, line)):
+                wires.wrong(line, "what the provider would not have is sent again", self.compiled)
             if dice.random() < 0.1 and _from_nothing(line, request, stream, by_value, reasoning) != self.compiled:
                 wires.wrong(line, "from nothing it is another request", self.compiled)
             # What the provider refuses for reasons of its own is sent again without it, as the clients do.
-            if self.compiled.base and not by_value and line.options.memory == "chained" and dice.random() < 0.03:
+            if self.compiled.base and not by_value and line.options.memory == "chained" and dice.random() < 0.1:
                 by_value = True
                 wires._findings.saw["chains that the provider forgot"] += 1
-            elif self.compiled.reasoning and reasoning and dice.random() < 0.03:
+            elif self.compiled.reasoning and reasoning and dice.random() < 0.06:
                 reasoning = False
                 wires._findings.saw["reasoning that the provider would not have"] += 1
             else:
@@ -285,7 +268,7 @@ def sweep(numbers: Iterable[int]) -> Findings:
             return OverWires(model, number, findings)
 
         seeds = range(number * SEEDS_EACH, (number + 1) * SEEDS_EACH)
-        report = simulate(workflow, seeds, model=over, message=message)
+        report = simulate(workflow, seeds, model=over, message=partial(message, number))
         findings.wrong += [f"seed {seed}: {violation}" for seed, violation in report.violations]
         total.add(findings)
     return total

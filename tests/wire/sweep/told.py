@@ -12,7 +12,10 @@ from typing import Any
 
 from legato.core.facts import Call, Content, File, Image, Refusal, Text, Words
 from legato.core.groups import AssistantEntry, OutputEntry
+from legato.core.reply import Reply
 from legato.core.view import Request
+from legato.emulator import minds
+from legato.emulator.minds.base import Say
 from legato.wire.anthropic.past import STAND_IN
 from legato.wire.names import wire_name
 from tests.wire.sweep.lines import Line
@@ -181,7 +184,8 @@ def _arguments(text: str, line: Line) -> str:
 def _parts(content: Content, line: Line) -> str:
     if isinstance(content, str):
         return content
-    between = "\n" if line.options.compatible and all(isinstance(part, Text) for part in content) else "|"
+    plain = all(isinstance(part, Text) or (isinstance(part, File) and part.url) for part in content)  # of such a file the address is told
+    between = "\n" if line.options.compatible and plain else "|"
     return between.join(_part(part, line) for part in content)
 
 
@@ -206,6 +210,33 @@ def thoughts(body: dict[str, Any], line: Line) -> list[str]:
         return [message["reasoning_content"] for message in body["messages"] if "reasoning_content" in message]
     blocks = [block for message in body["messages"] for block in message["content"]]
     return [block.get("signature") or block.get("data") for block in blocks if block["type"] in ("thinking", "redacted_thinking")]
+
+
+# -- what was read -----------------------------------------------------------------------------------------------------
+
+
+def misread(read: Reply, said: Say, shown: list[str], line: Line) -> list[str]:
+    """What of all that the model said was lost or changed on its way back. `shown`: the pieces that were shown as it came."""
+    wrong: list[str] = []
+    words = "".join(item.text for item in read.items if isinstance(item, (Words, Refusal)))
+    if "".join(shown) != words:
+        wrong.append(f"{line.name}: {''.join(shown)!r} was shown of {words!r}")
+    spoken = [item for item in said.items if isinstance(item, (minds.Words, minds.Refused))]
+    if line.api == "chat":  # one text, then the refusal
+        spoken.sort(key=lambda item: isinstance(item, minds.Refused))
+    told = "".join(item.text for item in spoken)
+    if "".join(words.split()) != "".join(told.split()):
+        wrong.append(f"{line.name}: {words!r} was read of {told!r}")
+    calls = [item for item in read.items if isinstance(item, Call)]
+    uses = [item for item in said.items if isinstance(item, minds.Use)]
+    if len(calls) != len(uses) and not (line.api == "anthropic" and read.finish == "filter"):
+        wrong.append(f"{line.name}: {calls} were read of {uses}")
+    for call, use in zip(calls, uses, strict=False):
+        named = use.tool in (call.tool, wire_name(call.tool)) and (not use.id or call.call_id in (use.id, ""))
+        # Anthropic's API gives arguments as an object, whatever the model wrote.
+        if not named or (line.api != "anthropic" and call.arguments != (use.arguments or ("{}" if line.api == "chat" else ""))):
+            wrong.append(f"{line.name}: {call} was read of {use}")
+    return wrong
 
 
 def first_difference(told: Sequence[Said], wanted: Sequence[Said]) -> str:
