@@ -195,7 +195,7 @@ def _batch(state: State, graph: Graph) -> Plan:
     requests: list[Pending] = []
     ready: list[tuple[CallState, ToolRules]] = []
     handoffs: list[tuple[CallState, Edge]] = []
-    cut = len(state.reply.fact.items) - 1 if state.reply.fact.finish == "length" else -1
+    cut = len(state.reply.fact.items) - 1 if state.reply.fact.finish != "stop" else -1  # nobody knows whether its last call is whole
     for call in state.batch:
         if call.output is not None:
             continue

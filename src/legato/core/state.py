@@ -197,7 +197,8 @@ class State(Folded):
             conversation, before = self.asked
             self.conversations[conversation] = before
         self._failed = fact
-        self._frame, self._framed_at = fact.frame, fact.upto
+        # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
+        self._frame, self._framed_at = "" if fact.final else fact.frame, fact.upto
         self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
 

@@ -34,6 +34,9 @@ from legato.tools import tool_output
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before the first, second, ... attempt. Providers that know better say so (`retry_after`)."""
 
+LONGEST_WAIT = 300.0
+"""Seconds that a provider may ask to wait for; beyond that the session pauses, and whoever runs it decides when to go on."""
+
 Kept: TypeAlias = tuple[tuple[int, int], ...] | None
 """What a custom history policy chose, for the record."""
 
@@ -84,7 +87,8 @@ class ModelCaller:
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
             self._retry_after = 0.0 if failure.another else failure.retry_after
-            final = not failure.another and (not failure.retryable or number >= self._definition.attempts)
+            too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
+            final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)
             attempted = Attempted(
                 at=now_ms(),
                 agent=effect.agent,

@@ -158,6 +158,11 @@ class Reader(Protocol):
         """What it has cost, as far as that has been told."""
         ...
 
+    @property
+    def complete(self) -> bool:
+        """Whether everything has come that belongs to the reply."""
+        ...
+
     def take(self, data: bytes) -> None:
         """The next event's data."""
         ...
@@ -166,8 +171,12 @@ class Reader(Protocol):
 async def read_by(reader: Reader, stream: Any, whole: Callable[[], T]) -> T:
     """A stream as its reader has put it together. If it breaks, or tells of a failure, that failure says what it has cost."""
     try:
-        async for data in events_of(stream):
-            reader.take(data)
+        try:
+            async for data in events_of(stream):
+                reader.take(data)
+        except ModelFailed:
+            if not reader.complete:
+                raise  # else it broke after the last event: nothing is missing
         return whole()
     except ModelFailed as failure:
         failure.usage = reader.usage if failure.usage is None else failure.usage

@@ -101,6 +101,11 @@ class StreamReader:
         self._usage |= {name: value for name, value in mapping(usage).items() if value is not None}
 
     @property
+    def complete(self) -> bool:
+        """Whether everything has come that belongs to the reply."""
+        return self._ended
+
+    @property
     def usage(self) -> Usage:
         """What it has cost, as far as that has been told."""
         return usage_of(self._usage)

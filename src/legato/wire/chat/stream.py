@@ -63,6 +63,11 @@ class StreamReader:
             self._calls.add({"index": "function_call", "function": function})  # as calls were before there were tools: there is one
 
     @property
+    def complete(self) -> bool:
+        """Whether everything has come that belongs to the reply."""
+        return self._done
+
+    @property
     def usage(self) -> Usage:
         """What it has cost, as far as that has been told."""
         return usage_of(self._about.get("usage"))

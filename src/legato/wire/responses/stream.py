@@ -46,6 +46,11 @@ class StreamReader:
             self._error = refusal_of(0, event)  # nested or flat: the response that failed may follow, and says no more
 
     @property
+    def complete(self) -> bool:
+        """Whether everything has come that belongs to the reply."""
+        return self._response is not None
+
+    @property
     def usage(self) -> Usage:
         """What it has cost, as far as that has been told."""
         return usage_of((self._response or {}).get("usage"))
