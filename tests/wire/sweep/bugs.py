@@ -82,10 +82,10 @@ def _(patch: Patch) -> None:
 def _(patch: Patch) -> None:
     before = anthropic._Conversation.add
 
-    def add(self: Any, group: Any, own: bool, contents: Any) -> None:
-        before(self, group, own, contents)
+    def add(self: Any, group: Any, own: bool, request: Any) -> None:
+        before(self, group, own, request)
         if group.kind == "said":
-            before(self, group, own, contents)
+            before(self, group, own, request)
 
     patch(anthropic._Conversation, "add", add)
 
@@ -104,9 +104,9 @@ def _(patch: Patch) -> None:
 def _(patch: Patch) -> None:
     before = responses._Written.add
 
-    def add(self: Any, group: Any, own: bool, contents: Any) -> None:
-        self._origin = group.fact.origin if group.fact else ""
-        before(self, group, own, contents)
+    def add(self: Any, group: Any, own: bool, request: Any) -> None:
+        self.origin = group.fact.origin if group.fact else ""
+        before(self, group, own, request)
 
     patch(responses._Written, "add", add)
 
