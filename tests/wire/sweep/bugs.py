@@ -182,9 +182,9 @@ def _(patch: Patch) -> None:
 
     before = course.Course.go
 
-    def go(self: Any, groups: Any, contents: Any) -> None:
-        before(self, groups, contents)
-        self.groups = Same(groups)
+    def go(self: Any, request: Any) -> None:
+        before(self, request)
+        self.groups = Same(request.groups)
 
     patch(course.Course, "go", go)
 
