@@ -16,7 +16,7 @@ def test_a_spoiled_request_gets_an_answer_or_a_typed_refusal() -> None:
         *_, answers = attack(emulator.url, 1_500, seed=11)
     assert answers.wrong == []
     assert answers.tried == sum(answers.statuses.values()) == 1_500
-    assert answers.statuses[200] > 100, "too few requests got through: this test sees nothing"
+    assert answers.statuses[200] > 75, "too few requests got through: this test sees nothing"
     assert answers.statuses[400] > 500, "too few requests were spoiled: this test sees nothing"
 
 
