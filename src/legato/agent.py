@@ -170,7 +170,7 @@ class Agent:
         return AgentDefinition(
             name=self.name,
             instructions=self.instructions,
-            model=resolve(self.model, self.name),
+            model=resolve(self.model, f"agent {self.name!r}"),
             tools={each.name: each for each in self.tools},
             history=self.history,
             output=typed(self.output_type) if self.output_type is not str else None,

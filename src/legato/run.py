@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -35,7 +35,8 @@ class Result(Struct, frozen=True, kw_only=True):
 
     `text` is the last thing said to the user in this run, `output` the same, validated, where the agent has an output type; `messages` are
     the new ones; `pending` is what blocks the conversation; `error` says why the run failed, if its status is "failed"; `usage` is that
-    of this run.
+    of this run. `finish`: how the last reply ended: by itself ("stop"), cut short by a token limit ("length"), stopped by a content
+    filter ("filter").
     """
 
     text: str
@@ -46,6 +47,7 @@ class Result(Struct, frozen=True, kw_only=True):
     usage: Usage
     session: Session
     error: str = ""
+    finish: Literal["stop", "length", "filter"] = "stop"
 
     def __repr__(self) -> str:
         pending = f", {len(self.pending)} pending" if self.pending else ""

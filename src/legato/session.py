@@ -372,6 +372,7 @@ class Session:
             pending=pending,
             status=now,
             error=state.failed.error if state.failed and now == "failed" else "",
+            finish=state.reply.fact.finish if said and state.reply and state.reply.fact else "stop",
             usage=Usage(
                 *(getattr(state.spent.total, name) - getattr(spent, name) for name in Usage.__struct_fields__),
             ),

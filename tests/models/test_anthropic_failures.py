@@ -199,7 +199,7 @@ async def test_betas_are_asked_for_in_a_header_and_so_is_the_version_that_knows_
     [
         ({"seed": 7}, "has no option 'seed'"),
         ({"verbosity": "low"}, "has no option 'verbosity'"),
-        ({"memory": "chained"}, "keeps no conversation"),
+        ({"memory": "chained"}, "no option 'memory'"),
         ({"temperature": 1.5}, "range: 0..1"),
         ({"temperature": 0.5, "effort": "low"}, "temperature"),
         ({"thinking_tokens": 100}, "greater than or equal to 1024"),

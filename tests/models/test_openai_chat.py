@@ -16,7 +16,7 @@ from legato.drive import asking
 from legato.emulator import Emulator, serve
 from legato.emulator.minds.base import Prompt, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
-from legato.errors import BadInput, IllegalRequest, ModelFailed
+from legato.errors import BadInput, ModelFailed
 from legato.models.chat import OpenAIChat
 from tests.models.chats import attempts, check_log, desk, look_up_order, model, noted, replies
 from tests.wire.chat.talk import Talk
@@ -303,12 +303,9 @@ async def test_options_reach_the_provider_and_are_part_of_the_record(emulator: E
     assert json.loads(frame["options"])["effort"] == "low"
 
 
-async def test_a_request_that_would_be_refused_is_not_sent(emulator: Emulator) -> None:
-    wrong = model(emulator, extra={"nonsense": 1})
-    with pytest.raises(IllegalRequest, match="CP2") as illegal:
-        await wrong.reply(Talk().says("Hello").request(), lambda text: None)
-    assert b'"nonsense":1' in illegal.value.dump
-    assert emulator.exchanges == []
+def test_options_that_would_be_refused_are_refused_when_the_model_is_made(emulator: Emulator) -> None:
+    with pytest.raises(BadInput, match="Unrecognized request argument supplied: nonsense"):
+        model(emulator, extra={"nonsense": 1})
 
 
 @pytest.mark.parametrize("option", ["hosted", "memory", "reasoning_summary", "thinking_tokens", "no_such_option"])

@@ -126,6 +126,11 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     def total(self) -> int:
         return self.input + self.output
 
+    @property
+    def dollars(self) -> float:
+        """The cost in dollars; 0 as well where no price is known."""
+        return self.cost / 1_000_000_000
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.input + other.input,

@@ -97,7 +97,7 @@ def image(source: bytes | str, media_type: str = "image/png") -> Attachment:
     'https://example.com/cat.png'
     """
     if isinstance(source, str):
-        return Attachment(Image(media_type, url=source))
+        return Attachment(Image(media_type, url=_address("a picture", source)))
     _check_bytes("a picture", source)
     return Attachment(Image(media_type, digest=digest_bytes(source)), source)
 
@@ -105,14 +105,22 @@ def image(source: bytes | str, media_type: str = "image/png") -> Attachment:
 def file(source: bytes | str, name: str = "", media_type: str = "application/octet-stream") -> Attachment:
     """A document for a message: its bytes, or the address of one."""
     if isinstance(source, str):
-        return Attachment(File(name, media_type, url=source))
+        return Attachment(File(name, media_type, url=_address("a document", source)))
     _check_bytes("a document", source)
     return Attachment(File(name, media_type, digest=digest_bytes(source)), source)
 
 
+def _address(what: str, source: str) -> str:
+    if not source.startswith(("https://", "http://", "data:", "gs://", "s3://", "file-")):
+        do = "read the file yourself: Path(...).read_bytes()"
+        raise BadInput(f"{what} is given as bytes, or as the address of one", expected="https://...", found=repr(source)[:80], do=do)
+    return source
+
+
 def _check_bytes(what: str, source: object) -> None:
-    if not isinstance(source, bytes):
-        raise BadInput(f"{what} is given as bytes, or as the address of one", found=type(source).__name__)
+    if not isinstance(source, bytes) or not source:
+        found = "no bytes" if source == b"" else type(source).__name__
+        raise BadInput(f"{what} is given as bytes, or as the address of one", found=found)
 
 
 Sendable: TypeAlias = str | Message | Part | Attachment

@@ -104,6 +104,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Answered():
             for loss in fact.losses:
                 yield Event("loss", loss, position)
+            if fact.finish != "stop":
+                yield Event("cut_short", fact.finish, position)
             if not is_judged(fact, graph):
                 yield from _spoken(fact, position)
         case Attempted():

@@ -157,7 +157,7 @@ class Catalogue:
         if exact:
             return exact if name == exact.name else replace(exact, name=name)
         for pattern, model in self._within:
-            if model.vendor == vendor and pattern.search(sought):
+            if model.vendor == vendor and (":" not in sought or sought.startswith("ft:")) and pattern.search(sought):
                 return replace(model, name=name, dated=name)
         if _FAMILY[vendor].match(sought):
             reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(sought)) and "chat" not in sought)

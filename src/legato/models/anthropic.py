@@ -7,12 +7,13 @@ A turn that the provider pauses is gone on with until it is whole. Every other f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from legato.core.facts import NO_USAGE
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
+from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
@@ -23,7 +24,7 @@ from legato.wire.anthropic.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning
 from legato.wire.loose import json_of, mapping
-from legato.wire.options import Options, checked
+from legato.wire.options import AnthropicOptions, Options
 
 MOST_PAUSES = 8
 """How often one turn that the provider pauses is gone on with."""
@@ -33,7 +34,17 @@ SAMPLING = ("temperature", "top_p", "top_k")
 BEFORE_2026_10_21 = {"anthropic-version": "2023-06-01"}
 """The newest version of the API, which the SDK asks for, refuses the options of sampling; the one before it takes them."""
 
-_UNKNOWN_HERE = ("seed", "verbosity", "compatible")
+_LACKS = {
+    "memory": "leave it out: Anthropic keeps no conversation",
+    "seed": "leave it out",
+    "verbosity": "leave it out",
+    "compatible": "leave it out",
+}
+_OWNED = {
+    "model": "it is the model's name",
+    "messages": "the conversation is the ledger's",
+    "stream": "write stream=False where the model is made",
+}
 
 
 class Anthropic(Priced):
@@ -61,17 +72,22 @@ class Anthropic(Priced):
         prices: Mapping[str, Price] | None = None,
         timeout: float = 600.0,
         client: Any = None,
-        **options: Any,
+        **options: Unpack[AnthropicOptions],
     ) -> None:
-        extra = {**(CACHE if cache else {}), **(options.pop("extra", None) or {})}
-        self.options = _known_here(checked(model=model, extra=extra, **options), check)
+        check_arguments(stream=stream, check=check, prices=prices, timeout=timeout)
+        if isinstance(betas, str):
+            raise BadInput("betas is a list of names", found=repr(betas), do=f"write betas=[{betas!r}]")
+        extra = {**(CACHE if cache else {}), **(options.get("extra") or {})}
+        given = {**options, "model": model, "extra": extra}
+        self.options = options_of("Anthropic's API", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
         self.options_text = self.options.text()
         self._stream = stream
         self._check = check
         self.prices = prices
         self._betas = {"anthropic-beta": ",".join(betas)} if betas else {}
-        given = {"base_url": base_url, "api_key": api_key}
-        self._clients = Clients(lambda: _make({name: value for name, value in given.items() if value}, timeout), client)
+        self._base_url = base_url
+        where = {"base_url": base_url, "api_key": api_key}
+        self._clients = Clients(lambda: _make({name: value for name, value in where.items() if value}, timeout), client)
 
     @property
     def name(self) -> str:
@@ -79,7 +95,8 @@ class Anthropic(Priced):
         return f"anthropic:{self.options.model}"
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.options.model}>"
+        where = f" at {self._base_url}" if self._base_url else ""
+        return f"<{type(self).__name__} {self.options.model}{where}>"
 
     async def close(self) -> None:
         """Close its connections, in the running event loop. A model that is used again opens new ones."""
@@ -148,18 +165,6 @@ def _make(given: dict[str, Any], timeout: float) -> Any:
     if not (client.api_key or client.auth_token or client.credentials):
         raise BadInput("Anthropic's client has no key", do=no_key("ANTHROPIC_API_KEY"))
     return client
-
-
-def _known_here(options: Options, how: Check) -> Options:
-    """The options, if this API has them all and takes them together."""
-    for name in _UNKNOWN_HERE:
-        if getattr(options, name):
-            raise BadInput(f"Anthropic's API has no option {name!r}", do="leave it out")
-    if options.memory != "inline":
-        raise BadInput(f"Anthropic keeps no conversation: memory={options.memory!r} cannot be used", do="leave it out")
-    for complaint in judged_options(options) if how == "strict" else ():
-        raise BadInput(f"Anthropic's API does not take these options: {complaint.message}", expected=complaint.clause.rule)
-    return options
 
 
 def _samples(options: Options) -> bool:

@@ -43,15 +43,15 @@ class KeepsConversations(Protocol):
         ...
 
 
-def resolve(model: object, agent: str) -> Model:
-    """The model that an agent was given; `BadInput` if that is none."""
+def resolve(model: object, whose: str) -> Model:
+    """The model that somebody was given; `BadInput` if that is none."""
     if isinstance(model, str):
         from legato.models.strings import model_named
 
-        return model_named(model, agent)
+        return model_named(model, whose)
     if isinstance(model, type) or not isinstance(model, Model) or not inspect.iscoroutinefunction(model.reply):
         raise BadInput(
-            f"what agent {agent!r} was given is no model",
+            f"what {whose} was given is no model",
             expected="an object with a `name` and an `async def reply(self, request, emit)`",
             found=f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__,
             do='write Agent(name=..., model="openai:gpt-5.1"), or pass a model object',

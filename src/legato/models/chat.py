@@ -8,30 +8,40 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
+from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, tell, whole_of
-from legato.wire.chat.compile import REASONING, compile_request
+from legato.wire.chat.compile import REASONING, compile_request, judged_options
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.loose import json_of
-from legato.wire.options import checked
+from legato.wire.options import ChatOptions
 
 NO_KEY = "none"
 """What is sent to a server that asks for no key: the SDK will not go without one."""
 
-_ELSEWHERE = {
+_LACKS = {
     "memory": "Chat Completions keeps nothing: use OpenAIResponses",
     "hosted": "Chat Completions runs no tools of its own: use OpenAIResponses, or extra={...} for what your server has",
     "reasoning_summary": "use OpenAIResponses",
     "thinking_tokens": "say how hard to think with effort=..., or use extra={...} for what your server has",
+}
+
+
+_OWNED = {
+    "model": "it is the model's name",
+    "messages": "the conversation is the ledger's",
+    "tools": "tools are the agent's",
+    "stream": "write stream=False where the model is made",
+    "n": "an agent says one thing at a time",
 }
 
 
@@ -60,19 +70,18 @@ class OpenAIChat(Priced):
         organization: str | None = None,
         client: Any = None,
         compatible: bool = False,
-        **options: Any,
+        **options: Unpack[ChatOptions],
     ) -> None:
-        for name, do in _ELSEWHERE.items():
-            if options.get(name):
-                raise BadInput(f"Chat Completions has no option {name!r}", do=do)
-        self.options = checked(model=model, compatible=compatible, **options)
+        check_arguments(stream=stream, check=check, prices=prices, timeout=timeout)
+        given = {"model": model, "compatible": compatible, **options}
+        self.options = options_of("Chat Completions", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
         self.options_text = self.options.text()
         self._stream = stream
         self._check = check
         self.prices = prices
         self._base_url = base_url
-        given = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        self._clients = Clients(partial(_make, {name: value for name, value in given.items() if value}, timeout), client)
+        where = {"base_url": base_url, "api_key": api_key, "organization": organization}
+        self._clients = Clients(partial(_make, {name: value for name, value in where.items() if value}, timeout), client)
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 class FallbackModel:
     """Asks the first model; if that fails, for whatever reason, at once the next. The last is tried again as any model is.
 
-    Every turn begins with the first.
+    Every turn begins with the first. If all fail, the session pauses, and `resume()` begins with the first again.
 
     >>> from legato.testing import ScriptedModel
     >>> FallbackModel(ScriptedModel(["a"]), ScriptedModel(["b"]))
@@ -31,7 +31,7 @@ class FallbackModel:
     def __init__(self, *models: Model | str) -> None:
         self._models: tuple[Model, ...] = ()
         for model in models:
-            self._models += model._models if isinstance(model, FallbackModel) else (resolve(model, "FallbackModel"),)
+            self._models += model._models if isinstance(model, FallbackModel) else (resolve(model, "FallbackModel(...)"),)
         if len(self._models) < 2:
             raise BadInput("a FallbackModel has two models or more", found=f"{len(models)}", do="write FallbackModel(first, second)")
         self.options_text = msgspec.json.encode([getattr(model, "options_text", "") for model in self._models]).decode()
@@ -71,6 +71,7 @@ class FallbackModel:
             raise
         except Exception as error:
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
-            failure.summary = f"{self._turn(request).name}: {failure.summary}"
+            name = f"{self._turn(request).name}: "
+            failure.summary = failure.summary if failure.summary.startswith(name) else name + failure.summary
             failure.another = request.attempt < len(self._models)
             raise failure from error.__cause__ if failure is error else error

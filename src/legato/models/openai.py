@@ -7,11 +7,12 @@ again by value, or without reasoning. Every other failure is the driver's busine
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
+from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
@@ -19,17 +20,29 @@ from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key,
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
 from legato.wire.loose import json_of
-from legato.wire.options import Memory, checked
-from legato.wire.responses.compile import compile_request
+from legato.wire.options import Memory, ResponsesOptions
+from legato.wire.responses.compile import compile_request, judged_options
 from legato.wire.responses.past import usable_conversation
 from legato.wire.responses.read import read_reply
 from legato.wire.responses.stream import StreamReader
 
-_ELSEWHERE = {
+_LACKS = {
     "stop": "use OpenAIChat, whose API stops where it is told",
     "seed": "use OpenAIChat, or leave it out",
     "thinking_tokens": "say how hard to think with effort=...",
     "compatible": "this is for OpenAIChat; here, the answers of other servers are understood as they come",
+}
+
+
+_OWNED = {
+    "model": "it is the model's name",
+    "input": "the conversation is the ledger's",
+    "instructions": "they are the agent's",
+    "tools": "tools are the agent's, and hosted=[...] are the provider's",
+    "stream": "write stream=False where the model is made",
+    "store": "write memory=...",
+    "previous_response_id": "write memory='chained'",
+    "conversation": "write memory='conversation'",
 }
 
 
@@ -58,19 +71,19 @@ class OpenAIResponses(Priced):
         timeout: float = 600.0,
         organization: str | None = None,
         client: Any = None,
-        **options: Any,
+        **options: Unpack[ResponsesOptions],
     ) -> None:
-        for name, do in _ELSEWHERE.items():
-            if options.get(name):
-                raise BadInput(f"the Responses API has no option {name!r}", do=do)
-        self.options = checked(model=model, memory=memory, **options)
+        check_arguments(stream=stream, check=check, prices=prices, timeout=timeout)
+        given = {"model": model, "memory": memory, **options}
+        self.options = options_of("the Responses API", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
         self.options_text = self.options.text()
         self._stream = stream
         self._check = check
         self.prices = prices
         self._has_conversations = True  # until the provider says otherwise
-        given = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        self._clients = Clients(lambda: self._make({name: value for name, value in given.items() if value}, timeout), client)
+        self._base_url = base_url
+        where = {"base_url": base_url, "api_key": api_key, "organization": organization}
+        self._clients = Clients(lambda: self._make({name: value for name, value in where.items() if value}, timeout), client)
 
     def _make(self, given: dict[str, Any], timeout: float) -> Any:
         try:
@@ -88,7 +101,8 @@ class OpenAIResponses(Priced):
         return f"openai:{self.options.model}"
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.options.model}, {self.options.memory}>"
+        where = f" at {self._base_url}" if self._base_url else ""
+        return f"<{type(self).__name__} {self.options.model}{where}, {self.options.memory}>"
 
     def _origin(self, client: Any) -> str:
         return f"responses {address_of(client)} {self.options.model}"

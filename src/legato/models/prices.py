@@ -115,6 +115,11 @@ class Priced(ABC):
     """A model whose replies carry what they cost, and whose failures do."""
 
     options: Options
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What is recorded with each reply."""
     prices: Mapping[str, Price] | None = None
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
@@ -122,6 +127,7 @@ class Priced(ABC):
         try:
             reply = await self._ask(request, emit)
         except ModelFailed as failure:
+            failure.summary = f"{self.name}: {failure.summary}"
             if failure.usage is not None:
                 failure.usage = priced(failure.usage, price_of(self.options.model, self.prices))
             raise

@@ -111,10 +111,19 @@ async def failing(doing: Awaitable[T], sdk: Any) -> T:
         raise refusal_of(
             error.status_code, _told(error), retry_after=retry_after(error.response.headers), request_id=error.request_id or ""
         ) from error
+    except sdk.APITimeoutError as error:
+        raise ModelFailed(f"no answer in time from {_asked(error)}", retryable=True) from error
     except sdk.APIConnectionError as error:
-        raise ModelFailed(f"the provider could not be reached: {error}", retryable=True) from error
+        cause = f"{type(error.__cause__).__name__}: {error.__cause__}" if error.__cause__ else str(error)
+        reachable = type(error.__cause__).__name__ not in ("UnsupportedProtocol", "InvalidURL")
+        raise ModelFailed(f"{_asked(error)} could not be reached: {cause}", retryable=reachable) from error
     except sdk.APIError as error:
         raise ModelFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _asked(error: Any) -> str:
+    """Where a request went that got no answer."""
+    return str(error.request.url.copy_with(query=None)) if getattr(error, "request", None) is not None else "the provider"
 
 
 def _told(error: Any) -> dict[str, Any]:

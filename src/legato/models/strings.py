@@ -35,13 +35,13 @@ def _anthropic(name: str) -> Model:
 PROVIDERS: dict[str, Callable[[str], Model]] = {"openai": _openai, "openai-chat": _chat, "azure": _azure, "anthropic": _anthropic}
 
 
-def model_named(text: str, agent: str) -> Model:
+def model_named(text: str, whose: str) -> Model:
     """The model that a string names. Keys and addresses come from the environment, as the SDKs have them."""
     provider, colon, name = text.partition(":")
     if not colon or not name or provider not in PROVIDERS:
         raise BadInput(
-            f"agent {agent!r}: {text!r} names no model",
+            f"{whose}: {text!r} names no model",
             expected=", ".join(f'"{each}:..."' for each in PROVIDERS),
-            do='write model="openai:gpt-5.1", or pass a model object',
+            do='write model="openai:gpt-5.1"; for other servers OpenAIChat("...", base_url=..., compatible=True)',
         )
     return PROVIDERS[provider](name)

@@ -5,16 +5,57 @@ Options are part of the frame, as text, so that the exact request of every call 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Struct
 
-from legato.errors import BadInput
-
 Memory: TypeAlias = Literal["inline", "chained", "conversation"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
+
+
+class CommonOptions(TypedDict, total=False):
+    """Options of every wire, as they are written when a model is made."""
+
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    effort: Effort | None
+    tool_choice: str | None
+    parallel_calls: bool | None
+    service_tier: str | None
+    replay_reasoning: bool
+    extra: Mapping[str, Any]
+
+
+class ResponsesOptions(CommonOptions, total=False):
+    """Options of the Responses API."""
+
+    reasoning_summary: str | None
+    verbosity: Verbosity | None
+    hosted: Sequence[Mapping[str, Any]]
+
+
+class ChatOptions(CommonOptions, total=False):
+    """Options of Chat Completions."""
+
+    verbosity: Verbosity | None
+    stop: Sequence[str]
+    seed: int | None
+
+
+class AnthropicOptions(CommonOptions, total=False):
+    """Options of the Messages API."""
+
+    reasoning_summary: str | None
+    thinking_tokens: int | None
+    stop: Sequence[str]
+    hosted: Sequence[Mapping[str, Any]]
+
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -61,15 +102,3 @@ _decoder = msgspec.json.Decoder(Options)
 def options_from(text: str) -> Options:
     """The options that a frame names."""
     return _decoder.decode(text)
-
-
-def checked(**given: Any) -> Options:
-    """Options from what a caller wrote; `BadInput` names what is wrong."""
-    unknown = [name for name in given if name not in Options.__struct_fields__]
-    if unknown:
-        known = ", ".join(name for name in Options.__struct_fields__ if name not in ("model", "memory"))
-        raise BadInput(f"there is no option {unknown[0]!r}", expected=known, do="put what only this provider knows into extra={...}")
-    try:
-        return msgspec.convert({name: value for name, value in given.items() if value is not None}, Options)
-    except msgspec.ValidationError as error:
-        raise BadInput(f"this option cannot be used: {error}") from None

@@ -25,7 +25,7 @@ from legato.wire.anthropic.prefix import reply_prefix_digest, thinking_digest
 from legato.wire.anthropic.read import read_reply
 from legato.wire.compiled import Compiled
 from legato.wire.law import Complaint
-from legato.wire.options import Options, checked
+from legato.wire.options import Options
 from tests.wire.anthropic.world import VERSION, World
 
 STRICT = Profile(alternation=True, first_message_is_user=True, results_first=True)
@@ -134,7 +134,7 @@ class Desk:
     @classmethod
     def of(cls, *agents: str, model: str = BINDS, **options: Any) -> Desk:
         given = {"effort": "low", **options}
-        return cls({name: frame(name, f"tool_of_{name}") for name in agents}, {name: checked(model=model, **given) for name in agents})
+        return cls({name: frame(name, f"tool_of_{name}") for name in agents}, {name: Options(model=model, **given) for name in agents})
 
     @property
     def position(self) -> int:

@@ -14,7 +14,7 @@ from legato.core.groups import Group
 from legato.core.reply import Reply
 from legato.wire.anthropic.compile import MAX_TOKENS, compile_request, judged_options
 from legato.wire.anthropic.past import FOREIGN, STAND_IN
-from legato.wire.options import Options, checked
+from legato.wire.options import Options
 from tests.wire.anthropic.talks import (
     FREE,
     asked,
@@ -26,7 +26,7 @@ from tests.wire.anthropic.talks import (
     said,
 )
 
-PLAIN = checked(model="claude-sonnet-5")
+PLAIN = Options(model="claude-sonnet-5")
 
 
 def compiled(groups: list[Group], options: Options = PLAIN, of: Frame | None = None, **how: Any) -> dict[str, Any]:
@@ -98,30 +98,30 @@ def test_a_tool_without_a_schema_takes_an_object_and_an_odd_name_is_mapped() -> 
     ],
 )
 def test_an_option_is_sent_as_the_api_has_it(given: dict[str, Any], sent: dict[str, Any]) -> None:
-    options = checked(model="claude-sonnet-5", **given)
+    options = Options(model="claude-sonnet-5", **given)
     body = compiled([said(0, "Hi")], options)
     assert {name: body[name] for name in sent} == sent
     assert judged_options(options) == ()
 
 
 def test_a_tool_that_the_agent_does_not_have_is_not_forced() -> None:
-    options = checked(model="claude-sonnet-5", tool_choice="refund")
+    options = Options(model="claude-sonnet-5", tool_choice="refund")
     assert "tool_choice" not in compiled([said(0, "Hi")], options)
     assert losses([said(0, "Hi")], options) == ("tool_choice of a: it has no tool 'refund'",)
 
 
 def test_a_forced_tool_turns_thinking_with_a_budget_off() -> None:
-    options = checked(model=FREE, tool_choice="required", thinking_tokens=1024)
+    options = Options(model=FREE, tool_choice="required", thinking_tokens=1024)
     assert compiled([said(0, "Hi")], options)["thinking"] == {"type": "disabled"}
 
 
 def test_tools_of_the_provider_are_declared_beside_ours() -> None:
     search_tool = {"type": "web_search_20260209", "name": "web_search"}
-    assert compiled([said(0, "Hi")], checked(model="claude-sonnet-5", hosted=(search_tool,)))["tools"][-1] == search_tool
+    assert compiled([said(0, "Hi")], Options(model="claude-sonnet-5", hosted=(search_tool,)))["tools"][-1] == search_tool
 
 
 def test_caching_marks_the_system_and_leaves_the_messages_as_they_are() -> None:
-    cached = checked(model="claude-sonnet-5", extra={"cache_control": {"type": "ephemeral"}})
+    cached = Options(model="claude-sonnet-5", extra={"cache_control": {"type": "ephemeral"}})
     plain, marked = compiled([said(0, "Hi")]), compiled([said(0, "Hi")], cached)
     assert marked["messages"] == plain["messages"]
     assert marked["tools"] == plain["tools"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from legato.core.facts import Image, Text
 from legato.wire.anthropic.compile import compile_request
-from legato.wire.options import checked
+from legato.wire.options import Options
 from tests.wire.anthropic.talks import (
     BINDS,
     CITED,
@@ -41,7 +41,7 @@ def play(seed: int, turns: int = 12) -> Desk:
     for agent in agents:
         model = shared if dice.random() < 0.7 else dice.choice(MODELS)
         thinking = {"thinking_tokens": 1024} if model == FREE or dice.random() < 0.3 else {"effort": "low"}
-        desk.models[agent] = checked(model=model, **thinking)
+        desk.models[agent] = Options(model=model, **thinking)
     active = agents[0]
     desk.say("Hello")
     for number in range(turns):

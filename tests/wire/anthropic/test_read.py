@@ -14,10 +14,10 @@ from legato.errors import ModelFailed
 from legato.wire.anthropic.compile import compile_request
 from legato.wire.anthropic.past import binds
 from legato.wire.anthropic.read import continued, joined, read_reply, usage_of
-from legato.wire.options import checked
+from legato.wire.options import Options
 from tests.wire.anthropic.talks import BINDS, CITED, Desk, asked, body_of, frame, said, search, thinks, use, words
 
-COMPILED = compile_request(asked(frame("a", "look"), [said(0, "Hi")]), checked(model=BINDS), "o", stream=False)
+COMPILED = compile_request(asked(frame("a", "look"), [said(0, "Hi")]), Options(model=BINDS), "o", stream=False)
 
 
 def read(*content: dict[str, Any], stop: str = "end_turn", **members: Any) -> Reply:
@@ -45,7 +45,7 @@ def test_words_thinking_and_calls_are_what_they_are() -> None:
 
 
 def test_a_tool_has_its_own_name_again() -> None:
-    compiled = compile_request(asked(Frame("a", tools=(ToolSpec("Größe"),)), [said(0, "Hi")]), checked(model=BINDS), "o", stream=False)
+    compiled = compile_request(asked(Frame("a", tools=(ToolSpec("Größe"),)), [said(0, "Hi")]), Options(model=BINDS), "o", stream=False)
     (sent,) = compiled.tools
     call = read_reply({"content": [use("t", sent), use("u", "never_declared")]}, compiled, "o").items
     assert [item.tool for item in call if isinstance(item, Call)] == ["Größe", "never_declared"]

@@ -6,7 +6,7 @@ from legato.core.facts import Hosted, Words
 from legato.core.reply import Reply
 from legato.wire.anthropic.compile import compile_request
 from legato.wire.anthropic.past import FOREIGN, MOVED, REFUSED
-from legato.wire.options import checked
+from legato.wire.options import Options
 from tests.wire.anthropic.talks import (
     CITED,
     FREE,
@@ -94,7 +94,7 @@ def test_thinking_that_is_not_bound_goes_back_wherever_its_model_is() -> None:
 
 def test_thinking_of_another_model_stays_behind() -> None:
     desk = Desk.of("a", "b")
-    desk.models["b"] = checked(model="claude-sonnet-5", effort="low")
+    desk.models["b"] = Options(model="claude-sonnet-5", effort="low")
     desk.say().turn("a", thinks("a1"), use("t1"))
     assert thoughts(desk.ask("b")) == []
     assert desk.compiled is not None
@@ -179,6 +179,6 @@ def test_a_search_without_its_result_is_not_sent_back() -> None:
 def test_what_another_provider_did_by_itself_is_told_as_a_loss() -> None:
     reply = Reply(items=(Hosted("web_search_call", '{"type":"web_search_call"}'), Words("So.")), origin="responses x gpt-5")
     groups = [said(0, "Hi"), replied(3, "a", reply), said(6, "Well?")]
-    options = checked(model="claude-sonnet-5")
+    options = Options(model="claude-sonnet-5")
     made = compile_request(asked(frame("a"), groups), options, origin_of(options), stream=False)
     assert made.losses == ("web_search_call of a: only the provider that ran it can take it back",)

@@ -17,10 +17,10 @@ from legato.errors import ModelFailed
 from legato.wire.anthropic.compile import compile_request
 from legato.wire.anthropic.read import read_reply
 from legato.wire.anthropic.stream import StreamReader
-from legato.wire.options import checked
+from legato.wire.options import Options
 from tests.wire.anthropic.talks import BINDS, CITED, asked, frame, said, search, use, words
 
-COMPILED = compile_request(asked(frame("a", "look"), [said(0, "Hi")]), checked(model=BINDS), "o", stream=True)
+COMPILED = compile_request(asked(frame("a", "look"), [said(0, "Hi")]), Options(model=BINDS), "o", stream=True)
 THINKING = {"type": "thinking", "thinking": "Let me think about this.", "signature": "c2lnbmF0dXJl"}
 HIDDEN = {"type": "redacted_thinking", "data": "c2VjcmV0"}
 USAGE = {"input_tokens": 12, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 3, "output_tokens": 40}

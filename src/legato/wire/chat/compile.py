@@ -63,6 +63,11 @@ def compile_request(request: Request, options: Options, *, stream: bool, origin:
     )
 
 
+def judged_options(options: Options) -> tuple[Complaint, ...]:
+    """What the law book says of options, whatever they are used for."""
+    return _head(Frame(""), options.text(), False).complaints
+
+
 # -- everything but the messages ---------------------------------------------------------------------------------------
 
 

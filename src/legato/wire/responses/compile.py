@@ -82,6 +82,11 @@ def compile_request(
     )
 
 
+def judged_options(options: Options) -> tuple[Complaint, ...]:
+    """What the law book says of options, whatever they are used for."""
+    return _head(Frame(""), options.text(), False).complaints
+
+
 # -- everything but the input ------------------------------------------------------------------------------------------
 
 
