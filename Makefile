@@ -10,7 +10,7 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers load clauses clean
+.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers load wires wirecost clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,12 @@ peers: $(VENV)/.dev ## other people's clients and gateways against the emulator,
 
 load: $(VENV)/.dev ## 200 streams at once against the emulator, and its cost next to a bare server
 	@$(PY) -m tests.load $(ARGS)
+
+wires: $(VENV)/.dev ## 30,000 random requests over every wire and memory mode, judged by the law books
+	@$(PY) -m tests.wire.sweep $(ARGS)
+
+wirecost: $(VENV)/.dev ## what compiling, checking and reading cost per turn, next to the bare call of the SDK
+	@$(PY) -m tests.wire.cost $(ARGS)
 
 clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)

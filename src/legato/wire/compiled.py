@@ -21,13 +21,15 @@ class Compiled(Struct, frozen=True):
     complaints: tuple[Complaint, ...] = ()  # of the provider's law book: there are none, unless Legato has a bug
 
 
-def joined(head: bytes, pieces: Sequence[bytes], tail: bytes) -> bytes:
-    """A body of pieces with commas between them. The pieces are copied once, however many they are."""
+def joined(head: bytes, opening: Sequence[bytes], pieces: Sequence[bytes], tail: bytes) -> bytes:
+    """A body of pieces with commas between them. They are copied once, however many they are."""
+    first = b",".join(opening)
     if not pieces:
-        return head + tail
-    if len(pieces) == 1:
-        return head + pieces[0] + tail
-    return b",".join((head + pieces[0], *pieces[1:-1], pieces[-1] + tail))
+        return head + first + tail
+    parts = [*pieces]
+    parts[0] = head + first + (b"," if first else b"") + parts[0]
+    parts[-1] += tail
+    return b",".join(parts)
 
 
 class Fragment(Struct, frozen=True):

@@ -86,11 +86,10 @@ class Talk:
     def open_loop(self) -> str:
         """The type of the block that begins the loop of tools in which the conversation stands; empty: it stands in none."""
         first = ""
-        firsts = self._firsts if self._role == "user" else ()
-        for replied, answered in zip(firsts[-2::-2], firsts[::-2], strict=False):
-            if "tool_result" not in answered:
-                break
-            first = replied[0]
+        answered = len(self._firsts) - 1 if self._role == "user" else 0
+        while answered > 0 and "tool_result" in self._firsts[answered]:
+            first = self._firsts[answered - 1][0]
+            answered -= 2
         return first
 
     def body(self, head: bytes) -> bytes:

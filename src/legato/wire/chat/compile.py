@@ -53,7 +53,7 @@ def compile_request(request: Request, options: Options, *, stream: bool, origin:
     if request.summary:
         opening.append(_encode({"role": "user", "content": summary(request.summary)}))
     return Compiled(
-        joined(head.body[:-1] + b',"messages":[', [*opening, *written.pieces], b"]}"),
+        joined(head.body[:-1] + b',"messages":[', opening, written.pieces, b"]}"),
         head.names,
         reasoning=written.thinks,
         losses=written.not_told_yet([*_not_there(request, options, head.names), *written.losses]),

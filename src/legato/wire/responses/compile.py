@@ -66,7 +66,7 @@ def compile_request(
     named = b"previous_response_id" if past.response else b"conversation"
     base = b',"%b":%b' % (named, _encode(past.base)) if past.base else b""
     return Compiled(
-        joined(head.body[:-1] + base + b',"input":[', [*opening, *written.pieces], b"]}"),
+        joined(head.body[:-1] + base + b',"input":[', opening, written.pieces, b"]}"),
         head.names,
         told,
         past.base,
