@@ -204,7 +204,6 @@ async def test_betas_are_asked_for_in_a_header_and_so_is_the_version_that_knows_
         ({"temperature": 0.5, "effort": "low"}, "temperature"),
         ({"thinking_tokens": 100}, "greater than or equal to 1024"),
         ({"thinking_tokens": 2000, "max_tokens": 1000}, "max_tokens"),
-        ({"service_tier": "priority"}, "service_tier"),
         ({"extra": {"bogus": 1}}, "Extra inputs are not permitted"),
         ({"no_such_option": 1}, "there is no option 'no_such_option'"),
     ],
