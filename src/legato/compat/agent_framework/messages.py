@@ -97,7 +97,7 @@ class Content:
         """What it says, without what it does not say."""
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("raw_representation", "function_call")}
         called = {"function_call": self.function_call.to_dict()} if self.function_call else {}
-        empty = (None, False, {})
+        empty: tuple[Any, ...] = (None, False, {})
         return {name: value for name, value in said.items() if value not in empty or (name, value) == ("approved", False)} | called
 
 
