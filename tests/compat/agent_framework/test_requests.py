@@ -62,13 +62,14 @@ async def test_a_request_of_one_branch_does_not_approve_another_call_of_another_
     first = await asked(workflow, "Pay me 5")
     (turn,) = (await workflow.run(responses={first.request_id: first.data.to_function_approval_response(True)})).get_request_info_events()
     point = await workflow.get_last_checkpoint_id()
-    (here,) = (await workflow.run(responses={turn.request_id: "Pay me 6"})).get_request_info_events()
-    there = desk(storage, paid)
-    result = await there.run(checkpoint_id=point, responses={turn.request_id: "Pay me 7"})  # the same id: it was asked before the fork
-    (other,) = result.get_request_info_events()
-    assert other.request_id != here.request_id
+    await workflow.run(responses={turn.request_id: "Pay me 8"})  # it was gone on from: what is restored now are branches
+    here, there = desk(storage, paid), desk(storage, paid)
+    # The id of the turn is the same in all of them: it was asked before they parted.
+    (one,) = (await here.run(checkpoint_id=point, responses={turn.request_id: "Pay me 6"})).get_request_info_events()
+    (other,) = (await there.run(checkpoint_id=point, responses={turn.request_id: "Pay me 7"})).get_request_info_events()
+    assert one.data.function_call.call_id == other.data.function_call.call_id  # at the same place, but not the same call
     with pytest.raises(NotPending):
-        await there.run(responses={here.request_id: here.data.to_function_approval_response(True)})
+        await there.run(responses={one.request_id: one.data.to_function_approval_response(True)})
     await there.run(responses={other.request_id: other.data.to_function_approval_response(True)})
     assert paid == [5, 7]
 
