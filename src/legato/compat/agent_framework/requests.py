@@ -46,7 +46,7 @@ def requests_of(session: Session) -> dict[str, WorkflowEvent]:
 
 def _users_turn(session: Session) -> WorkflowEvent:
     state = session.state
-    last = max(at for at, fact in enumerate(state.facts) if not isinstance(fact, Opened))  # a fork only adds an Opened
+    last = next(at for at in reversed(range(state.length)) if not isinstance(state.facts[at], Opened))  # a fork only adds an Opened
     agent = in_control(state, session.workflow.definition.graph)
     reply = state.reply.fact if state.reply else None
     words = [Message("assistant", [spoken(reply)], author_name=reply.agent)] if reply and spoken(reply) else []
