@@ -1,0 +1,121 @@
+"""Checkpoint storages over Legato's stores. May know: stores. Decides: what a checkpoint is.
+
+A checkpoint is a position of a ledger, written "<session>@<position>". It is not saved: it is there because the facts before it are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from legato.core.facts import AnyFact, Decided, Opened, Said
+from legato.errors import BadInput
+from legato.stores import MemoryStore, SQLiteStore, Store
+
+CheckpointID: TypeAlias = str
+FILE = "checkpoints.sqlite"
+ALL = 1_000_000_000
+
+
+def checkpoint_id_of(session: str, position: int) -> CheckpointID:
+    return f"{session}@{position}"
+
+
+def place_of(checkpoint_id: CheckpointID) -> tuple[str, int]:
+    """The session and the position that a checkpoint is."""
+    session, _, position = str(checkpoint_id).rpartition("@")
+    if not session or not position.isdigit():
+        raise BadInput("this is no checkpoint", expected='"<session>@<position>"', found=repr(checkpoint_id)[:80])
+    return session, int(position)
+
+
+@dataclass(frozen=True)
+class WorkflowCheckpoint:
+    """A place where a conversation came to rest. `iteration_count` is its position."""
+
+    workflow_name: str
+    checkpoint_id: CheckpointID
+    previous_checkpoint_id: CheckpointID | None = None
+    timestamp: str = ""
+    iteration_count: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class CheckpointStorage:
+    """Checkpoints, as they follow from the ledgers of a store. Any store of Legato's can be given."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
+        """The places where conversations of this workflow came to rest, in order, the latest conversation last."""
+        listed: list[WorkflowCheckpoint] = []
+        for info in reversed(await self.store.list(ALL)):
+            facts = await self.store.read(info.ledger)
+            if any(isinstance(fact, Opened) and fact.workflow == workflow_name for fact in facts):
+                listed += _checkpoints(info.ledger, facts, workflow_name)
+        return listed
+
+    async def list_checkpoint_ids(self, *, workflow_name: str) -> list[CheckpointID]:
+        return [each.checkpoint_id for each in await self.list_checkpoints(workflow_name=workflow_name)]
+
+    async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
+        return next(reversed(await self.list_checkpoints(workflow_name=workflow_name)), None)
+
+    async def load(self, checkpoint_id: CheckpointID) -> WorkflowCheckpoint:
+        session, position = place_of(checkpoint_id)
+        facts = await self.store.read(session)
+        if not 0 < position <= len(facts):
+            raise no_such(checkpoint_id, len(facts))
+        names = [fact.workflow for fact in facts if isinstance(fact, Opened)]
+        return WorkflowCheckpoint(names[0], checkpoint_id, None, _time(facts[position - 1]), position)
+
+    async def save(self, checkpoint: Any) -> CheckpointID:
+        raise BadInput("checkpoints are not saved here: they are positions of a ledger", do="run the workflow; each fact is recorded")
+
+    async def delete(self, checkpoint_id: CheckpointID) -> bool:
+        session, _ = place_of(checkpoint_id)
+        raise BadInput(
+            "a position of a conversation cannot be deleted", do=f"delete the conversation: await storage.store.delete({session!r})"
+        )
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        await self.store.close()
+
+
+class InMemoryCheckpointStorage(CheckpointStorage):
+    """Conversations that live as long as this object."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+
+
+class FileCheckpointStorage(CheckpointStorage):
+    """Conversations in a SQLite file in this folder, for any number of processes."""
+
+    def __init__(self, storage_path: str | Path, **_: Any) -> None:
+        Path(storage_path).mkdir(parents=True, exist_ok=True)
+        super().__init__(SQLiteStore(Path(storage_path) / FILE))
+
+
+def no_such(checkpoint_id: CheckpointID, facts: int) -> BadInput:
+    return BadInput(f"there is no checkpoint {checkpoint_id!r}", found=f"a conversation of {facts} facts in this storage")
+
+
+def _checkpoints(session: str, facts: Sequence[AnyFact], workflow: str) -> list[WorkflowCheckpoint]:
+    """Where people had their turn: before each of their messages and answers, and now. What a fork shares is its parent's."""
+    begins = max(at for at, fact in enumerate(facts) if isinstance(fact, Opened))
+    rests = [at for at, fact in enumerate(facts) if at > begins + 1 and isinstance(fact, (Said, Decided))]
+    listed: list[WorkflowCheckpoint] = []
+    for at in [*rests, len(facts)]:
+        before = listed[-1].checkpoint_id if listed else None
+        listed.append(WorkflowCheckpoint(workflow, checkpoint_id_of(session, at), before, _time(facts[at - 1]), at))
+    return listed
+
+
+def _time(fact: AnyFact) -> str:
+    return datetime.fromtimestamp(fact.at / 1000, UTC).isoformat()

@@ -1,0 +1,132 @@
+"""What a workflow tells while it runs, under the framework's names. May know: nothing of Legato. Decides: what an event looks like."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from legato.errors import BadInput
+
+T = TypeVar("T")
+F = TypeVar("F")
+
+
+class WorkflowRunState(StrEnum):
+    """Where a run stands."""
+
+    STARTED = "STARTED"
+    IN_PROGRESS = "IN_PROGRESS"
+    IN_PROGRESS_PENDING_REQUESTS = "IN_PROGRESS_PENDING_REQUESTS"
+    IDLE = "IDLE"
+    IDLE_WITH_PENDING_REQUESTS = "IDLE_WITH_PENDING_REQUESTS"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+@dataclass(frozen=True)
+class WorkflowErrorDetails:
+    """Why a run failed. The conversation is not lost: run again from its newest checkpoint."""
+
+    error_type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class HandoffSentEvent:
+    """Control passed."""
+
+    source: str
+    target: str
+
+
+class WorkflowEvent:
+    """Something that happened: `type` is one of started, status, output, handoff_sent, request_info, warning, failed."""
+
+    def __init__(
+        self,
+        type: str,
+        data: Any = None,
+        *,
+        state: WorkflowRunState | None = None,
+        details: WorkflowErrorDetails | None = None,
+        executor_id: str | None = None,
+        request_id: str | None = None,
+        source_executor_id: str | None = None,
+    ) -> None:
+        self.type = type
+        self.data = data
+        self.state = state
+        self.details = details
+        self.executor_id = executor_id
+        self._request_id = request_id
+        self._source_executor_id = source_executor_id
+
+    @property
+    def request_id(self) -> str:
+        return self._of_request(self._request_id)
+
+    @property
+    def source_executor_id(self) -> str:
+        """The agent that asks."""
+        return self._of_request(self._source_executor_id)
+
+    @property
+    def request_type(self) -> type[Any]:
+        self._of_request(self._request_id)
+        return type(self.data)
+
+    def _of_request(self, value: str | None) -> str:
+        if value is None:
+            raise BadInput("only an event of type 'request_info' has this", found=f"an event of type {self.type!r}")
+        return value
+
+    def __repr__(self) -> str:
+        told = self.state.value if self.state else self.data
+        return f"<WorkflowEvent {self.type}: {told!r}>"
+
+
+class WorkflowRunResult(list[WorkflowEvent]):
+    """All events of a run that was awaited, without those of type status."""
+
+    def __init__(self, events: list[WorkflowEvent], *, include_status_events: bool = False) -> None:
+        self._statuses = [event for event in events if event.type == "status"]
+        super().__init__(event for event in events if include_status_events or event.type != "status")
+
+    def get_outputs(self) -> list[Any]:
+        return [event.data for event in self if event.type == "output"]
+
+    def get_intermediate_outputs(self) -> list[Any]:
+        return []
+
+    def get_request_info_events(self) -> list[WorkflowEvent]:
+        return [event for event in self if event.type == "request_info"]
+
+    def get_final_state(self) -> WorkflowRunState:
+        return self._statuses[-1].state or WorkflowRunState.IDLE
+
+    def status_timeline(self) -> list[WorkflowEvent]:
+        return list(self._statuses)
+
+
+class ResponseStream(Generic[T, F]):
+    """What comes, as it comes; `get_final_response()` gives the whole, and goes on to the end if nobody has."""
+
+    def __init__(self, coming: AsyncIterator[T], finish: Callable[[list[T]], F]) -> None:
+        self._coming = coming
+        self._finish = finish
+        self._came: list[T] = []
+
+    def __aiter__(self) -> ResponseStream[T, F]:
+        return self
+
+    async def __anext__(self) -> T:
+        each = await anext(self._coming)
+        self._came.append(each)
+        return each
+
+    async def get_final_response(self) -> F:
+        async for _ in self:
+            pass
+        return self._finish(self._came)

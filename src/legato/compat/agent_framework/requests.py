@@ -1,0 +1,101 @@
+"""What people are asked, under the framework's names. May know: sessions. Decides: how a question is shown and its answer recorded.
+
+A request is computed from the ledger whenever it is shown or answered, so it costs nothing to keep. Its id is made from positions (and,
+for a call, from its arguments), so it is the same in every process, after every restore and in every fork.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from legato.compat.agent_framework.events import WorkflowEvent
+from legato.compat.agent_framework.messages import AgentResponse, Content, Message
+from legato.core.facts import Opened
+from legato.core.groups import spoken
+from legato.core.owed import in_control
+from legato.core.requests import Pending
+from legato.errors import BadInput, NotPending
+from legato.session import Session
+
+
+@dataclass(frozen=True)
+class HandoffAgentUserRequest:
+    """It is the user's turn. `agent_response` is what the agent said last."""
+
+    agent_response: AgentResponse
+
+    @staticmethod
+    def create_response(response: str | list[str] | Message | list[Message]) -> list[Message]:
+        """What the user says."""
+        given = response if isinstance(response, list) else [response]
+        return [each if isinstance(each, Message) else Message("user", [each]) for each in given]
+
+    @staticmethod
+    def terminate() -> list[Message]:
+        """Nothing more: the conversation is over, as far as its user is concerned."""
+        return []
+
+
+def requests_of(session: Session) -> dict[str, WorkflowEvent]:
+    """What a session that rests asks, by id."""
+    if session.status == "waiting":
+        return {(event := _users_turn(session)).request_id: event}
+    return {(event := _question(each)).request_id: event for each in session.pending}
+
+
+def _users_turn(session: Session) -> WorkflowEvent:
+    state = session.state
+    last = next(at for at in reversed(range(state.length)) if not isinstance(state.facts[at], Opened))  # a fork only adds an Opened
+    agent = in_control(state, session.workflow.definition.graph)
+    reply = state.reply.fact if state.reply else None
+    words = [Message("assistant", [spoken(reply)], author_name=reply.agent)] if reply and spoken(reply) else []
+    response = AgentResponse(messages=words, agent_id=agent, response_id=(reply.response_id or None) if reply else None)
+    return WorkflowEvent("request_info", HandoffAgentUserRequest(response), request_id=f"user-{last}", source_executor_id=agent)
+
+
+def _question(asked: Pending) -> WorkflowEvent:
+    id = asked.id.partition("-")[2]  # without the name of the ledger: a fork asks the same
+    data: Any = asked  # what the framework has no word for is shown as Legato shows it
+    if asked.kind == "approval":
+        id = f"{id}-{asked.digest[-12:]}"  # of the call with these arguments, and no other
+        called = Content.from_function_call(str(asked.call), asked.tool, arguments=asked.raw_arguments)
+        data = Content.from_function_approval_request(id, called)
+    return WorkflowEvent("request_info", data, request_id=id, source_executor_id=asked.agent)
+
+
+def found(session: Session, id: str) -> Pending:
+    """The pending request of this id, as the ledger has it now."""
+    for asked in session.pending:
+        if _question(asked).request_id == id:
+            return asked
+    raise not_pending(session, id)
+
+
+def not_pending(session: Session, id: str) -> NotPending:
+    return NotPending(
+        f"{id!r} is not pending: answered already, overtaken, or never asked in this conversation",
+        found=f"pending: {', '.join(requests_of(session)) or 'nothing'}",
+        do="nothing was changed; run from the newest checkpoint to see what is asked",
+    )
+
+
+async def decide(session: Session, asked: Pending, value: Any) -> None:
+    """Record the answer to a request. An approval names the recorded call; arguments that come with it are not looked at."""
+    approved = value.approved if isinstance(value, Content) and value.type == "function_approval_response" else value
+    if isinstance(approved, bool) and asked.kind != "result":
+        await (session.approve(asked) if approved else session.reject(asked, _words(value)))
+    elif asked.kind in ("result", "outcome"):
+        await session.answer(asked, value)
+    else:
+        raise BadInput(
+            f"this cannot answer {asked.prompt!r}",
+            expected="request.to_function_approval_response(True), or True or False",
+            found=repr(value)[:80],
+            do="nothing was changed",
+        )
+
+
+def _words(value: Any) -> str:
+    """Why it was rejected, for the model: `additional_properties={"reason": "..."}` of the response."""
+    return str(value.additional_properties.get("reason", "")) if isinstance(value, Content) else ""

@@ -1,0 +1,216 @@
+"""Clients, agents, tools and messages: what a program of theirs defines is what Legato runs."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from legato import Middleware
+from legato.compat import MeansNothingHere
+from legato.compat import agent_framework as af
+from legato.compat.agent_framework import azure, openai, orchestrations
+from legato.compat.agent_framework.clients import PROJECT_SCOPE
+from legato.compat.agent_framework.explained import explain
+from legato.emulator import serve
+from legato.emulator.running import Emulator
+from legato.errors import BadInput, BuildError
+
+
+class Weather(BaseModel):
+    city: str
+    sunny: bool
+
+
+def test_the_names_are_where_programs_import_them_from() -> None:
+    for module in (azure, openai, orchestrations):
+        for name in module.__all__:
+            assert getattr(module, name) is getattr(af, name)
+    assert (af.ChatAgent, af.ChatMessage, af.ai_function) == (af.Agent, af.Message, af.tool)
+    assert all(hasattr(af, name) for name in af.__all__)
+
+
+async def test_each_client_speaks_its_api_with_the_options_it_was_given(emulator: Emulator) -> None:
+    options = {"max_tokens": 50, "temperature": 0.5, "allow_multiple_tool_calls": False, "user": "ada"}
+    where: dict[str, Any] = {"api_key": "any", "base_url": emulator.openai_url}
+    clients = [
+        af.OpenAIChatClient("gpt-4.1", **where),
+        af.OpenAIChatCompletionClient(model_id="gpt-4.1", **where),
+        af.OpenAIResponsesClient(model="gpt-4.1", **where),
+        af.AzureOpenAIResponsesClient(deployment_name="gpt-4.1", endpoint=emulator.url, api_key="any"),
+    ]
+    for client in clients:
+        agent = client.as_agent(name="clerk", instructions="You route.", default_options=options, tools=[abs_])
+        await agent.run("Bye")
+    paths = [(exchange.api, exchange.request["model"]) for exchange in emulator.exchanges]
+    assert paths == [("chat", "gpt-4.1")] * 2 + [("responses", "gpt-4.1")] * 2
+    for exchange in emulator.exchanges:
+        body = exchange.request
+        assert (body["temperature"], body["parallel_tool_calls"], body["user"]) == (0.5, False, "ada")
+        assert 50 in (body.get("max_output_tokens"), body.get("max_completion_tokens"))
+
+
+def abs_(number: int) -> int:
+    """The absolute value."""
+    return abs(number)
+
+
+async def test_a_credential_is_asked_for_a_token_of_the_project() -> None:
+    scopes = []
+
+    class Credential:
+        def get_token(self, *asked: str) -> Any:
+            scopes.extend(asked)
+            return type("Token", (), {"token": "secret-token"})()
+
+    with serve(mind=["Hello!"], keys=["secret-token"]) as emulator:
+        client = af.AzureOpenAIResponsesClient(project_endpoint=emulator.url, deployment_name="mine", credential=Credential())
+        assert (await client.as_agent(name="clerk").run("Hi")).text == "Hello!"
+    assert scopes == [PROJECT_SCOPE]
+
+
+def test_a_model_must_have_a_name_and_what_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="needs the name of a model"):
+        af.OpenAIChatClient()
+    monkeypatch.setenv("OPENAI_CHAT_MODEL_ID", "gpt-4.1")
+    assert af.OpenAIChatClient().model_id == "gpt-4.1"
+    with pytest.raises(BadInput, match="takes no 'colour'"):
+        af.OpenAIResponsesClient("gpt-5.1", colour="red")
+
+
+async def test_a_response_format_is_the_type_of_the_output() -> None:
+    with serve(mind=['{"city": "Lisbon", "sunny": true}']) as emulator:
+        client = af.OpenAIResponsesClient("gpt-5.1", base_url=emulator.openai_url, api_key="any")
+        agent = client.as_agent(name="clerk", default_options={"response_format": Weather})
+        assert (await agent.run("Lisbon?")).value == Weather(city="Lisbon", sunny=True)
+
+
+async def test_several_runs_in_a_session_are_one_conversation(emulator: Emulator) -> None:
+    agent = af.OpenAIResponsesClient("gpt-5.1").as_agent(name="clerk", instructions="You greet.")
+    session = agent.create_session(session_id="ada")
+    await agent.run("Bye", session=session)
+    await agent.run("Bye", session=af.AgentSession.from_dict(session.to_dict()))
+    assert [item["role"] for item in emulator.exchanges[-1].request["input"] if "role" in item] == ["user", "assistant", "user"]
+    await agent.run("Bye")
+    assert len(emulator.exchanges[-1].request["input"]) == 1
+
+
+# -- tools ---------------------------------------------------------------------------------------------------------------
+
+
+def test_words_in_annotations_describe_arguments() -> None:
+    class Size(BaseModel):  # local: annotations are found where the tool is made
+        width: int
+
+    @af.tool(name="measure_it", description="Measure.", approval_mode="always_require")
+    def measure(what: Annotated[str, "What to measure"], size: Size, times: Annotated[int, Field(description="How often")] = 1) -> str:
+        return f"{what} {size.width} {times}"
+
+    properties = json.loads(measure.parameters)["properties"]
+    assert properties["what"]["description"] == "What to measure"
+    assert properties["times"]["description"] == "How often"
+    assert (measure.name, measure.description, measure.needs_approval) == ("measure_it", "Measure.", True)
+    assert measure("a lamp", Size(width=3)) == "a lamp 3 1"
+    with pytest.raises(BadInput, match="approval_mode"):
+        af.tool(approval_mode="sometimes")
+    with pytest.raises(BadInput, match="takes no 'schema'"):
+        af.tool(schema={})
+
+
+# -- what has no effect, and what would be missed ----------------------------------------------------------------------------
+
+
+def test_what_means_nothing_here_is_told_once_for_each_name() -> None:
+    with pytest.warns(MeansNothingHere, match=r"a flag means nothing here: why not"):
+        explain("a flag", "why not")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explain("a flag", "why not")
+    explain.cache_clear()
+    client = af.OpenAIResponsesClient("gpt-5.1")
+    with pytest.warns(MeansNothingHere, match="require_per_service_call_history_persistence"):
+        client.as_agent(name="a", require_per_service_call_history_persistence=True)
+    with pytest.warns(MeansNothingHere, match="'store'"):
+        client.as_agent(name="a", default_options={"store": True})
+    with pytest.warns(MeansNothingHere, match="max_invocations"):
+        af.tool(max_invocations=3)
+    with pytest.warns(MeansNothingHere, match="output_from"):
+        af.HandoffBuilder(output_from="all")
+    with pytest.warns(MeansNothingHere, match="a context provider's state"):
+        af.AgentSession().state["count"] = 1
+
+
+def test_middleware_that_would_not_run_is_refused() -> None:
+    client = af.OpenAIResponsesClient("gpt-5.1")
+    with pytest.raises(BadInput, match="what it guards would stand open"):
+        client.as_agent(name="a", middleware=[lambda context, call_next: None])
+    assert client.as_agent(name="a", middleware=[Middleware()]).native.middleware
+
+
+def test_a_workflow_that_cannot_work_is_refused_when_it_is_built() -> None:
+    client = af.OpenAIResponsesClient("gpt-5.1")
+    a, b = client.as_agent(name="a"), client.as_agent(name="b")
+    with pytest.raises(BuildError, match="nobody"):
+        af.HandoffBuilder(participants=[a, b]).with_start_agent("nobody").build()
+    with pytest.raises(BuildError, match="a participant is an Agent"):
+        af.HandoffBuilder(participants=["a"])  # type: ignore[list-item]  # the mistake
+    with pytest.raises(BuildError, match="checkpoint storage"):
+        af.HandoffBuilder().with_checkpointing(object())  # type: ignore[arg-type]  # the mistake
+    again = af.HandoffBuilder(participants=[a, b]).add_handoff(a, [b], description="old").add_handoff(a, b, description="new").build()
+    assert [edge.description for edge in again.native.definition.graph.agents["a"].edges.values()] == ["new"]
+
+
+# -- messages ------------------------------------------------------------------------------------------------------------
+
+
+async def test_pictures_and_files_are_said_as_they_are() -> None:
+    with serve(mind=["I see."]) as emulator:
+        client = af.OpenAIResponsesClient("gpt-5.1", base_url=emulator.openai_url, api_key="any")
+        png = b"\x89PNG\r\n\x1a\n" + bytes(24)
+        contents = [
+            af.Content.from_text("Look"),
+            af.Content.from_data(png, "image/png"),
+            af.Content.from_uri("https://example.com/a.png", media_type="image/png"),
+        ]
+        await client.as_agent(name="eye").run(af.Message("user", contents))
+        (item,) = emulator.exchanges[-1].request["input"]
+    assert [part["type"] for part in item["content"]] == ["input_text", "input_image", "input_image"]
+    assert item["content"][1]["image_url"] == contents[1].uri
+    assert item["content"][2]["image_url"] == "https://example.com/a.png"
+
+
+def test_messages_and_contents_read_as_theirs_do() -> None:
+    message = af.Message("user", ["Hello", af.Content.from_text("world")], author_name="ada")
+    assert (message.text, message.author_name, str(message)) == ("Hello world", "ada", "Hello world")
+    assert af.ChatMessage(role="user", text="Hi") == af.Message("user", ["Hi"])
+    call = af.Content.from_function_call("c1", "pay", arguments='{"a": 1}')
+    request = af.Content.from_function_approval_request("r1", call)
+    assert request.to_dict()["function_call"]["name"] == "pay"
+    assert request.to_function_approval_response(False).to_dict()["approved"] is False
+    assert af.Content.from_function_call("c", "t", arguments="not json").parse_arguments() == {"raw": "not json"}
+    with pytest.raises(BadInput, match="function_approval_request"):
+        call.to_function_approval_response(True)
+
+
+async def test_checkpoints_are_read_and_neither_saved_nor_deleted_one_by_one(emulator: Emulator) -> None:
+    storage = af.InMemoryCheckpointStorage()
+    agents = [af.OpenAIResponsesClient("gpt-5.1").as_agent(name=name, instructions=f"You {name}.") for name in ("greet", "help")]
+    workflow = af.HandoffBuilder(name="two", participants=agents).with_checkpointing(storage).build()
+    assert await storage.get_latest(workflow_name="two") is None
+    await workflow.run("Bye", session_id="ada")
+    await workflow.run("Bye", session_id="bo")
+    await workflow.run("Bye", session_id="ada")
+    listed = await storage.list_checkpoints(workflow_name="two")
+    assert [each.checkpoint_id.partition("@")[0] for each in listed] == ["bo", "ada", "ada"]
+    assert listed[-1].previous_checkpoint_id == listed[-2].checkpoint_id
+    assert (await storage.load(listed[-1].checkpoint_id)).workflow_name == "two"
+    assert await storage.list_checkpoints(workflow_name="another") == []
+    with pytest.raises(BadInput, match="cannot be deleted"):
+        await storage.delete(listed[0].checkpoint_id)
+    with pytest.raises(BadInput, match="not saved here"):
+        await storage.save(listed[0])
+    with pytest.raises(BadInput, match="no checkpoint"):
+        await storage.load("ada@99")

@@ -1,0 +1,167 @@
+"""What people answer: by the id of what was asked, once, and never with arguments of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from legato.compat.agent_framework import (
+    AgentResponseUpdate,
+    Content,
+    HandoffAgentUserRequest,
+    InMemoryCheckpointStorage,
+    Message,
+    Workflow,
+    WorkflowEvent,
+    WorkflowRunState,
+)
+from legato.emulator.running import Emulator
+from legato.errors import BadInput, ModelFailed, NotPending
+from tests.compat.agent_framework.desk import desk
+
+pytestmark = pytest.mark.usefixtures("emulator")
+
+
+async def asked(workflow: Workflow, text: str) -> Any:
+    (request,) = (await workflow.run(text)).get_request_info_events()
+    return request
+
+
+async def test_an_approval_with_other_arguments_approves_what_was_recorded() -> None:
+    paid: list[float] = []
+    workflow = desk(InMemoryCheckpointStorage(), paid)
+    request = await asked(workflow, "Pay me 5")
+    forged = Content.from_function_call("1.0", "pay", arguments={"amount": 1_000_000})
+    await workflow.run(responses={request.request_id: Content.from_function_approval_response(True, request.request_id, forged)})
+    assert paid == [5]
+
+
+async def test_an_answer_is_used_once_and_what_is_not_asked_changes_nothing() -> None:
+    paid: list[float] = []
+    workflow = desk(InMemoryCheckpointStorage(), paid)
+    request = await asked(workflow, "Pay me 5")
+    yes = request.data.to_function_approval_response(True)
+    before = await workflow.get_last_checkpoint_id()
+    for responses in ({"approval-9.9-000000000000": yes}, {request.request_id: yes, "user-1": "Hello"}):
+        with pytest.raises(NotPending, match="is not pending"):
+            await workflow.run(responses=responses)
+    with pytest.raises(BadInput, match="cannot answer"):
+        await workflow.run(responses={request.request_id: "sure"})
+    assert await workflow.get_last_checkpoint_id() == before
+    await workflow.run(responses={request.request_id: yes})
+    with pytest.raises(NotPending, match="is not pending"):
+        await workflow.run(responses={request.request_id: yes})
+    assert paid == [5]
+
+
+async def test_a_request_of_one_branch_does_not_approve_another_call_of_another_branch() -> None:
+    paid: list[float] = []
+    storage = InMemoryCheckpointStorage()
+    workflow = desk(storage, paid)
+    first = await asked(workflow, "Pay me 5")
+    (turn,) = (await workflow.run(responses={first.request_id: first.data.to_function_approval_response(True)})).get_request_info_events()
+    point = await workflow.get_last_checkpoint_id()
+    await workflow.run(responses={turn.request_id: "Pay me 8"})  # it was gone on from: what is restored now are branches
+    here, there = desk(storage, paid), desk(storage, paid)
+    # The id of the turn is the same in all of them: it was asked before they parted.
+    (one,) = (await here.run(checkpoint_id=point, responses={turn.request_id: "Pay me 6"})).get_request_info_events()
+    (other,) = (await there.run(checkpoint_id=point, responses={turn.request_id: "Pay me 7"})).get_request_info_events()
+    assert one.data.function_call.call_id == other.data.function_call.call_id  # at the same place, but not the same call
+    with pytest.raises(NotPending):
+        await there.run(responses={one.request_id: one.data.to_function_approval_response(True)})
+    await there.run(responses={other.request_id: other.data.to_function_approval_response(True)})
+    assert paid == [5, 7]
+
+
+async def test_a_rejection_takes_its_reason_to_the_model() -> None:
+    workflow = desk(InMemoryCheckpointStorage())
+    request = await asked(workflow, "Pay me 5")
+    no = request.data.to_function_approval_response(False)
+    no.additional_properties["reason"] = "Not before Friday."
+    result = await workflow.run(responses={request.request_id: no})
+    assert "Not before Friday." in result.get_outputs()[-1].text
+
+
+async def test_the_users_turn_takes_text_messages_and_lists_and_nothing_ends_it() -> None:
+    for given in ("Bye", Message("user", ["Bye"]), HandoffAgentUserRequest.create_response(["Bye"]), ["Bye"]):
+        workflow = desk(InMemoryCheckpointStorage())
+        request = await asked(workflow, "Pay me 5")
+        (turn,) = (await workflow.run(responses={request.request_id: True})).get_request_info_events()
+        assert isinstance(turn.data, HandoffAgentUserRequest)
+        result = await workflow.run(responses={turn.request_id: given})
+        assert [message.text for message in result.get_outputs()[-1]][-1] == "Goodbye!"
+        assert result.get_final_state() == WorkflowRunState.IDLE
+    with pytest.raises(BadInput, match="only a user's message"):
+        await workflow.run(Message("assistant", ["I said this"]))
+
+
+async def test_terminate_asks_nothing_more_and_records_nothing() -> None:
+    workflow = desk(InMemoryCheckpointStorage())
+    request = await asked(workflow, "Pay me 5")
+    (turn,) = (await workflow.run(responses={request.request_id: True})).get_request_info_events()
+    before = await workflow.get_last_checkpoint_id()
+    result = await workflow.run(responses={turn.request_id: HandoffAgentUserRequest.terminate()})
+    assert result.get_request_info_events() == []
+    assert result.get_final_state() == WorkflowRunState.IDLE
+    assert [message.text for message in result.get_outputs()[-1]] == ["Pay me 5", "One moment.", "The tool said: paid 5.0."]
+    assert await workflow.get_last_checkpoint_id() == before
+
+
+async def test_a_failed_model_is_told_and_the_newest_checkpoint_goes_on(emulator: Emulator) -> None:
+    workflow = desk(InMemoryCheckpointStorage())
+    emulator.fault("unauthorized")
+    events: list[WorkflowEvent] = []
+
+    async def listen() -> None:
+        async for event in workflow.run("Pay me 5", stream=True):
+            events.append(event)
+
+    with pytest.raises(ModelFailed, match="401"):
+        await listen()
+    assert [event.type for event in events][-2:] == ["failed", "status"]
+    assert events[-1].state == WorkflowRunState.FAILED
+    result = await workflow.run(checkpoint_id=await workflow.get_last_checkpoint_id())
+    (request,) = result.get_request_info_events()
+    assert request.data.function_call.parse_arguments() == {"amount": 5}
+    sent = [item for item in emulator.exchanges[-1].request["input"] if item.get("role") == "user"]
+    assert len(sent) == 1
+
+
+async def test_what_a_broken_stream_said_is_withdrawn_and_said_again(emulator: Emulator) -> None:
+    workflow = desk(InMemoryCheckpointStorage())
+    emulator.fault("cut event=9")
+    told = []
+    async for event in workflow.run("Bye", stream=True):
+        if event.type == "warning":
+            told.append("withdrawn")
+        elif event.type == "output" and isinstance(event.data, AgentResponseUpdate):
+            told.append(event.data.text)
+    assert "".join(told).rpartition("withdrawn")[2] == "Goodbye!"
+    assert told.count("withdrawn") == 1
+
+
+async def test_streaming_shows_calls_and_their_outputs_without_words() -> None:
+    workflow = desk(InMemoryCheckpointStorage())
+    request = await asked(workflow, "Pay me 5")
+    updates = [
+        event.data
+        async for event in workflow.run(responses={request.request_id: True}, stream=True)
+        if event.type == "output" and isinstance(event.data, AgentResponseUpdate)
+    ]
+    kinds = [content.type for update in updates for content in update.contents]
+    assert kinds[:2] == ["function_call", "function_result"]
+    assert "".join(update.text for update in updates) == "The tool said: paid 5.0."
+    assert {update.author_name for update in updates} == {"payer"}
+
+
+async def test_a_run_says_one_thing() -> None:
+    workflow = desk(InMemoryCheckpointStorage())
+    with pytest.raises(BadInput, match="not both"):
+        workflow.run("Hello", responses={})
+    with pytest.raises(BadInput, match="nothing to run"):
+        workflow.run()
+    with pytest.raises(BadInput, match="no checkpoint"):
+        await workflow.run(checkpoint_id="nobody@5")
+    with pytest.raises(BadInput, match="this is no checkpoint"):
+        await workflow.run(checkpoint_id="5")
