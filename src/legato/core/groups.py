@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from legato.core.facts import Answered, Call, CallRef, Content, Item, Refusal, Words
-from legato.core.messages import Message, SeenCall, parts_of
+from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
 class Output(Struct, frozen=True):
@@ -166,6 +166,14 @@ class Group:
         for call in self.calls:
             if call.output is not None:
                 yield OutputEntry(call.ref, call.call, call.output.content, call.output.status)
+
+    def contents_named(self) -> Iterator[str]:
+        """The digests of the pictures and files that the group shows."""
+        if not isinstance(self.content, str):
+            yield from contents_named(self.content)
+        for call in self.calls:
+            if call.output is not None and not isinstance(call.output.content, str):
+                yield from contents_named(call.output.content)
 
     def words(self) -> Group | None:
         """The group without tool traffic and reasoning, or None if no words are left. For policies; cached when complete."""

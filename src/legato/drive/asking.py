@@ -18,7 +18,6 @@ from legato.core.codec import proved
 from legato.core.facts import NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
-from legato.core.messages import contents_named
 from legato.core.owed import CallModel
 from legato.core.state import State
 from legato.core.view import Request, request_for, visible
@@ -121,7 +120,7 @@ class ModelCaller:
 
     async def _with_contents(self, request: Request) -> Request:
         """The request with the bytes of its pictures and files."""
-        named = {digest for group in request.groups for digest in _named(group)}
+        named = {digest for group in request.groups for digest in group.contents_named()}
         for digest in named - self._contents.keys():
             self._contents[digest] = await self._ledger.store.content(self._ledger.session, digest)
         return replace(request, contents={digest: self._contents[digest] for digest in named}) if named else request
@@ -236,15 +235,6 @@ def _copied(group: Group) -> Group:
     twin = copy(group)
     twin.calls = [copy(call) for call in group.calls]
     return twin
-
-
-def _named(group: Group) -> Iterator[str]:
-    """The contents that a group names."""
-    if not isinstance(group.content, str):
-        yield from contents_named(group.content)
-    for call in group.calls:
-        if call.output is not None and not isinstance(call.output.content, str):
-            yield from contents_named(call.output.content)
 
 
 def _took(begun: float) -> int:

@@ -102,6 +102,11 @@ class Anthropic(Priced):
         """Close its connections, in the running event loop. A model that is used again opens new ones."""
         await self._clients.close()
 
+    async def body(self, request: Request) -> bytes:
+        """What the provider is sent for a request, such as `await session.seen()`: nothing is sent."""
+        origin = f"anthropic {address_of(self._clients())} {self.options.model}"
+        return compile_request(request, self.options, origin, stream=self._stream).body
+
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         client, options = self._clients(), self.options
         import anthropic  # not before the client is made: where it is not installed, that says what to do

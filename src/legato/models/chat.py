@@ -96,6 +96,13 @@ class OpenAIChat(Priced):
         """Close its connections, in the running event loop. A model that is used again opens new ones."""
         await self._clients.close()
 
+    async def body(self, request: Request) -> bytes:
+        """What the provider is sent for a request, such as `await session.seen()`: nothing is sent."""
+        options = self.options
+        origin = f"chat {address_of(self._clients())} {options.model}"
+        back = options.compatible and options.replay_reasoning
+        return compile_request(request, options, stream=self._stream, origin=origin, reasoning=back).body
+
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         client, options = self._clients(), self.options
         import openai  # not before the client is made: where it is not installed, that says what to do

@@ -129,6 +129,10 @@ class OpenAIResponses(Priced):
             self._has_conversations = False  # an account that keeps nothing, or a server that does not know them: all goes without
             return ""
 
+    async def body(self, request: Request) -> bytes:
+        """What the provider is sent for a request, such as `await session.seen()`: nothing is sent."""
+        return compile_request(request, self.options, self._origin(self._clients()), stream=self._stream).body
+
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         client, options = self._clients(), self.options
         import openai  # not before the client is made: where it is not installed, that says what to do

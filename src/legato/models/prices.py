@@ -122,6 +122,10 @@ class Priced(ABC):
         """What is recorded with each reply."""
     prices: Mapping[str, Price] | None = None
 
+    @abstractmethod
+    async def body(self, request: Request) -> bytes:
+        """What the provider is sent for a request, such as `await session.seen()`: nothing is sent."""
+
     async def reply(self, request: Request, emit: Emit) -> Reply:
         """Ask the model."""
         try:
