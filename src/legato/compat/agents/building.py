@@ -123,7 +123,7 @@ async def _reachable(start: Agent[Any], wrapper: RunContextWrapper[Any]) -> dict
         targets = [each.agent.name for each in edges]
         for name in targets:
             if targets.count(name) > 1:
-                raise UserError(f"{agent.name!r} has two handoffs to {name!r}: keep one, or give the agent a second name with clone(name=...)")
+                raise UserError(f"{agent.name!r} has two handoffs to {name!r}: keep one, or use clone(name=...)")
         found[id(agent)] = agent, edges
         frontier += [each.agent for each in edges]
     return found
@@ -226,8 +226,8 @@ def final_call(state: State, agents: dict[str, Agent[Any]]) -> Any:
         return next((call for call in reply.calls if call.call.tool in behavior["stop_at_tool_names"]), None)
     if behavior != "run_llm_again":
         raise UserError(
-            f'agent {agent.name!r}: tool_use_behavior takes "run_llm_again", "stop_on_first_tool" or StopAtTools here; a function that makes '
-            "an output of its own would say what nobody said: return it from a tool, and stop at that"
+            f'agent {agent.name!r}: tool_use_behavior takes "run_llm_again", "stop_on_first_tool" or StopAtTools here; a function '
+            "that makes an output of its own would say what nobody said: return it from a tool, and stop at that"
         )
     return None
 
