@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from legato.compat.agents import default_store
+from legato.compat.agents import default_store, set_default_store
 from legato.core.facts import Answered, Decided, Gated, Returned, Started
 from legato.emulator import serve
 from legato.emulator.minds import Prompt, Use, Words
 from legato.emulator.running import Emulator
+from legato.stores import MemoryStore
 
 PROGRAM = (Path(__file__).parent / "programs" / "004_part_2.txt").read_text(encoding="utf-8")
 CLEANUP_1, DIAGNOSTIC, CLEANUP_2 = "call_CLEANUP1", "call_DIAG", "call_CLEANUP2"
@@ -39,6 +40,7 @@ def mind(prompt: Prompt) -> Any:
 
 
 async def run(program: str, monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> str:
+    set_default_store(MemoryStore())  # two emulators give the same ids, as two providers never do
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("OPENAI_BASE_URL", emulator.openai_url)
     module = types.ModuleType("live_api_repro")
