@@ -102,7 +102,8 @@ def _content(content: Any, where: str, contents: dict[str, bytes], empty: bool =
         return checked_text(content, "input", empty)
     if not isinstance(content, list):
         raise UserError(f"{where} has no content that can be read")
-    return tuple(_part(part, where, contents) for part in content)
+    parts = tuple(_part(part, where, contents) for part in content)
+    return parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else parts
 
 
 def _part(part: Any, where: str, contents: dict[str, bytes]) -> Part:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Literal
 
 import openai
@@ -125,12 +126,19 @@ def _make() -> Any:
         raise BadInput(f"OpenAI's client cannot be made: {error}", do=no_key("OPENAI_API_KEY")) from None
 
 
-_clients = Clients(_make)
+@cache
+def _connections(*where: str | None) -> Clients:
+    """The connections to where the key and the environment lead."""
+    return Clients(_make)
+
+
+def _clients() -> Clients:
+    return _connections(_defaults.key, *(os.environ.get(name) for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
 
 
 def default_client() -> Any:
     """The client of agents that were given none, in the running event loop."""
-    return _defaults.client if _defaults.client is not None else _clients()
+    return _defaults.client if _defaults.client is not None else _clients()()
 
 
 def set_default_openai_client(client: Any, use_for_tracing: bool = True) -> None:
@@ -140,8 +148,7 @@ def set_default_openai_client(client: Any, use_for_tracing: bool = True) -> None
 
 def set_default_openai_key(key: str, use_for_tracing: bool = True) -> None:
     """The key of the client that is made where none was given."""
-    global _clients
-    _defaults.key, _defaults.client, _clients = key, None, Clients(_make)
+    _defaults.key, _defaults.client = key, None
 
 
 def set_default_openai_api(api: Literal["chat_completions", "responses"]) -> None:
@@ -149,6 +156,17 @@ def set_default_openai_api(api: Literal["chat_completions", "responses"]) -> Non
     if api not in ("chat_completions", "responses"):
         raise UserError(f'set_default_openai_api takes "chat_completions" or "responses", not {api!r}')
     _defaults.api = api
+
+
+def _given(client: Any) -> Any:
+    return client if client is not None else _defaults.client
+
+
+def _shared(model: OpenAIResponses | OpenAIChat) -> Model:
+    """The model, with the connections that all models share which were given no client. None is made before it is needed."""
+    if model._clients._given is None:
+        model._clients = _clients()
+    return model
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -163,12 +181,11 @@ class OpenAIResponsesModel:
 
     def native(self, settings: ModelSettings, conversation: str | None = None) -> Model:
         """As Legato knows it."""
-        client = self.openai_client if self.openai_client is not None else default_client()
-        options = settings.options()
+        options = {"client": _given(self.openai_client), **settings.options()}
         if conversation is not None:
-            return InConversation(self.model, conversation, client=client, **options)
+            return _shared(InConversation(self.model, conversation, **options))
         memory: Memory = "inline" if settings.store is False else "chained"
-        return OpenAIResponses(self.model, memory=memory, client=client, **options)
+        return _shared(OpenAIResponses(self.model, memory=memory, **options))
 
 
 @dataclass
@@ -180,11 +197,10 @@ class OpenAIChatCompletionsModel:
 
     def native(self, settings: ModelSettings, conversation: str | None = None) -> Model:
         """As Legato knows it."""
-        client = self.openai_client if self.openai_client is not None else default_client()
-        options = settings.options()
+        options = {"client": _given(self.openai_client), **settings.options()}
         if settings.store is not None:
             options["extra"] = {"store": settings.store, **options["extra"]}
-        return OpenAIChat(self.model, client=client, **options)
+        return _shared(OpenAIChat(self.model, **options))
 
 
 class InConversation(OpenAIResponses):

@@ -87,11 +87,12 @@ def function_tool(
         name = name_override or function.__name__
         about = describe(inspect.getdoc(function) or "") if use_docstring_info else describe("")
         told = failure_error_function if callable(failure_error_function) else None
-        body = _body(name, function, scope, told)
+        wanted = _wanted(function, scope)
+        body = _body(name, function, wanted, told)
         arguments = Arguments.of(name, body, inspect.unwrap(function), scope, about.arguments)
 
         async def invoke(context: ToolContext[Any], given: str) -> Any:
-            made = function(**_with_context(arguments.validate(name, given), dict.fromkeys(arguments.contexts, context)))
+            made = function(**arguments.validate(name, given), **({wanted: context} if wanted else {}))
             return await made if inspect.isawaitable(made) else made
 
         return FunctionTool(
@@ -111,15 +112,15 @@ def function_tool(
     return make if func is None else make(func)
 
 
-def _with_context(values: Mapping[str, Any], contexts: Mapping[str, Any]) -> dict[str, Any]:
-    return {**values, **contexts}
+def _wanted(function: Callable[..., Any], scope: Mapping[str, Any]) -> str:
+    """The name of the parameter that takes the context: the first, or none."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first.name if first is not None and _is_context(function, first, scope) else ""
 
 
-def _body(name: str, function: Callable[..., Any], scope: Mapping[str, Any], told: Callable[..., Any] | None) -> Callable[..., Any]:
-    """The function as Legato calls it: with Legato's context where it wants the SDK's."""
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    wanted = parameters[0].name if parameters and _is_context(function, parameters[0], scope) else ""
+def _body(name: str, function: Callable[..., Any], wanted: str, told: Callable[..., Any] | None) -> Callable[..., Any]:
+    """The function as Legato calls it: with Legato's context, where it wants the SDK's."""
+    parameters = list(inspect.signature(function).parameters.values())
 
     def given(values: dict[str, Any]) -> tuple[dict[str, Any], ToolContext[Any] | None]:
         native = values.pop(_CONTEXT)

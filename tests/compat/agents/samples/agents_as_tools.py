@@ -20,5 +20,5 @@ async def main() -> None:
     for item in result.new_items:
         if isinstance(item, MessageOutputItem):
             print(f"  - {ItemHelpers.text_message_output(item)}")
-    final = await Runner.run(synthesizer, result.to_input_list() + [{"role": "user", "content": "Put it together."}])
+    final = await Runner.run(synthesizer, [*result.to_input_list(), {"role": "user", "content": "Put it together."}])
     print(final.final_output)
