@@ -123,7 +123,8 @@ async def test_another_process_with_other_agents_goes_on_exactly(provider: Provi
     text = result.to_state().to_string(context_serializer=write, strict_context=True)
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.compat.agents.desk", verdict,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
     )  # fmt: skip
     out, _ = await child.communicate(text.encode())
     assert child.returncode == 0

@@ -200,7 +200,7 @@ def test_scripts_without_an_event_loop_run_too(provider: Provider) -> None:
 
 
 async def test_run_sync_within_a_loop_says_what_to_write(provider: Provider) -> None:
-    with pytest.raises(UserError, match="await Runner.run"):
+    with pytest.raises(UserError, match=r"await Runner\.run"):
         Runner.run_sync(Agent(name="clerk"), "Hi")
 
 
@@ -252,10 +252,14 @@ async def test_too_many_turns_streamed_is_told_at_the_end_of_the_stream(provider
         return "nothing"
 
     result = Runner.run_streamed(Agent(name="clerk", tools=[look]), "Look!", max_turns=2)
-    names = []
-    with pytest.raises(MaxTurnsExceeded):
+    names: list[str] = []
+
+    async def look_on() -> None:
         async for event in result.stream_events():
             names.append(getattr(event, "name", event.type))
+
+    with pytest.raises(MaxTurnsExceeded):
+        await look_on()
     assert names == ["agent_updated_stream_event", *["tool_called", "tool_output"] * 2]
     assert result.final_output is None
 
