@@ -1,0 +1,251 @@
+"""Agents as a workflow. May know: Legato's builder. Decides: which Legato workflow a program's agents are.
+
+A workflow is built for each run from the agents that can be reached from its first. It holds no conversation, so nothing is lost with it.
+The user's message goes to the agent that the program names for it ("start"), as in the SDK.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from msgspec import structs
+from pydantic import TypeAdapter
+
+from legato.agent import Agent as NativeAgent
+from legato.compat.agents.agent import Agent, AgentOutputSchema
+from legato.compat.agents.context import RunContextWrapper
+from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail, native
+from legato.compat.agents.handoffs import Handoff, HandoffInputFilter, handoff, history_of
+from legato.compat.agents.settings import ModelSettings, model_for
+from legato.compat.agents.tools import Enabled, FunctionTool
+from legato.core.facts import Answered, HandedOff
+from legato.core.graph import Limits
+from legato.core.messages import Message
+from legato.core.state import State
+from legato.drive.definition import Turn
+from legato.tools import Tool
+from legato.workflow import HandoffBuilder, Workflow
+
+NAME = "openai-agents"
+"""The name of every workflow of this facade: a conversation goes on with whichever agents a program has for it."""
+
+NO_LIMIT = 1_000_000
+"""Turns, where a program sets no limit: a loop of handoffs still pauses some day."""
+
+
+@dataclass
+class RunConfig:
+    """What holds for a whole run. What only the SDK's tracing and history need is accepted, and explained."""
+
+    model: Any = None
+    model_settings: ModelSettings | None = None
+    handoff_input_filter: HandoffInputFilter | None = None
+    nest_handoff_history: bool = False
+    input_guardrails: list[InputGuardrail[Any]] | None = None
+    output_guardrails: list[OutputGuardrail[Any]] | None = None
+    tracing_disabled: bool = False
+    trace_include_sensitive_data: bool = True
+    workflow_name: str = "Agent workflow"
+    trace_id: str | None = None
+    group_id: str | None = None
+    trace_metadata: dict[str, Any] | None = None
+    model_provider: Any = None
+    session_input_callback: Any = None
+    call_model_input_filter: Any = None
+
+    def __post_init__(self) -> None:
+        for name, instead in (
+            ("model_provider", "pass a model to each agent, or RunConfig(model=...)"),
+            ("session_input_callback", "the ledger owns the history; choose what an agent sees with handoff(input_filter=...)"),
+            ("call_model_input_filter", "what a model sees is a projection of the ledger: use handoff(input_filter=...) or legato.history"),
+        ):
+            if getattr(self, name) is not None:
+                raise UserError(f"RunConfig({name}=...) cannot be had here: {instead}")
+        if self.nest_handoff_history:
+            means_nothing("nest_handoff_history", "the next agent sees the conversation itself, and needs no account of it")
+
+
+@dataclass(frozen=True)
+class Team:
+    """The agents of a run, and the workflow that they are."""
+
+    start: Agent[Any]
+    agents: dict[str, Agent[Any]]
+    workflow: Workflow = field(repr=False)
+
+    def find(self, name: str) -> Agent[Any]:
+        """The agent of this name; one that is not here any more is told by its name alone."""
+        return self.agents.get(name) or Agent(name=name)
+
+
+async def team_of(
+    start: Agent[Any], wrapper: RunContextWrapper[Any], config: RunConfig, max_turns: int | None, conversation: str | None = None
+) -> Team:
+    """The team that can be reached from an agent. What may be switched on and off is asked about now, once for the run."""
+    if not isinstance(start, Agent):
+        raise UserError(f"a run starts with an Agent, not with {type(start).__name__}")
+    handoffs = await _reachable(start, wrapper)
+    agents = {agent.name: agent for agent, _ in handoffs.values()}
+    if len(agents) != len(handoffs):
+        raise UserError("two agents that can be reached have the same name: give each a name of its own")
+    built: list[Workflow] = []
+
+    def find(name: str) -> Agent[Any]:
+        return agents[name]
+
+    builder = HandoffBuilder(NAME).with_next_turn("start").with_limits(Limits(turns=NO_LIMIT if max_turns is None else max_turns))
+    edges = {(agent.name, each.agent.name): each for agent, found in handoffs.values() for each in found}
+    for agent, _ in handoffs.values():
+        builder.participants([await _native(agent, agent is start, wrapper, config, edges, conversation)])
+    builder.with_start_agent(start.name)
+    for (source, target), each in edges.items():
+        chosen = each.input_filter or config.handoff_input_filter
+        policy = history_of(chosen, target, lambda: built[0].definition.graph, find, wrapper)
+        builder.add_handoff(source, target, each.tool_description or None, each.needs_approval, policy, each.input_type)
+    if any(agent.tool_use_behavior != "run_llm_again" for agent in agents.values()):
+        builder.with_termination_condition(lambda messages: _is_final(messages, wrapper, agents))
+    built.append(_renamed(builder.build(), edges))
+    return Team(start, agents, built[0])
+
+
+async def _reachable(start: Agent[Any], wrapper: RunContextWrapper[Any]) -> dict[int, tuple[Agent[Any], list[Handoff[Any]]]]:
+    found: dict[int, tuple[Agent[Any], list[Handoff[Any]]]] = {}
+    frontier = [start]
+    while frontier:
+        agent = frontier.pop(0)
+        if id(agent) in found:
+            continue
+        edges = [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
+        edges = [each for each in edges if await is_on(each.is_enabled, wrapper, agent)]
+        targets = [each.agent.name for each in edges]
+        for name in targets:
+            if targets.count(name) > 1:
+                raise UserError(f"{agent.name!r} has two handoffs to {name!r}: keep one, or use clone(name=...)")
+        found[id(agent)] = agent, edges
+        frontier += [each.agent for each in edges]
+    return found
+
+
+async def is_on(enabled: Enabled, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> bool:
+    """Whether a tool or handoff is there in this run."""
+    if isinstance(enabled, bool):
+        return enabled
+    verdict: Any = enabled(wrapper, agent)
+    return bool(await verdict if inspect.isawaitable(verdict) else verdict)
+
+
+async def _native(
+    agent: Agent[Any],
+    starts: bool,
+    wrapper: RunContextWrapper[Any],
+    config: RunConfig,
+    edges: dict[tuple[str, str], Handoff[Any]],
+    conversation: str | None,
+) -> NativeAgent:
+    """An agent as Legato knows it."""
+    for name, instead in (
+        ("mcp_servers", "wrap what you need of them in function_tool"),
+        ("prompt", "write the instructions here: they are recorded with every reply"),
+        ("hooks", "look at stream_events(), or wrap models and tools with legato.Middleware"),
+    ):
+        if getattr(agent, name):
+            raise UserError(f"agent {agent.name!r}: {name} cannot be had here; {instead}")
+    guards: list[Any] = [*agent.input_guardrails, *(config.input_guardrails or [] if starts else [])]
+    withholds = [*agent.output_guardrails, *(config.output_guardrails or [])]
+    settings = agent.model_settings.resolve(config.model_settings)
+    kind = agent.output_type.output_type if isinstance(agent.output_type, AgentOutputSchema) else agent.output_type
+    return NativeAgent(
+        agent.name,
+        _instructions(agent),
+        model_for(config.model if config.model is not None else agent.model, settings, agent.reset_tool_choice, conversation),
+        [await _tool(each, agent) for each in agent.tools if await is_on(getattr(each, "is_enabled", True), wrapper, agent)],
+        agent.handoff_description or "",
+        str if kind is None else kind,
+        context_providers=[_arriving(edges)] if any(each.on_handoff for each in edges.values()) else [],
+        guardrails=[native(each, agent) for each in [*guards, *withholds]],
+        # A tripwire ends the run at once; a reply that is not of its type is asked for again.
+        output_retries=0 if withholds else 2,
+    )
+
+
+def _instructions(agent: Agent[Any]) -> Any:
+    given = agent.instructions
+    if given is None or isinstance(given, str):
+        return given or ""
+    return lambda wrapper: given(wrapper, agent)
+
+
+async def _tool(given: Any, agent: Agent[Any]) -> Tool:
+    if isinstance(given, Tool):
+        return given
+    if isinstance(given, FunctionTool):
+        return given.native()
+    raise UserError(
+        f"agent {agent.name!r}: {given!r} is no tool here. Functions become tools by @function_tool; for what the provider runs itself, "
+        "give the agent a model of Legato's: model=OpenAIResponses(name, hosted=[{'type': 'web_search'}])"
+    )
+
+
+def _arriving(edges: dict[tuple[str, str], Handoff[Any]]) -> Any:
+    """Calls `on_handoff` when control has come and the agent has not replied yet: before its model is asked, once, unless a process dies
+    in between."""
+
+    async def arrived(turn: Turn) -> None:
+        if turn.handoff is None:
+            return
+        taken = edges.get((turn.handoff.source, turn.handoff.target))
+        wrapper: RunContextWrapper[Any] = turn.context
+        if taken is None or taken.on_handoff is None or wrapper.session is None or not _just_arrived(wrapper.session.state):
+            return
+        given = [] if taken.input_type is None else [TypeAdapter(taken.input_type).validate_json(turn.handoff.input)]
+        made = taken.on_handoff(wrapper, *given)
+        if inspect.isawaitable(made):
+            await made
+
+    return arrived
+
+
+def _just_arrived(state: State) -> bool:
+    newest = next((fact for fact in reversed(state.facts) if isinstance(fact, (Answered, HandedOff))), None)
+    return isinstance(newest, HandedOff)
+
+
+def final_call(state: State, agents: dict[str, Agent[Any]]) -> Any:
+    """The call whose output is the run's, by its agent's `tool_use_behavior`; None if the model is to speak."""
+    reply = state.reply
+    agent = agents.get(reply.agent) if reply is not None else None
+    if reply is None or agent is None or not reply.calls or reply.handed_to:
+        return None
+    behavior = agent.tool_use_behavior
+    if behavior == "stop_on_first_tool":
+        return reply.calls[0]
+    if isinstance(behavior, dict):
+        return next((call for call in reply.calls if call.call.tool in behavior["stop_at_tool_names"]), None)
+    if behavior != "run_llm_again":
+        raise UserError(
+            f'agent {agent.name!r}: tool_use_behavior takes "run_llm_again", "stop_on_first_tool" or StopAtTools here; a function '
+            "that makes an output of its own would say what nobody said: return it from a tool, and stop at that"
+        )
+    return None
+
+
+def _is_final(messages: list[Message], wrapper: RunContextWrapper[Any], agents: dict[str, Agent[Any]]) -> bool:
+    return wrapper.session is not None and final_call(wrapper.session.state, agents) is not None
+
+
+def _renamed(workflow: Workflow, edges: dict[tuple[str, str], Handoff[Any]]) -> Workflow:
+    """The workflow with the SDK's names for the tools that hand over."""
+    graph = workflow.definition.graph
+    agents = {}
+    for name, rules in graph.agents.items():
+        renamed = {}
+        for edge in rules.edges.values():
+            tool = edges[name, edge.target].tool_name
+            if tool in rules.tools or tool in renamed:
+                raise UserError(f"{name!r} has two tools named {tool!r}: give the handoff another with tool_name_override=")
+            renamed[tool] = structs.replace(edge, tool=tool)
+        agents[name] = structs.replace(rules, edges=renamed)
+    return Workflow(replace(workflow.definition, graph=structs.replace(graph, agents=agents)), None, "", ())

@@ -1,0 +1,1 @@
+"""`agents.extensions`, as far as handoffs go."""

@@ -1,0 +1,95 @@
+"""The SDK's guardrails. May know: Legato's. Decides: how a tripwire becomes an objection.
+
+Here a guardrail is always asked before the agent sees the message (or before anybody sees the reply), so one that trips has cost no
+model call and let no tool run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic
+
+from legato.compat.agents.context import RunContextWrapper, TContext
+from legato.drive.definition import Guardrail
+from legato.tools import tool_output
+
+if TYPE_CHECKING:
+    from legato.compat.agents.agent import Agent
+
+
+@dataclass
+class GuardrailFunctionOutput:
+    """What a guardrail says: whatever it found out, and whether to stop."""
+
+    output_info: Any
+    tripwire_triggered: bool
+
+
+@dataclass
+class InputGuardrail(Generic[TContext]):
+    """A function of (context, agent, input) that may stop a run before it begins."""
+
+    guardrail_function: Callable[..., Any]
+    name: str | None = None
+    run_in_parallel: bool = True
+
+    def get_name(self) -> str:
+        return self.name or str(getattr(self.guardrail_function, "__name__", "guardrail"))
+
+
+@dataclass
+class OutputGuardrail(Generic[TContext]):
+    """A function of (context, agent, output) that may withhold a reply."""
+
+    guardrail_function: Callable[..., Any]
+    name: str | None = None
+
+    def get_name(self) -> str:
+        return self.name or str(getattr(self.guardrail_function, "__name__", "guardrail"))
+
+
+@dataclass
+class InputGuardrailResult:
+    guardrail: InputGuardrail[Any]
+    output: GuardrailFunctionOutput
+
+
+@dataclass
+class OutputGuardrailResult:
+    guardrail: OutputGuardrail[Any]
+    agent_output: Any
+    agent: Agent[Any]
+    output: GuardrailFunctionOutput
+
+
+def input_guardrail(func: Callable[..., Any] | None = None, *, name: str | None = None, run_in_parallel: bool = True) -> Any:
+    """Make a function an input guardrail."""
+    if func is None:
+        return lambda each: InputGuardrail(each, name, run_in_parallel)
+    return InputGuardrail(func, name, run_in_parallel)
+
+
+def output_guardrail(func: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+    """Make a function an output guardrail."""
+    if func is None:
+        return lambda each: OutputGuardrail(each, name)
+    return OutputGuardrail(func, name)
+
+
+def native(guard: InputGuardrail[Any] | OutputGuardrail[Any], agent: Agent[Any]) -> Guardrail:
+    """The same as a guardrail of Legato's. Its words are what the ledger keeps of `output_info`."""
+
+    async def judge(wrapper: RunContextWrapper[Any], what: Any) -> str | None:
+        output = guard.guardrail_function(wrapper, agent, what)
+        if inspect.isawaitable(output):
+            output = await output
+        if isinstance(guard, InputGuardrail):
+            wrapper.judged.append(InputGuardrailResult(guard, output))
+        else:
+            wrapper.judged.append(OutputGuardrailResult(guard, what, agent, output))
+        return tool_output(output.output_info) or "stopped" if output.tripwire_triggered else None
+
+    judge.__name__ = guard.get_name()
+    return Guardrail("input" if isinstance(guard, InputGuardrail) else "output", judge)

@@ -1,0 +1,215 @@
+"""Input items as facts. May know: OpenAI's items. Decides: what a list of items says happened.
+
+Items that a caller brings (a list given as input, what a provider holds under an id) become the ledger's beginning by value, each once:
+a user's message is said, adjacent assistant items are one reply, an output answers its call. What cannot be recorded as it is, is refused
+before anything is written, with what to write instead.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from legato.compat.agents.exceptions import UserError
+from legato.core.digest import digest_arguments, digest_bytes
+from legato.core.facts import Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Said, Text
+from legato.core.frame import Frame, encode_frame
+from legato.core.graph import Graph
+from legato.core.messages import checked_text
+from legato.core.owed import judges_input
+from legato.core.state import State
+from legato.drive.clock import fresh_name, now_ms
+from legato.drive.driver import check_definition
+from legato.wire.compiled import Compiled
+from legato.wire.responses.read import read_reply
+
+BROUGHT = "brought along"
+"""The options of a frame that nobody was asked in: no model has these, so a new frame is due."""
+
+
+@dataclass
+class _Reply:
+    items: tuple[Item, ...]
+
+
+@dataclass
+class _Result:
+    call_id: str
+    content: Content
+
+
+@dataclass
+class Brought:
+    """What a list of items says, in order, and the bytes of its pictures and files."""
+
+    turns: list[Content | _Reply | _Result] = field(default_factory=list)
+    contents: dict[str, bytes] = field(default_factory=dict)
+
+
+def brought(items: str | Iterable[Any]) -> Brought:
+    """Read the items. `UserError` names the one that cannot be used."""
+    given = [{"role": "user", "content": items}] if isinstance(items, str) else [_plain(item) for item in items]
+    if not given:
+        raise UserError("the input is empty: say something, or pass a RunState to go on without a message")
+    found = Brought()
+    reply: list[dict[str, Any]] = []
+
+    def close() -> None:
+        if reply:
+            found.turns.append(_Reply(read_reply({"output": [*reply]}, Compiled(b"", {}), "").items))
+            reply.clear()
+
+    for index, item in enumerate(given):
+        where = f"input[{index}]"
+        kind, role = item.get("type", "message"), item.get("role")
+        if kind == "message" and role == "assistant":
+            reply.append(_assistant(item))
+        elif kind == "message" and role == "user":
+            close()
+            found.turns.append(_content(item.get("content"), where, found.contents))
+        elif kind == "message":
+            raise UserError(f"{where} is a message of role {role!r}: put what it says into the agent's instructions")
+        elif kind == "function_call_output":
+            close()
+            found.turns.append(_Result(str(item.get("call_id")), _content(item.get("output"), where, found.contents, empty=True)))
+        elif kind == "item_reference":
+            raise UserError(f"{where} only points at an item that the provider may hold: give the item itself")
+        else:
+            reply.append(item)
+    close()
+    _check(found)
+    return found
+
+
+def _plain(item: Any) -> dict[str, Any]:
+    if hasattr(item, "model_dump"):
+        item = item.model_dump(exclude_none=True)
+    if not isinstance(item, Mapping):
+        raise UserError(f"an input item is a dict, not {type(item).__name__}")
+    return dict(item)
+
+
+def _assistant(item: dict[str, Any]) -> dict[str, Any]:
+    content = item.get("content")
+    parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
+    return {**item, "type": "message", "content": parts}
+
+
+def _content(content: Any, where: str, contents: dict[str, bytes], empty: bool = False) -> Content:
+    if isinstance(content, str):
+        return checked_text(content, "input", empty)
+    if not isinstance(content, list):
+        raise UserError(f"{where} has no content that can be read")
+    parts = tuple(_part(part, where, contents) for part in content)
+    return parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else parts
+
+
+def _part(part: Any, where: str, contents: dict[str, bytes]) -> Part:
+    part = _plain(part)
+    match part.get("type"):
+        case "input_text" | "text" | "output_text":
+            return Text(str(part.get("text", "")))
+        case "input_image" if part.get("image_url"):
+            media_type, digest = _bytes(part["image_url"], contents)
+            return Image(media_type, digest=digest) if digest else Image(url=part["image_url"])
+        case "input_file" if part.get("file_url"):
+            return File(str(part.get("filename") or ""), url=part["file_url"])
+        case "input_file" if part.get("file_data"):
+            media_type, digest = _bytes(part["file_data"], contents)
+            if digest:
+                return File(str(part.get("filename") or ""), media_type, digest=digest)
+    raise UserError(
+        f"{where} has a part of type {part.get('type')!r} that cannot be kept by value: give text, an image_url, a file_url, or file_data "
+        "as a data: address"
+    )
+
+
+def _bytes(address: str, contents: dict[str, bytes]) -> tuple[str, str]:
+    """The type and digest of what a data: address holds; none of another."""
+    head, comma, data = address.partition(",")
+    if not head.startswith("data:") or not comma:
+        return "", ""
+    body = b64decode(data)
+    digest = digest_bytes(body)
+    contents[digest] = body
+    return head.removeprefix("data:").split(";")[0] or "application/octet-stream", digest
+
+
+def _check(found: Brought) -> None:
+    """Every call has one output, and every output a call."""
+    open_calls: dict[str, str] = {}
+    for turn in found.turns:
+        if isinstance(turn, _Reply):
+            if open_calls:
+                break
+            calls = [item for item in turn.items if isinstance(item, Call)]
+            open_calls = {call.call_id: call.tool for call in calls}
+            if len(open_calls) != len(calls):
+                raise UserError(f"two calls of one reply have the id {calls[0].call_id!r}: give each an id of its own")
+        elif isinstance(turn, _Result) and open_calls.pop(turn.call_id, None) is None:
+            raise UserError(f"the input has an output for the call {turn.call_id!r}, and no such call that waits for one")
+    if open_calls:
+        waiting = ", ".join(f"{tool} ({id})" for id, tool in open_calls.items())
+        raise UserError(
+            f"the input has calls without outputs: {waiting}. Add a function_call_output for each; to go on with a run that waits for "
+            "approval, pass its RunState instead of its items"
+        )
+
+
+def recording(what: Brought, agent: str, workflow: str, graph: Graph, origin: str, run: bool) -> Callable[[State], Iterator[AnyFact]]:
+    """What the items say, as facts for `Ledger.append`. `run`: a run is to begin with it, so something must be left to reply to."""
+    frame, _ = encode_frame(Frame(agent=agent, options=BROUGHT))
+
+    def propose(state: State) -> Iterator[AnyFact]:
+        if not state.facts:
+            yield Opened(at=now_ms(), ledger=fresh_name(), workflow=workflow)
+        # An earlier message of the list was judged, or not, when it was said: only what is new is.
+        new = len(what.turns) if not run else next((i for i in range(len(what.turns), 0, -1) if not _said(what.turns[i - 1])), 0)
+        for index, turn in enumerate(what.turns):
+            if isinstance(turn, _Reply):
+                yield _answered(turn, agent, frame, origin, state)
+            elif isinstance(turn, _Result):
+                yield _decided(turn, state)
+            else:
+                yield Said(at=now_ms(), content=turn, guarded=index >= new and judges_input(state, graph))
+        if run:
+            if not (state.awaits_reply or state.waiting or state.batch):
+                raise UserError("the input ends with a reply of the agent: there is nothing to reply to. Add a message of the user")
+            check_definition(state, graph)
+
+    return propose
+
+
+def frame_contents(agent: str) -> dict[str, bytes]:
+    """The frame that replies are recorded with which nobody here asked for."""
+    digest, data = encode_frame(Frame(agent=agent, options=BROUGHT))
+    return {digest: data}
+
+
+def _said(turn: Content | _Reply | _Result) -> bool:
+    return not isinstance(turn, (_Reply, _Result))
+
+
+def _answered(turn: _Reply, agent: str, frame: str, origin: str, state: State) -> Answered:
+    if not state.awaits_reply:
+        raise UserError("the input begins with words of the assistant: begin with a message of the user, or put them into the instructions")
+    # Who made an earlier reply of a conversation is not known from its items; it must be in the name of whoever has control.
+    speaker = agent if state.fresh or not state.active else state.active
+    return Answered(at=now_ms(), agent=speaker, frame=frame, upto=state.length - 1, items=turn.items, origin=origin)
+
+
+def _decided(turn: _Result, state: State) -> Decided:
+    call = next((call for call in state.batch if call.call.call_id == turn.call_id and call.output is None), None)
+    if call is None:
+        raise UserError(f"the input has an output for the call {turn.call_id!r}, and no such call waits for one in this conversation")
+    return Decided(
+        at=now_ms(),
+        kind="result",
+        verdict="answer",
+        call=call.ref,
+        digest=digest_arguments(call.arguments),
+        output=turn.content,
+        by=BROUGHT,
+    )

@@ -1,0 +1,197 @@
+"""What a run led to. May know: the ledger and the team. Decides: what is a run's output, and which endings are exceptions.
+
+A result is a handle: everything it tells is read from the ledger as it was when the run ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from legato.compat.agents.agent import Agent
+from legato.compat.agents.building import Team, final_call
+from legato.compat.agents.context import RunContextWrapper
+from legato.compat.agents.exceptions import (
+    AgentsException,
+    InputGuardrailTripwireTriggered,
+    MaxTurnsExceeded,
+    ModelBehaviorError,
+    ModelCallFailed,
+    OutputGuardrailTripwireTriggered,
+)
+from legato.compat.agents.guardrail import (
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    InputGuardrailResult,
+    OutputGuardrail,
+    OutputGuardrailResult,
+)
+from legato.compat.agents.items import (
+    ModelResponse,
+    RunItem,
+    ToolApprovalItem,
+    TResponseInputItem,
+    approval_items,
+    of_this_run,
+    responses_of,
+    run_items,
+)
+from legato.compat.agents.places import at_once
+from legato.compat.agents.sessions import items_of
+from legato.core.facts import Answered, Judged, Said
+from legato.core.groups import spoken
+from legato.core.messages import text_of
+from legato.core.state import State
+from legato.session import Session
+
+if TYPE_CHECKING:
+    from legato.compat.agents.state import RunState
+
+T = TypeVar("T")
+
+
+class RunResult:
+    """A run that has ended, or paused for its people."""
+
+    def __init__(self, team: Team, session: Session, wrapper: RunContextWrapper[Any]) -> None:
+        self._team = team
+        self._session = session
+        self.context_wrapper = wrapper
+
+    @property
+    def legato_session(self) -> Session:
+        """Ours: the conversation itself, with everything that Legato can do with it."""
+        return self._session
+
+    @property
+    def _state(self) -> State:
+        return self._session.state
+
+    @property
+    def input(self) -> str:
+        """What the user said last."""
+        said = next((fact for fact in reversed(self._state.facts) if isinstance(fact, Said)), None)
+        return text_of(said.content) if said is not None else ""
+
+    @property
+    def new_items(self) -> list[RunItem]:
+        """What has happened since the user last spoke."""
+        graph = self._team.workflow.definition.graph
+        return [*run_items(of_this_run(self._state), graph, self._team.find), *self.interruptions]
+
+    @property
+    def raw_responses(self) -> list[ModelResponse]:
+        """The replies since the user last spoke: their items, usage and ids as recorded. What else the provider sent is not kept."""
+        return responses_of(of_this_run(self._state))
+
+    @property
+    def interruptions(self) -> list[ToolApprovalItem]:
+        """The calls that wait for a person. The others of their batch have run, and their outputs are kept."""
+        return approval_items(self._state, self._session.pending, self._team.find)
+
+    @property
+    def final_output(self) -> Any:
+        """What the last agent said, of its output type; None while the run waits for somebody."""
+        return output_of(self._team, self._session)
+
+    def final_output_as(self, cls: type[T], raise_if_incorrect_type: bool = False) -> T:
+        """The output, for a type checker; with `raise_if_incorrect_type`, checked."""
+        output: T = self.final_output
+        if raise_if_incorrect_type and not isinstance(output, cls):
+            raise TypeError(f"the output is of type {type(output).__name__}, not {cls.__name__}")
+        return output
+
+    @property
+    def last_agent(self) -> Agent[Any]:
+        """Who has control."""
+        return self._team.find(self._state.active) if self._state.active else self._team.start
+
+    @property
+    def last_response_id(self) -> str | None:
+        """The provider's id of the newest reply."""
+        newest = next((fact for fact in reversed(self._state.facts) if isinstance(fact, Answered)), None)
+        return newest.response_id or None if newest is not None else None
+
+    @property
+    def input_guardrail_results(self) -> list[InputGuardrailResult]:
+        """What input guardrails said in this run."""
+        return [each for each in self.context_wrapper.judged if isinstance(each, InputGuardrailResult)]
+
+    @property
+    def output_guardrail_results(self) -> list[OutputGuardrailResult]:
+        """What output guardrails said in this run."""
+        return [each for each in self.context_wrapper.judged if isinstance(each, OutputGuardrailResult)]
+
+    def to_input_list(self) -> list[TResponseInputItem]:
+        """The whole conversation, by value and always legal to send: given back as input, nothing of it is lost or doubled."""
+        state, store, id = self._state, self._session.store, self._session.id
+        return at_once(lambda: items_of(state, store, id))
+
+    def to_state(self) -> RunState[Any]:
+        """The run as something that can be decided on, written down and gone on with."""
+        from legato.compat.agents.state import RunState
+
+        return RunState(self._team, self._session.store, self._session.id, self.context_wrapper)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._session.status}: {self.final_output!r}>"
+
+
+def output_of(team: Team, session: Session) -> Any:
+    """A run's output; None if it has not come to one."""
+    state = session.state
+    if session.status == "terminated" and (call := final_call(state, team.agents)) is not None:
+        return text_of(call.output.content)
+    reply = state.reply
+    if session.status not in ("waiting", "terminated") or reply is None or reply.fact is None or reply.calls or state.unseen:
+        return None
+    text, kind = spoken(reply.fact), session.workflow.definition.agents.get(reply.agent)
+    return kind.output.parse(text) if kind is not None and kind.output is not None and not reply.rejected else text
+
+
+def problem_of(result: RunResult) -> AgentsException | None:
+    """The exception that the SDK would raise for what a run came to; it carries the result."""
+    error = _problem(result)
+    if error is not None:
+        error.run_data = result
+    return error
+
+
+def _problem(result: RunResult) -> AgentsException | None:
+    session, state = result.legato_session, result.legato_session.state
+    said = max((place for place, fact in enumerate(state.facts) if isinstance(fact, Said)), default=-1)
+    for fact in state.facts[said:]:
+        if isinstance(fact, Judged) and fact.kind == "input" and fact.stop and fact.position == said:
+            return InputGuardrailTripwireTriggered(_input_result(result, fact))
+    if session.status == "failed":
+        return ModelCallFailed(f"{session.error}. Nothing is lost: go on with error.run_data.to_state()")
+    if session.status == "cancelled":
+        return None
+    for request in session.pending:
+        if request.limit == "output":
+            verdict = next(fact for fact in reversed(state.facts) if isinstance(fact, Judged) and fact.kind == "output")
+            if verdict.by == "output_type":
+                return ModelBehaviorError(f"the output does not fit its type: {verdict.words}")
+            return OutputGuardrailTripwireTriggered(_output_result(result, verdict))
+        if request.kind == "limit":
+            return MaxTurnsExceeded(f"{request.prompt.split(' Approve')[0]} Go on with error.run_data.to_state() and a higher max_turns")
+    return None
+
+
+def _input_result(result: RunResult, verdict: Judged) -> InputGuardrailResult:
+    """What the guardrail said; where it said so in another process, what the ledger has of it."""
+    for each in reversed(result.input_guardrail_results):
+        if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.by:
+            return each
+    return InputGuardrailResult(InputGuardrail(_gone, verdict.by), GuardrailFunctionOutput(verdict.words, True))
+
+
+def _output_result(result: RunResult, verdict: Judged) -> OutputGuardrailResult:
+    for each in reversed(result.output_guardrail_results):
+        if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.by:
+            return each
+    output = GuardrailFunctionOutput(verdict.words, True)
+    return OutputGuardrailResult(OutputGuardrail(_gone, verdict.by), None, result.last_agent, output)
+
+
+def _gone(*given: Any) -> GuardrailFunctionOutput:
+    raise RuntimeError("this guardrail ran in another process")

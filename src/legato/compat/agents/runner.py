@@ -1,0 +1,166 @@
+"""Running agents, under the SDK's name. May know: everything of this facade. Decides: in which order a run begins."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from typing import Any
+
+from legato.compat.agents.agent import Agent
+from legato.compat.agents.building import RunConfig, Team, team_of
+from legato.compat.agents.context import RunContextWrapper
+from legato.compat.agents.exceptions import UserError
+from legato.compat.agents.items import TResponseInputItem
+from legato.compat.agents.places import default_store, going_on, in_conversation, origin_of, record
+from legato.compat.agents.results import RunResult, problem_of
+from legato.compat.agents.sessions import SQLiteSession, session_of
+from legato.compat.agents.state import RunState
+from legato.compat.agents.streaming import RunResultStreaming
+from legato.drive.clock import fresh_name
+from legato.session import Session
+
+DEFAULT_MAX_TURNS = 10
+
+
+class Runner:
+    """Runs agents: a workflow of those that can be reached, in a conversation that `session`, `conversation_id`, `previous_response_id` or
+    nothing names."""
+
+    @classmethod
+    async def run(
+        cls,
+        starting_agent: Agent[Any],
+        input: str | list[TResponseInputItem] | RunState[Any],
+        *,
+        context: Any = None,
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+        hooks: Any = None,
+        run_config: RunConfig | None = None,
+        error_handlers: Any = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Any = None,
+    ) -> RunResult:
+        """Run to the end, or to where somebody has to decide."""
+        begun = _Beginning(
+            starting_agent, input, context, max_turns, run_config, previous_response_id, conversation_id, session_of(session)
+        )
+        begun.refuse(hooks=hooks, error_handlers=error_handlers)
+        team, conversation, wrapper = await begun.prepare()
+        await conversation.resume()
+        result = RunResult(team, conversation, wrapper)
+        if error := problem_of(result):
+            raise error
+        return result
+
+    @classmethod
+    def run_sync(cls, starting_agent: Agent[Any], input: str | list[TResponseInputItem] | RunState[Any], **options: Any) -> RunResult:
+        """The same for scripts without an event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return _loop().run(cls.run(starting_agent, input, **options))
+        raise UserError("run_sync cannot be used where an event loop runs: write `await Runner.run(...)`")
+
+    @classmethod
+    def run_streamed(
+        cls,
+        starting_agent: Agent[Any],
+        input: str | list[TResponseInputItem] | RunState[Any],
+        context: Any = None,
+        max_turns: int | None = DEFAULT_MAX_TURNS,
+        hooks: Any = None,
+        run_config: RunConfig | None = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Any = None,
+        *,
+        error_handlers: Any = None,
+    ) -> RunResultStreaming:
+        """Begin a run, and look on with `stream_events()`."""
+        begun = _Beginning(
+            starting_agent, input, context, max_turns, run_config, previous_response_id, conversation_id, session_of(session)
+        )
+        begun.refuse(hooks=hooks, error_handlers=error_handlers)
+        return RunResultStreaming(starting_agent, begun.prepare)
+
+
+class _Beginning:
+    """How a run begins: its team is built, its ledger found, and what is said recorded. Then whatever is owed is owed."""
+
+    def __init__(
+        self,
+        agent: Agent[Any],
+        input: str | list[TResponseInputItem] | RunState[Any],
+        context: Any,
+        max_turns: int | None,
+        config: RunConfig | None,
+        previous: str | None,
+        conversation: str | None,
+        session: SQLiteSession | None,
+    ) -> None:
+        named = [name for name, id in (("previous_response_id", previous), ("conversation_id", conversation), ("session", session)) if id]
+        if len(named) > 1:
+            raise UserError(f"{' and '.join(named)} each name a conversation: give one of them")
+        self._agent = agent
+        self._input = input
+        self._context = context
+        self._max_turns = max_turns
+        self._config = config or RunConfig()
+        self._previous = previous
+        self._conversation = conversation
+        self._given = session
+
+    def refuse(self, **given: Any) -> None:
+        """What the SDK takes and this facade has no counterpart for."""
+        for name, value in given.items():
+            if value is not None:
+                instead = "look at stream_events(), or wrap models and tools with legato.Middleware"
+                raise UserError(f"{name}=... cannot be had here: {instead}")
+
+    async def prepare(self) -> tuple[Team, Session, RunContextWrapper[Any]]:
+        """The team, its session with what is said recorded in it, and the context."""
+        state = self._input if isinstance(self._input, RunState) else None
+        context = self._context if self._context is not None or state is None else state.wrapper.context
+        wrapper: RunContextWrapper[Any] = RunContextWrapper(context)
+        team = await team_of(self._agent, wrapper, self._config, self._max_turns, self._conversation)
+        if state is not None:
+            session = await self._resumed(state, team, wrapper)
+        else:
+            session = await self._begun(team, wrapper)
+        wrapper.session = await session.refresh()
+        return team, session, wrapper
+
+    async def _resumed(self, state: RunState[Any], team: Team, wrapper: RunContextWrapper[Any]) -> Session:
+        session = team.workflow.session(state.id, store=state.store, context=wrapper)
+        given = self._given
+        if given is None or given.store is state.store:
+            return session
+        # The state was read into another store than the one that its session lives in: it goes on there, or is told that it cannot.
+        text = await session.to_string(strict=False)
+        return team.workflow.load(text, wrapper, id=given.session_id, store=given.store)
+
+    async def _begun(self, team: Team, wrapper: RunContextWrapper[Any]) -> Session:
+        store, id = default_store(), fresh_name()
+        if self._given is not None:
+            store, id = self._given.store, self._given.session_id
+        elif self._conversation is not None:
+            id = await in_conversation(team, store, self._conversation, self._config.model)
+        elif self._previous is not None:
+            id = await going_on(team, store, self._previous, self._config.model)
+        await record(store, id, self._input, self._agent.name, team.workflow.definition.graph, origin_of(team), run=True)
+        return team.workflow.session(id, store=store, context=wrapper)
+
+
+_loops: list[asyncio.Runner] = []
+
+
+def _loop() -> asyncio.Runner:
+    """One event loop for all runs of a script: the connections of a client that the program made belong to it."""
+    if not _loops:
+        runner = asyncio.Runner()
+        atexit.register(runner.close)
+        _loops.append(runner)
+    return _loops[0]

@@ -1,0 +1,112 @@
+"""The SDK's sessions over Legato's stores. May know: ledgers. Decides: what reading and changing a history mean where it is append-only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from legato.compat.agents.building import NAME
+from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.items import TResponseInputItem, accepted, input_list, named_contents
+from legato.compat.agents.places import at_once, record
+from legato.core.facts import Opened, Origin
+from legato.core.graph import Graph
+from legato.core.state import State
+from legato.drive.clock import fresh_name, now_ms
+from legato.drive.ledger import Ledger
+from legato.stores import MemoryStore, SQLiteStore
+from legato.stores.contract import Store
+
+NOBODY = Graph(NAME, {}, "assistant")
+"""A workflow without agents: in their place it is recorded what was said elsewhere."""
+
+
+class SQLiteSession:
+    """One conversation, kept in a file of Legato's (or, with ":memory:", as long as this object).
+
+    The ledger owns the history; what this class reads and writes is a view of it.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        db_path: str | Path = ":memory:",
+        sessions_table: str = "agent_sessions",
+        messages_table: str = "agent_messages",
+        session_settings: Any = None,
+        *,
+        store: Store | None = None,
+    ) -> None:
+        if (sessions_table, messages_table) != ("agent_sessions", "agent_messages"):
+            means_nothing("sessions_table and messages_table", "a Legato store has tables of its own")
+        if session_settings is not None:
+            raise UserError("session_settings cannot be had here: choose what an agent sees with handoff(input_filter=...)")
+        self.session_id = session_id
+        self.store: Store = store or (MemoryStore() if str(db_path) == ":memory:" else SQLiteStore(db_path))
+
+    def __repr__(self) -> str:
+        return f"<SQLiteSession {self.session_id!r} in {self.store!r}>"
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The conversation as items that are legal to send; with `limit`, the newest of them."""
+        items = await items_of((await self._read()).state, self.store, self.session_id)
+        return items if limit is None else items[len(items) - min(limit, len(items)) :]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Record what happened elsewhere: messages, whole replies, calls with their outputs."""
+        if items:
+            await record(self.store, self.session_id, items, NOBODY.start, NOBODY, "")
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take the newest message, or the newest reply with its calls and their outputs, back: the conversation goes on from before it.
+
+        Returns its last item. What was taken back stays in the store, under a name of its own.
+        """
+        state = (await self._read()).state
+        groups = accepted(state)
+        if not groups:
+            return None
+        newest = groups[-1]
+        if any(group.position > newest.position for group in groups):
+            raise UserError("the newest message came while a call was pending, and cannot be taken back from behind it")
+        items = await items_of(state, self.store, self.session_id)
+        kept = f"{self.session_id[:300]}/{fresh_name()}"
+        await self._fork(self.session_id, state.length, kept)
+        await self.store.delete(self.session_id)
+        if any(group.position < newest.position for group in groups):
+            await self._fork(kept, newest.position, self.session_id)
+        return items[-1]
+
+    async def _fork(self, of: str, at: int, new: str) -> None:
+        opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=NAME, origin=Origin(of, at))
+        await self.store.fork(of, at, new, [opened], born=opened.ledger)
+
+    async def clear_session(self) -> None:
+        """Delete the conversation."""
+        await self.store.delete(self.session_id)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        at_once(self.store.close)
+
+    async def _read(self) -> Ledger:
+        ledger = Ledger(self.store, self.session_id, NAME)
+        await ledger.refresh()
+        return ledger
+
+
+async def items_of(state: State, store: Store, session: str) -> list[TResponseInputItem]:
+    """The conversation as items that are legal to send."""
+    groups = accepted(state)
+    contents = {digest: await store.content(session, digest) for digest in named_contents(groups)}
+    return input_list(groups, contents)
+
+
+def session_of(session: Any) -> SQLiteSession | None:
+    """What a program gave as a session, if it is one that can be used."""
+    if session is None or isinstance(session, SQLiteSession):
+        return session
+    raise UserError(
+        f"{type(session).__name__} keeps a history of its own, and here the ledger does: use SQLiteSession(id, path), or "
+        "SQLiteSession(id, store=...) with any store of legato.stores"
+    )

@@ -1,0 +1,170 @@
+"""A run that can be decided on, written down and gone on with. May know: Legato's sessions. Decides: what goes along with a string.
+
+A state is a session: a store, an id, and the caller's context. What is decided is recorded at once, so a decision cannot be made twice.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Generic
+
+from legato.compat.agents.agent import Agent
+from legato.compat.agents.building import RunConfig, Team, team_of
+from legato.compat.agents.context import RunContextWrapper, TContext
+from legato.compat.agents.exceptions import UserError
+from legato.compat.agents.items import ToolApprovalItem, approval_items
+from legato.compat.agents.places import at_once, default_store
+from legato.session import Session
+from legato.stores.contract import Store
+
+
+class ContextLeftBehind(UserWarning):
+    """A state was written down without the caller's context, because nothing says how to write that."""
+
+
+class RunState(Generic[TContext]):
+    """A handle on a run: made by `result.to_state()`, or from a string."""
+
+    def __init__(self, team: Team, store: Store, id: str, wrapper: RunContextWrapper[TContext]) -> None:
+        self._team = team
+        self.store = store
+        self.id = id
+        self.wrapper = wrapper
+
+    def __repr__(self) -> str:
+        return f"<RunState of session {self.id!r}>"
+
+    def _session(self) -> Session:
+        return self._team.workflow.session(self.id, store=self.store, context=self.wrapper)
+
+    def get_interruptions(self) -> list[ToolApprovalItem]:
+        """The calls that wait for a person."""
+
+        async def look() -> list[ToolApprovalItem]:
+            session = await self._session().refresh()
+            return approval_items(session.state, session.pending, self._team.find)
+
+        return at_once(look)
+
+    def approve(self, approval_item: ToolApprovalItem, always_approve: bool = False) -> None:
+        """Let a call run; `always_approve`: and all others of this tool by this agent, for this conversation.
+
+        `NotPending` if it was decided before, or is no call of this run: then nothing is changed.
+        """
+        request = _request(approval_item)
+        at_once(lambda: self._session().approve(request, always=always_approve))
+
+    def reject(
+        self, approval_item: ToolApprovalItem, always_reject: bool = False, *, rejection_message: str | None = None
+    ) -> None:
+        """Decline a call, in words that the model is given. `NotPending` if it is not there to be decided: then nothing is changed."""
+        if always_reject:
+            raise UserError("always_reject cannot be had here: leave the tool out with is_enabled=False, or reject each call")
+        request = _request(approval_item)
+        at_once(lambda: self._session().reject(request, rejection_message or ""))
+
+    # -- as text -------------------------------------------------------------------------------------------------------
+
+    def to_string(
+        self,
+        *,
+        context_serializer: Callable[[TContext], Any] | None = None,
+        strict_context: bool = False,
+        include_tracing_api_key: bool = False,
+    ) -> str:
+        """The whole conversation as Legato's portable text, with the caller's context.
+
+        A context that is a mapping goes along as it is, any other through `context_serializer`. Without one it stays behind, which
+        `strict_context` refuses, and which is told otherwise.
+        """
+        context = self.wrapper.context
+        write: Callable[[Any], Any] | None = None
+        if context_serializer is not None:
+            write = lambda wrapper: {"by": "serializer", "value": context_serializer(wrapper.context)}  # noqa: E731
+        elif context is None or isinstance(context, Mapping):
+            write = lambda wrapper: {"by": "itself", "value": wrapper.context}  # noqa: E731
+        elif strict_context:
+            raise UserError(
+                f"the context is a {type(context).__name__}, and nothing says how to write it down: pass context_serializer=..., or "
+                "strict_context=False to leave it behind"
+            )
+        else:
+            told = f"the context, a {type(context).__name__}, stays behind: pass context_serializer=... to take it along"
+            warnings.warn(told, ContextLeftBehind, stacklevel=2)
+        return at_once(lambda: self._session().to_string(write, strict=False))
+
+    def to_json(
+        self,
+        *,
+        context_serializer: Callable[[TContext], Any] | None = None,
+        strict_context: bool = False,
+        include_tracing_api_key: bool = False,
+    ) -> dict[str, Any]:
+        """The same as a dict."""
+        made: dict[str, Any] = json.loads(self.to_string(context_serializer=context_serializer, strict_context=strict_context))
+        return made
+
+    @staticmethod
+    async def from_string(
+        initial_agent: Agent[Any],
+        state_string: str,
+        *,
+        context_override: Any = None,
+        context_deserializer: Callable[[Any], Any] | None = None,
+        strict_context: bool = False,
+        store: Store | None = None,
+    ) -> RunState[Any]:
+        """The run that a string holds, in this process's store (or the one given), to go on with these agents.
+
+        Where the store has that conversation already, it is the same one: what was decided there is decided.
+        """
+        wrapper: RunContextWrapper[Any] = RunContextWrapper(None)
+        if isinstance(context_override, RunContextWrapper):
+            context_override = context_override.context
+        team = await team_of(initial_agent, wrapper, RunConfig(), None)
+
+        def read(carried: Any) -> RunContextWrapper[Any]:
+            by, value = carried["by"], carried["value"]
+            if context_override is not None:
+                wrapper.context = context_override
+            elif context_deserializer is not None and not (by == "itself" and value is None):
+                wrapper.context = context_deserializer(value)
+            elif by == "serializer" and strict_context:
+                raise UserError("the string carries a context that was written by a serializer: pass context_deserializer=...")
+            else:
+                wrapper.context = value
+            return wrapper
+
+        wrapper.context = context_override
+        session = team.workflow.load(state_string, store=store or default_store(), deserialize_context=read)
+        session.context = wrapper
+        await session.refresh()
+        return RunState(team, session.store, session.id, wrapper)
+
+    @staticmethod
+    async def from_json(
+        initial_agent: Agent[Any],
+        state_json: Mapping[str, Any],
+        *,
+        context_override: Any = None,
+        context_deserializer: Callable[[Any], Any] | None = None,
+        strict_context: bool = False,
+        store: Store | None = None,
+    ) -> RunState[Any]:
+        """The same from a dict."""
+        return await RunState.from_string(
+            initial_agent,
+            json.dumps(state_json, ensure_ascii=False),
+            context_override=context_override,
+            context_deserializer=context_deserializer,
+            strict_context=strict_context,
+            store=store,
+        )
+
+
+def _request(item: ToolApprovalItem) -> Any:
+    if not isinstance(item, ToolApprovalItem) or item.pending is None:
+        raise UserError("only an item of result.interruptions or state.get_interruptions() can be decided")
+    return item.pending

@@ -1,0 +1,433 @@
+"""How runs begin, go on and end: inputs, ids, limits, failures, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+
+from legato.compat.agents import (
+    Agent,
+    FunctionTool,
+    GuardrailFunctionOutput,
+    HandoffInputData,
+    InputGuardrailTripwireTriggered,
+    MaxTurnsExceeded,
+    MeansNothingHere,
+    ModelBehaviorError,
+    ModelCallFailed,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    SQLiteSession,
+    ToolContext,
+    UserError,
+    default_store,
+    function_tool,
+    handoff,
+    input_guardrail,
+    set_default_openai_api,
+    set_default_store,
+)
+from legato.compat.agents.exceptions import means_nothing
+from legato.core.facts import Answered
+from legato.emulator.minds import Prompt, Use, Words
+from legato.stores import MemoryStore
+from legato.testing import ScriptedModel
+from tests.compat.agents.conftest import Provider
+from tests.compat.agents.desk import Shop, desk, mind
+
+PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+def echo(prompt: Prompt) -> str:
+    return f"{len(prompt.heard)}: {prompt.said}"
+
+
+def bodies(emulator: Any) -> list[dict[str, Any]]:
+    return [each.request for each in emulator.exchanges if each.asks]
+
+
+# -- what is given back as input -----------------------------------------------------------------------------------------
+
+
+async def test_a_list_given_back_as_input_is_the_same_list_nothing_lost_or_doubled(provider: Provider) -> None:
+    emulator = provider(mind)
+    result = await Runner.run(desk(), "I want my money back for A-1 and B-2.", context=Shop("Ladle & Co"))
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    result = await Runner.run(desk(), state)
+    items = result.to_input_list()
+    assert [item.get("type", item.get("role")) for item in items] == [
+        "user", "function_call", "function_call_output", *["function_call"] * 3, *["function_call_output"] * 3, "assistant",
+    ]  # fmt: skip
+    again = await Runner.run(desk(), [*items, {"role": "user", "content": "Thank you!"}], context=Shop("Ladle & Co"))
+    assert again.to_input_list()[: len(items) + 1] == [*items, {"role": "user", "content": "Thank you!"}]
+    assert bodies(emulator)[-2]["input"] == [*items, {"role": "user", "content": "Thank you!"}]
+
+
+async def test_the_list_of_a_run_that_waits_is_legal_to_send_and_says_so(provider: Provider) -> None:
+    provider(mind)
+    waiting = await Runner.run(desk(), "I want my money back for A-1 and B-2.", context=Shop("Ladle & Co"))
+    items = waiting.to_input_list()
+    calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    outputs = {item["call_id"]: item["output"] for item in items if item.get("type") == "function_call_output"}
+    assert list(outputs) == calls
+    assert "waited for a person's approval" in outputs[calls[1]]
+    again = await Runner.run(desk(), [*items, {"role": "user", "content": "Thank you!"}], context=Shop("Ladle & Co"))
+    assert again.final_output == "You are welcome."
+
+
+async def test_pictures_and_raw_items_are_kept(provider: Provider) -> None:
+    emulator = provider(["A teapot.", "Yes."])
+    picture = {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, {"type": "input_image", "image_url": PNG}]}
+    first = await Runner.run(Agent(name="clerk"), [picture])
+    items = [picture, first.raw_responses[0].output[0], {"role": "user", "content": "Sure?"}]
+    second = await Runner.run(Agent(name="clerk"), items)
+    assert second.final_output == "Yes."
+    assert bodies(emulator)[1]["input"][0]["content"][1]["image_url"] == PNG
+    assert [item["role"] for item in bodies(emulator)[1]["input"]] == ["user", "assistant", "user"]
+
+
+async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(provider: Provider) -> None:
+    emulator = provider(lambda prompt: f"So: {prompt.heard[-1].text}")
+    call = {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{}"}
+    items = [{"role": "user", "content": "Add."}, call, {"type": "function_call_output", "call_id": "call_1", "output": "5"}]
+    result = await Runner.run(Agent(name="clerk", instructions="Count."), items)
+    assert result.final_output == "So: 5"
+    assert bodies(emulator)[0]["instructions"] == "Count."
+    assert bodies(emulator)[0]["input"] == items
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        ([], "empty"),
+        ([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}], "instructions"),
+        ([{"role": "assistant", "content": "Hi"}, {"role": "user", "content": "Hi"}], "begins with words of the assistant"),
+        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi"}], "nothing to reply to"),
+        ([{"role": "user", "content": "Hi"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], "without outputs"),
+        ([{"role": "user", "content": "Hi"}, {"type": "function_call_output", "call_id": "c", "output": ""}], "no such call"),
+        ([{"type": "item_reference", "id": "msg_1"}], "the item itself"),
+        ([{"role": "user", "content": [{"type": "input_image", "file_id": "file_1"}]}], "by value"),
+    ],
+)
+async def test_what_cannot_be_recorded_is_refused_before_anything_is(provider: Provider, items: list[Any], told: str) -> None:
+    emulator = provider([])
+    with pytest.raises(UserError, match=told):
+        await Runner.run(Agent(name="clerk"), items)
+    assert bodies(emulator) == []
+    assert await default_store().list() == []
+
+
+# -- going on ------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_id_that_no_ledger_here_knows_is_fetched_and_goes_on_by_value(provider: Provider) -> None:
+    emulator = provider(echo)
+    first = await Runner.run(Agent(name="clerk"), "one")
+    second = await Runner.run(Agent(name="clerk"), "two", previous_response_id=first.last_response_id)
+    set_default_store(MemoryStore())  # as in another process
+    third = await Runner.run(Agent(name="clerk"), "three", previous_response_id=second.last_response_id)
+    assert third.final_output == "5: three"
+    *_, body = bodies(emulator)
+    assert "previous_response_id" not in body
+    assert [item["content"] for item in body["input"]] == ["one", "1: one", "two", "3: two", "three"]
+    with pytest.raises(UserError, match="to_input_list"):
+        await Runner.run(Agent(name="clerk"), "four", previous_response_id="resp_nobody")
+
+
+async def test_a_conversation_that_others_filled_is_fetched_and_goes_on_by_value(provider: Provider) -> None:
+    emulator = provider(echo)
+    async with AsyncOpenAI() as client:
+        items: Any = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "1: one"}]
+        conversation = await client.conversations.create(items=items)
+    result = await Runner.run(Agent(name="clerk"), "two", conversation_id=conversation.id)
+    assert result.final_output == "3: two"
+    again = await Runner.run(Agent(name="clerk"), "three", conversation_id=conversation.id)
+    assert again.final_output == "5: three"
+    assert [len(body["input"]) for body in bodies(emulator)] == [3, 1]
+
+
+async def test_a_reply_that_waits_for_a_decision_is_not_gone_on_from_by_its_id(provider: Provider) -> None:
+    provider(mind)
+    waiting = await Runner.run(desk(), "Money back", context=Shop("Ladle & Co"))
+    with pytest.raises(UserError, match="to_state"):
+        await Runner.run(desk(), "And?", previous_response_id=waiting.last_response_id, context=Shop("Ladle & Co"))
+
+
+async def test_one_conversation_is_named_once(provider: Provider) -> None:
+    provider([])
+    with pytest.raises(UserError, match="give one of them"):
+        await Runner.run(Agent(name="clerk"), "Hi", previous_response_id="resp_1", conversation_id="conv_1")
+
+
+async def test_store_false_keeps_nothing_at_the_provider_and_ids_still_lead_back(provider: Provider) -> None:
+    emulator = provider(echo)
+    clerk = Agent(name="clerk", model_settings=ModelSettings(store=False))
+    first = await Runner.run(clerk, "one")
+    second = await Runner.run(clerk, "two", previous_response_id=first.last_response_id)
+    assert second.final_output == "3: two"
+    assert all(body["store"] is False and "previous_response_id" not in body for body in bodies(emulator))
+
+
+async def test_chat_completions_has_all_of_it_too(provider: Provider) -> None:
+    emulator = provider(echo)
+    set_default_openai_api("chat_completions")
+    first = await Runner.run(Agent(name="clerk"), "one")
+    second = await Runner.run(Agent(name="clerk"), "two", previous_response_id=first.last_response_id)
+    assert second.final_output == "3: two"
+    async with AsyncOpenAI() as client:
+        clerk = Agent(name="clerk", model=OpenAIChatCompletionsModel("gpt-4.1", openai_client=client))
+        with pytest.raises(UserError, match="no conversation here holds it"):
+            await Runner.run(clerk, "three", previous_response_id="chatcmpl-nobody")
+    assert {each.api for each in emulator.exchanges} == {"chat"}
+
+
+def test_scripts_without_an_event_loop_run_too(provider: Provider) -> None:
+    provider(echo)
+    session = SQLiteSession("one")
+    assert Runner.run_sync(Agent(name="clerk"), "one", session=session).final_output == "1: one"
+    result = Runner.run_sync(Agent(name="clerk"), "two", session=session)
+    assert result.final_output == "3: two"
+    assert len(result.to_input_list()) == 4
+
+
+async def test_run_sync_within_a_loop_says_what_to_write(provider: Provider) -> None:
+    with pytest.raises(UserError, match=r"await Runner\.run"):
+        Runner.run_sync(Agent(name="clerk"), "Hi")
+
+
+# -- endings -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_fails_is_gone_on_with(provider: Provider) -> None:
+    emulator = provider(echo)
+    emulator.fault("unauthorized")
+    with pytest.raises(ModelCallFailed) as caught:
+        await Runner.run(Agent(name="clerk"), "one")
+    result = await Runner.run(Agent(name="clerk"), caught.value.run_data.to_state())
+    assert result.final_output == "1: one"
+
+
+async def test_an_output_that_never_fits_its_type_is_the_models_fault(provider: Provider) -> None:
+    provider(lambda prompt: "no number")
+    with pytest.raises(ModelBehaviorError):
+        await Runner.run(Agent(name="clerk", output_type=list[int], model=ScriptedModel(["no", "none", "nothing"])), "Count.")
+
+
+async def test_a_message_that_a_guardrail_stops_is_part_of_nothing(provider: Provider) -> None:
+    emulator = provider(echo)
+
+    @input_guardrail(name="manners")
+    def manners(ctx: RunContextWrapper[Any], agent: Agent[Any], input: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput({"rude": True}, "idiot" in str(input))
+
+    session = SQLiteSession("s")
+    clerk = Agent(name="clerk", input_guardrails=[manners])
+    await Runner.run(clerk, "Hello", session=session)
+    with pytest.raises(InputGuardrailTripwireTriggered) as caught:
+        await Runner.run(clerk, "You idiot", session=session)
+    assert caught.value.guardrail_result.output.output_info == {"rude": True}
+    assert caught.value.guardrail_result.guardrail.get_name() == "manners"
+    result = await Runner.run(clerk, "Sorry", session=session)
+    assert result.final_output == "3: Sorry"
+    assert len(bodies(emulator)) == 2
+    assert result.input_guardrail_results[0].output.tripwire_triggered is False
+    assert "idiot" not in str(await session.get_items())
+
+
+async def test_too_many_turns_streamed_is_told_at_the_end_of_the_stream(provider: Provider) -> None:
+    provider(lambda prompt: Use("look", "{}"))
+
+    @function_tool
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    result = Runner.run_streamed(Agent(name="clerk", tools=[look]), "Look!", max_turns=2)
+    names: list[str] = []
+
+    async def look_on() -> None:
+        async for event in result.stream_events():
+            names.append(getattr(event, "name", event.type))
+
+    with pytest.raises(MaxTurnsExceeded):
+        await look_on()
+    assert names == ["agent_updated_stream_event", *["tool_called", "tool_output"] * 2]
+    assert result.final_output is None
+
+
+# -- streaming -----------------------------------------------------------------------------------------------------------
+
+
+async def test_each_answer_is_streamed_once_and_every_item_is_told_once(provider: Provider) -> None:
+    provider(mind)
+    result = Runner.run_streamed(desk(), "Money back", context=Shop("Ladle & Co"))
+    first = [getattr(event, "name", event.type) async for event in result.stream_events()]
+    assert first == [
+        "agent_updated_stream_event",
+        "handoff_requested",
+        "handoff_occured",
+        "agent_updated_stream_event",
+        *["tool_called"] * 3,
+        *["tool_output"] * 2,
+    ]
+    state = result.to_state()
+    state.reject(result.interruptions[0])
+    result = Runner.run_streamed(desk(), state)
+    events = [event async for event in result.stream_events()]
+    words = "".join(event.data.delta for event in events if event.type == "raw_response_event")
+    assert words == result.final_output == "So: Ladle & Co refunded 50 for B-2"
+    assert [event.name for event in events if event.type == "run_item_stream_event"] == ["message_output_created"]
+
+
+async def test_a_reply_that_is_judged_is_streamed_when_it_is_accepted(provider: Provider) -> None:
+    provider(["[1, 2]"])
+    result = Runner.run_streamed(Agent(name="clerk", output_type=list[int], model=ScriptedModel(["[1, 2]"])), "Count.")
+    words = "".join([event.data.delta async for event in result.stream_events() if event.type == "raw_response_event"])
+    assert words == "[1, 2]"
+    assert result.final_output == [1, 2]
+
+
+async def test_a_stream_that_broke_is_taken_back_before_it_comes_again(provider: Provider) -> None:
+    emulator = provider(lambda prompt: Words("one two three four five six seven"))
+    emulator.fault("cut event=7")
+    result = Runner.run_streamed(Agent(name="clerk"), "Count.")
+    shown = ""
+    async for event in result.stream_events():
+        if event.type == "output_reset_stream_event":
+            shown = ""
+        elif event.type == "raw_response_event":
+            shown += event.data.delta
+    assert shown == result.final_output == "one two three four five six seven"
+
+
+async def test_a_run_that_is_cancelled_goes_on_from_its_state(provider: Provider) -> None:
+    provider(lambda prompt: "Done." if prompt.heard[-1].who == "tool" else Use("wait", "{}"))
+
+    @function_tool
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.sleep(0.05)
+        return "waited"
+
+    clerk = Agent(name="clerk", tools=[wait])
+    result = Runner.run_streamed(clerk, "Wait.")
+    async for event in result.stream_events():
+        if getattr(event, "name", "") == "tool_called":
+            result.cancel()
+    await result._task
+    await asyncio.sleep(0.2)  # what runs is finished and recorded
+    again = await Runner.run(clerk, result.to_state())
+    assert again.final_output == "Done."
+    assert [item.output for item in again.new_items if item.type == "tool_call_output_item"] == ["waited"]
+
+
+# -- tools, handoffs, what cannot be had ------------------------------------------------------------------------------------
+
+
+async def test_a_tool_made_by_hand_gets_its_arguments_as_text(provider: Provider) -> None:
+    provider(lambda prompt: prompt.heard[-1].text if prompt.heard[-1].who == "tool" else Use("double", '{"n": 21}', "call_7"))
+    calls = []
+
+    async def double(ctx: ToolContext[Any], given: str) -> str:
+        calls.append((ctx.tool_name, ctx.tool_call_id, given))
+        return str(2 * json.loads(given)["n"])
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+    clerk = Agent(name="clerk", tools=[FunctionTool("double", "Double a number.", schema, double)])
+    result = await Runner.run(clerk, "Double 21.")
+    assert result.final_output == "42"
+    assert calls == [("double", "call_7", '{"n": 21}')]
+
+
+async def test_a_tool_that_raises_tells_the_model_in_the_programs_own_words(provider: Provider) -> None:
+    provider(lambda prompt: prompt.heard[-1].text if prompt.heard[-1].who == "tool" else Use("fail", "{}"))
+
+    @function_tool(failure_error_function=lambda ctx, error: f"Sorry: {error}")
+    async def fail() -> str:
+        """Fail."""
+        raise ValueError("no luck")
+
+    assert (await Runner.run(Agent(name="clerk", tools=[fail]), "Try.")).final_output == "Sorry: no luck"
+
+
+def test_a_decorated_function_can_still_be_asked_by_hand() -> None:
+    @function_tool
+    def add(a: int, b: int = 1) -> int:
+        """Add."""
+        return a + b
+
+    made = asyncio.run(add.on_invoke_tool(ToolContext(None), '{"a": 2}'))
+    assert made == 3
+
+
+def _rewrites(data: HandoffInputData) -> HandoffInputData:
+    return data.clone(input_history=({"role": "user", "content": "Something else"},))
+
+
+def _splits(data: HandoffInputData) -> HandoffInputData:
+    return data.clone(new_items=data.new_items[:1])
+
+
+@pytest.mark.parametrize(("filter", "told"), [(_rewrites, "changes what was said"), (_splits, "keeps a part of a reply")])
+async def test_a_filter_that_would_lose_or_invent_something_is_refused(provider: Provider, filter: Any, told: str) -> None:
+    provider(lambda prompt: Use("transfer_to_other", "{}"))
+    other = Agent(name="other")
+    with pytest.raises(UserError, match=told):
+        await Runner.run(Agent(name="clerk", handoffs=[handoff(other, input_filter=filter)]), "Hi")
+
+
+async def test_a_callback_is_called_when_control_comes_and_not_again(provider: Provider) -> None:
+    provider(lambda prompt: Use("transfer_to_other", "{}") if "transfer_to_other" in [t.name for t in prompt.tools] else echo(prompt))
+    came: list[Any] = []
+    other = Agent(name="other")
+    clerk = Agent(name="clerk", handoffs=[handoff(other, on_handoff=lambda ctx: came.append(ctx.context))])
+    session = SQLiteSession("s")
+    await Runner.run(clerk, "one", context="ada", session=session)
+    assert came == ["ada"]
+    await Runner.run(other, "two", context="ada", session=session)
+    assert came == ["ada"]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Runner.run(Agent(name="a"), "Hi", hooks=object()), "stream_events"),
+        (lambda: Runner.run(Agent(name="a", mcp_servers=[object()]), "Hi"), "function_tool"),
+        (lambda: Runner.run(Agent(name="a", model="litellm/claude"), "Hi"), "Anthropic"),
+        (lambda: Runner.run(Agent(name="a", tools=[len]), "Hi"), "function_tool"),
+        (lambda: Runner.run(Agent(name="a"), "Hi", session=object()), "SQLiteSession"),
+        (lambda: Runner.run(Agent(name="a", handoffs=[Agent(name="a")]), "Hi"), "same name"),
+        (lambda: Runner.run(Agent(name="a", model_settings=ModelSettings(extra_headers={"x": "y"})), "Hi"), "default_headers"),
+        (lambda: Runner.run(Agent(name="a"), "Hi", run_config=RunConfig(call_model_input_filter=len)), "projection"),
+    ],
+)
+async def test_what_cannot_be_had_says_what_to_write_instead(provider: Provider, make: Any, told: str) -> None:
+    provider([])
+    with pytest.raises(UserError, match=told):
+        await make()
+    assert await default_store().list() == []
+
+
+def test_what_means_nothing_here_is_told_once() -> None:
+    with pytest.warns(MeansNothingHere, match="means nothing here: because"):
+        means_nothing("a flag of this test", "because")
+    means_nothing("a flag of this test", "because")
+
+
+async def test_the_replies_and_what_they_used_are_read_from_the_ledger(provider: Provider) -> None:
+    provider(echo)
+    result = await Runner.run(Agent(name="clerk"), "one")
+    fact = next(fact for fact in result.legato_session.facts if isinstance(fact, Answered))
+    (response,) = result.raw_responses
+    assert (response.response_id, response.usage.total_tokens) == (fact.response_id, fact.usage.total)
+    assert result.context_wrapper.usage == response.usage
+    assert response.output[0].content[0].text == "1: one"
