@@ -1,6 +1,6 @@
 """Writes checkpoints with Microsoft Agent Framework, 1.0 or newer. It runs in an environment of its own: see README.md.
 
-    python write_checkpoints.py FOLDER [approval]
+python write_checkpoints.py FOLDER [approval]
 """
 
 import asyncio

@@ -53,6 +53,11 @@ def support(prompt: Prompt) -> list[Item]:
     ]
 
 
+def either(prompt: Prompt) -> list[Item]:
+    """The support desk or the bank, whichever is asked."""
+    return support(prompt) if "IT support" in _instructions(prompt) else bank(prompt)
+
+
 def _instructions(prompt: Prompt) -> str:
     """Whose turn it is: the newest instructions, which a framework may send beside others that the provider holds."""
     given = [prompt.instructions, *(heard.text for heard in prompt.heard if heard.who == "system")]

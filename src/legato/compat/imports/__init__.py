@@ -41,7 +41,9 @@ class Conversation:
     @property
     def agents(self) -> list[str]:
         """Who speaks in it; a workflow that goes on with it has agents of these names, unless they are renamed."""
-        return list(dict.fromkeys(name for entry in self._entries if isinstance(entry, Spoke) for name in (entry.agent, *entry.handoffs.values())))
+        return list(
+            dict.fromkeys(name for entry in self._entries if isinstance(entry, Spoke) for name in (entry.agent, *entry.handoffs.values()))
+        )
 
     async def save(self, store: Store, session: str, *, workflow: str, agents: Mapping[str, str] | None = None) -> Report:
         """Write it into a store as the session of a workflow of this name, all or nothing.

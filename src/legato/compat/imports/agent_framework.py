@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from legato.compat.imports.conversation import Came, Entry, Heard, Report, Spoke
 from legato.compat.imports.reading import Gathered, a_dict, a_list, a_text, as_text, read_json, refused
@@ -53,7 +54,11 @@ def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], 
     body = read_json(text, "the checkpoint")
     version, state = body.get("version"), body.get("state", body.get("shared_state"))
     if "checkpoint_id" not in body or not isinstance(state, dict):
-        raise refused("this is no checkpoint of Agent Framework", expected="an object with checkpoint_id and state", found=", ".join(map(str, body))[:80])
+        raise refused(
+            "this is no checkpoint of Agent Framework",
+            expected="an object with checkpoint_id and state",
+            found=", ".join(map(str, body))[:80],
+        )
     if version != "1.0":
         raise refused("this checkpoint has a version that is not known", expected="1.0", found=repr(version))
     report.source = f"checkpoint {a_text(body['checkpoint_id'], 'the checkpoint_id')}"
@@ -65,16 +70,21 @@ def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], 
     pickles.done()
     if body.get("messages"):
         report.notes.append("the checkpoint was written between two steps; what was on its way between agents is not in it")
-    told = [own for name, history in histories.items() if (own := Own(name, history))]
-    spoken = _messages((executors.get(ORCHESTRATOR) or {}).get("conversation") or [], f"{ORCHESTRATOR}.conversation", pickles)
-    if not spoken and told:
-        longest = max(told, key=lambda own: len(own.dialogue))
-        spoken = longest.dialogue
+    told = [Own(name, history) for name, history in histories.items()]
+    kept = _messages(
+        a_dict(executors.get(ORCHESTRATOR) or {}, ORCHESTRATOR).get("conversation") or [], f"{ORCHESTRATOR}.conversation", pickles
+    )
+    spoken = [message for message in kept if message.is_dialogue] or max((own.dialogue for own in told), key=len, default=[])
+    # Whose history the provider holds has their latest calls in the orchestrator's alone.
+    speakers = dict.fromkeys(message.author for message in kept if message.role == "assistant" and message.author)
+    told += [Own(name, kept) for name in speakers if name not in histories]
     if not spoken:
-        do = "in an environment with the framework, write the messages as JSON: json.dumps([m.to_dict() for m in messages]), and use from_messages"
-        raise refused("nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do)
+        do = "where the framework is installed, write the messages as JSON, json.dumps([m.to_dict() for m in messages]), and use from_messages"
+        raise refused(
+            "nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do
+        )
     merged = list(_merged(spoken, told, report))
-    report.copies = sum(len(history) for history in histories.values()) - sum(len(own.conversation) for own in told)
+    report.copies = sum(own.copies for own in told)
     reader = Reader(report)
     return list(reader.entries(merged)), reader.contents
 
@@ -117,7 +127,9 @@ class Pickles:
 
     def done(self) -> None:
         """Say what was left out."""
-        self._report.left_out += [f"{number} pickled values of {where}, which are not run" for where, number in sorted(self._places.items())]
+        self._report.left_out += [
+            f"{number} pickled values of {where}; nothing is unpickled" for where, number in sorted(self._places.items())
+        ]
 
 
 def _unwrapped(value: Any) -> Any:
@@ -134,7 +146,11 @@ def _history(name: str, kept: object, pickles: Pickles) -> list[Told]:
     if isinstance(thread := _unwrapped(kept.get("agent_thread")), dict) and isinstance(thread.get("chat_message_store_state"), dict):
         lists["agent_thread"] = thread["chat_message_store_state"].get("messages")
     if isinstance(session := _unwrapped(kept.get("agent_session")), dict) and isinstance(session.get("state"), dict):
-        lists |= {f"agent_session.{key}": held["messages"] for key, held in session["state"].items() if isinstance(held, dict) and "messages" in held}
+        lists |= {
+            f"agent_session.{key}": held["messages"]
+            for key, held in session["state"].items()
+            if isinstance(held, dict) and "messages" in held
+        }
     pickles.find(f"{name}.pending_agent_requests", kept.get("pending_agent_requests"))
     found = [_messages(given or [], f"{name}.{where}", pickles) for where, given in lists.items()]
     return max(found, key=len, default=[])
@@ -163,6 +179,7 @@ class Own:
 
     def __init__(self, name: str, history: list[Told]) -> None:
         self.name = name
+        self.copies = 0
         self.conversation: list[Told] = []
         known: set[tuple[str, ...]] = set()
         given: list[Told] = []
@@ -170,7 +187,7 @@ class Own:
             if self.owns(told) and told.key not in known:
                 self._hear(given, known)
                 given = []
-                self.conversation.append(told)
+                self.conversation.append(replace(told, author=name))
                 known.add(told.key)
             else:
                 given.append(told)
@@ -186,6 +203,7 @@ class Own:
         before, now = self.dialogue, [told for told in given if told.is_dialogue]
         if last < 0 and before and len(now) > len(before) and all(_may_be_same(a, b) for a, b in zip(before, now, strict=False)):
             last = given.index(now[len(before) - 1])  # none of it has an id, and it begins as the conversation did
+        self.copies += last + 1
         self.conversation += given[last + 1 :]
         known |= {told.key for told in given[last + 1 :] if told.key}
 
@@ -229,6 +247,7 @@ def _merged(spoken: list[Told], agents: list[Own], report: Report) -> Iterator[T
 
 def _in_turn(blocks: list[list[Told]], speaker: str) -> Iterator[Told]:
     """Blocks of several agents at one place: each after the one that handed over to it."""
+
     def targets(block: list[Told]) -> set[str]:
         return {str(content.get("name"))[len(HANDOFF) :] for told in block for content in told.contents if _is_handoff(content)}
 
@@ -237,7 +256,10 @@ def _in_turn(blocks: list[list[Told]], speaker: str) -> Iterator[Told]:
 
     while blocks:
         handed = set().union(*(targets(block) for block in blocks))
-        first = next((block for block in blocks if whose(block) == speaker), next((block for block in blocks if whose(block) not in handed), blocks[0]))
+        first = next(
+            (block for block in blocks if whose(block) == speaker),
+            next((block for block in blocks if whose(block) not in handed), blocks[0]),
+        )
         blocks.remove(first)
         yield from first
         speaker = next(iter(targets(first)), speaker)
@@ -278,7 +300,8 @@ class Reader:
     def _spoke(self, message: Told, speaker: str) -> Spoke:
         items: list[Item] = []
         handoffs: dict[int, str] = {}
-        asked = {a_dict(content.get("function_call"), message.where).get("call_id") for content in message.contents if content.get("type") == "function_approval_request"}
+        waiting = [content for content in message.contents if content.get("type") == "function_approval_request"]
+        asked = [a_dict(content.get("function_call"), message.where).get("call_id") for content in waiting]
         asks: set[int] = set()
         for content in message.contents:
             match content.get("type"):

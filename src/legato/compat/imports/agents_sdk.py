@@ -45,8 +45,8 @@ class Items:
                 self._agent = self._start
             if entry is not None:
                 yield entry
-            if isinstance(entry, Came) and (target := passed.get(entry.call_id)):
-                self._agent = target
+            if isinstance(entry, Came) and (next_agent := passed.get(entry.call_id)):
+                self._agent = next_agent
 
     def read(self, item: dict[str, Any], what: str, agent: str = "", handoff: str = "", asks: bool = False) -> Entry | None:
         """One item, or None if it is none that a ledger holds."""
@@ -56,7 +56,11 @@ class Items:
             return self._message(item, what, agent)
         if kind == "function_call":
             tool = a_text(item.get("name"), f"the name in {what}", empty=False)
-            call = Call(tool, as_text(item.get("arguments", "{}"), f"the arguments in {what}"), a_text(item.get("call_id"), f"the call_id in {what}"))
+            call = Call(
+                tool,
+                as_text(item.get("arguments", "{}"), f"the arguments in {what}"),
+                a_text(item.get("call_id"), f"the call_id in {what}"),
+            )
             return Spoke(agent, (call,), {0: handoff} if handoff else {}, frozenset([0]) if asks else frozenset())
         if kind == "function_call_output":
             return Came(a_text(item.get("call_id"), f"the call_id in {what}"), self._content(item.get("output", ""), what))
@@ -68,8 +72,8 @@ class Items:
             case "user":
                 return Heard(content) if (content := self._content(item.get("content"), what)) else None
             case "assistant":
-                content = item.get("content")
-                parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else a_list(content, f"the content of {what}")
+                given = item.get("content")
+                parts = [{"type": "output_text", "text": given}] if isinstance(given, str) else a_list(given, f"the content of {what}")
                 said: list[Words | Refusal] = []
                 for part in parts:
                     match a_dict(part, f"a part of {what}"):
@@ -134,8 +138,12 @@ def run_state_entries(text: str | bytes, report: Report) -> tuple[list[Entry], d
     made = a_list(state.get("session_items") or state.get("generated_items"), "the items of the RunState")
     items = Items(report, _agent(made[0] if made else state.get("current_agent"), state))
     given = state.get("original_input")
-    entries = [Heard(a_text(given, "the input"))] if isinstance(given, str) else list(items.conversation(a_list(given, "the input"), "the input"))
-    asked = {id for approval in _interruptions(state) if (id := a_dict(approval.get("raw_item"), "an interruption").get("call_id"))}
+    entries: list[Entry] = []
+    if isinstance(given, str):
+        entries.append(Heard(a_text(given, "the input", empty=False)))
+    else:
+        entries += items.conversation(a_list(given, "the input"), "the input")
+    asked = [a_dict(approval.get("raw_item"), "an interruption").get("call_id") for approval in _interruptions(state)]
     for number, item in enumerate(made):
         item, what = a_dict(item, f"item {number}"), f"item {number} of the RunState"
         if item.get("type") == "tool_approval_item":
@@ -145,7 +153,7 @@ def run_state_entries(text: str | bytes, report: Report) -> tuple[list[Entry], d
         if entry is not None:
             entries.append(entry)
     items.done()
-    if decided := a_dict(state.get("context") or {}, "the context").get("approvals"):
+    if decided := a_dict(a_dict(state.get("context") or {}, "the context").get("approvals") or {}, "the approvals"):
         report.notes.append(f"decisions about {', '.join(sorted(decided))} were not taken along: whoever decides is asked here")
     if state.get("previous_response_id") or state.get("conversation_id"):
         report.notes.append("the run went on from what the provider holds; what was said before it is not in this string")
@@ -188,7 +196,9 @@ def session_entries(path: Path, session_id: str | None, agent: str, report: Repo
     entries = list(items.conversation([read_json(row, f"message {number}") for number, row in enumerate(rows)], "the session"))
     items.done()
     if any(isinstance(entry, Spoke) for entry in entries):
-        report.notes.append(f"the file does not say who spoke: replies to the user are taken for {agent!r}'s, until a handoff names another")
+        report.notes.append(
+            f"the file does not say who spoke: replies to the user are taken for {agent!r}'s, until a handoff names another"
+        )
     return entries, items.contents
 
 
@@ -235,4 +245,3 @@ def _select(connection: sqlite3.Connection, session_id: str | None) -> tuple[str
     except UnicodeDecodeError as error:
         raise refused("a message is not text", found=str(error)) from None
     return session_id, [a_text(row[0], f"message {number}") for number, row in enumerate(rows)]
-

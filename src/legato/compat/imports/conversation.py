@@ -90,6 +90,19 @@ class _Reply:
         self.handoffs |= {start + index: target for index, target in spoke.handoffs.items()}
         self.asks |= {start + index for index in spoke.asks}
 
+    def put_before(self, spoke: Spoke) -> None:
+        """The same, before what is there."""
+        size = len(spoke.items)
+        self.items[:0] = spoke.items
+        self.handoffs = dict(spoke.handoffs) | {size + index: target for index, target in self.handoffs.items()}
+        self.asks = set(spoke.asks) | {size + index for index in self.asks}
+        self.outputs = {size + index: came for index, came in self.outputs.items()}
+
+    @property
+    def only_hands_over(self) -> bool:
+        """Whether its calls are handoffs, so that nobody can have heard of an output before the other agent began."""
+        return bool(self.handoffs) and set(self.calls) == set(self.handoffs)
+
     @property
     def calls(self) -> list[int]:
         return [index for index, item in enumerate(self.items) if isinstance(item, Call)]
@@ -104,6 +117,9 @@ def gathered(entries: Sequence[Entry], report: Report) -> list[Heard | _Reply]:
             case Heard():
                 turns.append(entry)
             case Spoke():
+                if isinstance(last, _Reply) and last.agent == entry.agent and last.only_hands_over:
+                    last.put_before(entry)  # words that an agent said after its handoff and before the other began
+                    continue
                 if not isinstance(last, _Reply) or last.agent != entry.agent or last.met_output:
                     if not turns:
                         report.left_out.append(f"what {entry.agent or 'an agent'} said before anybody had spoken")
@@ -190,9 +206,8 @@ class Writer:
     def _call(self, call: Call, ref: CallRef, output: Came | None, asks: bool) -> bool:
         """What became of a call. True if it waits for a person."""
         if output is not None:
-            status = "error" if output.failed else "ok"
             self.facts.append(Started(at=self._at, call=ref, attempt=1, epoch=0))
-            self.facts.append(Returned(at=self._at, call=ref, attempt=1, output=output.content, status=status))
+            self.facts.append(Returned(at=self._at, call=ref, attempt=1, output=output.content, status="error" if output.failed else "ok"))
         elif asks:
             self.facts.append(Gated(at=self._at, call=ref, needed=True, digest=digest_arguments(call.arguments)))
             self._report.pending += 1
