@@ -79,7 +79,7 @@ def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], 
     speakers = dict.fromkeys(message.author for message in kept if message.role == "assistant" and message.author)
     told += [Own(name, kept) for name in speakers if name not in histories]
     if not spoken:
-        do = "where the framework is installed, write the messages as JSON, json.dumps([m.to_dict() for m in messages]), and use from_messages"
+        do = "where the framework is, write the messages with json.dumps([m.to_dict() for m in messages]), and use from_messages"
         raise refused(
             "nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do
         )
