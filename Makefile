@@ -10,10 +10,10 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers load wires wirecost clauses clean
+.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost clauses clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.base ## a support desk through the openai SDK, killed twice; no key and no network needed
 	@$(PY) -m legato.demo $(ARGS)
@@ -50,6 +50,9 @@ scale: $(VENV)/.dev ## what 800 handoffs, 10,000 facts and 1,000 sessions cost
 peers: $(VENV)/.dev ## other people's clients and gateways against the emulator, each in its own environment
 	@$(PY) -m tests.peers $(ARGS)
 
+seeds-before: $(VENV)/.dev ## what the seeds report, shown with the frameworks' releases of then, beside Legato
+	@$(PY) -m tests.seeds.before $(ARGS)
+
 load: $(VENV)/.dev ## 200 streams at once against the emulator, and its cost next to a bare server
 	@$(PY) -m tests.load $(ARGS)
 
@@ -63,7 +66,7 @@ clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) .venv-peers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-peers .venv-seeds-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are what "set up" means. The demo needs only the first, with one SDK and the emulator, so it starts quickly.

@@ -42,6 +42,12 @@ class NewerFormat(CodecError):
     code = "newer_format"
 
 
+class CannotImport(BadInput):
+    """Another framework's data that cannot be read, or not safely. Nothing of it was run, and nothing imported."""
+
+    code = "cannot_import"
+
+
 class BuildError(BadInput):
     """A workflow's definition cannot work; raised by `build()` with what to write instead."""
 

@@ -127,8 +127,8 @@ CASES = [
     ),
     refused(
         "N13",
-        ask([USER, call(status=None), output()]),
-        ask([USER, call(status="completed"), output()]),
+        ask([USER, {"type": "reasoning", "summary": [], "status": None}, said(), AGAIN]),
+        ask([USER, {"type": "reasoning", "summary": []}, said(), AGAIN]),
         "Unknown parameter: 'input[1].status'.",
         "input[1].status",
         "unknown_parameter",

@@ -245,3 +245,8 @@ def test_a_dated_name_is_the_same_model_to_a_seal() -> None:
     world = after(Step.respond(ask(model=THINKS, store=False), Thought("hm"), Words("good day"), save_as="r1"), profile=strict)
     replayed = ask(["{r1.output[0]}", "{r1.output[1]}", AGAIN], model=f"{THINKS}-2026-04-23")
     assert verdict(world, replayed, strict) == []
+
+
+def test_a_call_and_a_message_may_have_a_null_status_and_reasoning_may_not() -> None:
+    assert verdict(World(), ask([USER, call(status=None), output(), said(status=None), AGAIN])) == []
+    assert verdict(World(), ask([USER, {"type": "reasoning", "summary": [], "status": None}, said(), AGAIN])) == ["N13"]

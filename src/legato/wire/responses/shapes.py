@@ -1,8 +1,8 @@
 """What each type of input item, content part and tool is made of. May know: nothing. Decides: which members are known.
 
 The tables follow the published types (openai 3.49) and what the API was seen to send: whatever it sends it takes back. A row
-names the members of one type: `name` is a string, `name:kind` something else, `!` marks what must be there, and `?` a status that
-may be null. Other optional members may be null, which means that they are absent.
+names the members of one type: `name` is a string, `name:kind` something else, and `!` marks what must be there. Optional
+members may be null, which means that they are absent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ class Shape(Struct, frozen=True):
 
     required: tuple[str, ...] = ()
     kinds: dict[str, str] = {}
-    null_status: bool = True
     closed: bool = False
 
 
@@ -53,18 +52,14 @@ def shape(members: str) -> Shape:
     >>> shape("call_id! status:progress").required
     ('call_id',)
     """
-    required, kinds, null_status = [], {"type": "any"}, True
+    required, kinds = [], {"type": "any"}
     for member in members.split():
         name, _, kind = member.partition(":")
         if name.endswith("!"):
             name = name[:-1]
             required.append(name)
-        if name == "status":
-            null_status = False
-        if name == "status?":
-            name = "status"
         kinds[name] = kind or "string"
-    return Shape(tuple(required), kinds, null_status, closed=True)
+    return Shape(tuple(required), kinds, closed=True)
 
 
 def fits(kind: str, value: Any) -> bool:
@@ -83,7 +78,7 @@ OPEN = Shape()  # of a type whose members nobody has published
 ITEM_SHAPES: dict[str, Shape] = {
     "message": shape("content!:text role:any id status:progress phase:phase"),
     "function_call": shape("call_id! name! arguments! id status:progress namespace caller:object async:boolean created_by"),
-    "function_call_output": shape("output!:text call_id name namespace id status?:progress caller:object created_by"),
+    "function_call_output": shape("output!:text call_id name namespace id status:progress caller:object created_by"),
     "reasoning": shape("summary!:objects id encrypted_content content:array status:progress"),
     "item_reference": shape("id!"),
     "web_search_call": shape("id action:object status:searching"),
@@ -97,15 +92,15 @@ ITEM_SHAPES: dict[str, Shape] = {
     "mcp_approval_request": shape("id server_label! name! arguments!"),
     "mcp_approval_response": shape("approval_request_id! approve!:boolean id reason"),
     "computer_call": shape("call_id! id action:object actions:objects pending_safety_checks:objects status:progress"),
-    "computer_call_output": shape("call_id! output!:object id acknowledged_safety_checks:objects status?:finishing created_by"),
+    "computer_call_output": shape("call_id! output!:object id acknowledged_safety_checks:objects status:finishing created_by"),
     "custom_tool_call": shape("call_id! name! input! id status:progress namespace caller:object async:boolean created_by"),
     "custom_tool_call_output": shape("call_id! output!:text id status:progress caller:object created_by"),
-    "shell_call": shape("call_id! action!:object id environment:object status?:progress caller:object created_by"),
-    "shell_call_output": shape("call_id! output!:objects id max_output_length:integer status?:progress caller:object created_by"),
+    "shell_call": shape("call_id! action!:object id environment:object status:progress caller:object created_by"),
+    "shell_call_output": shape("call_id! output!:objects id max_output_length:integer status:progress caller:object created_by"),
     "apply_patch_call": shape("call_id! operation!:object status!:patching id caller:object created_by"),
     "apply_patch_call_output": shape("call_id! status!:patched id output caller:object created_by"),
-    "tool_search_call": shape("arguments:any id call_id execution status?:progress created_by"),
-    "tool_search_output": shape("tools!:objects id call_id execution status?:progress created_by"),
+    "tool_search_call": shape("arguments:any id call_id execution status:progress created_by"),
+    "tool_search_output": shape("tools!:objects id call_id execution status:progress created_by"),
     "compaction": shape("encrypted_content! id created_by"),
     "compaction_trigger": shape("id"),
     "additional_tools": shape("tools!:objects role id"),

@@ -1,0 +1,138 @@
+"""`legato migrate`. May know: programs' text. Decides: what is shown, and which files are written.
+
+Exit code 0: all names are covered; 1: some are not; 2: a file is no Python, or cannot be read or written.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from legato.compat.migration import FACADES, TITLES, Migration, covered_names, migrated
+from legato.errors import BadInput
+
+SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+
+
+def migrate(
+    files: Annotated[list[Path], typer.Argument(help="Programs, or folders of them.", metavar="FILE...")],
+    write: Annotated[bool, typer.Option("--write", help="Write the changed programs in place of the old ones.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found, and the programs, as JSON.")] = False,
+) -> None:
+    """Move a program from Microsoft Agent Framework or the OpenAI Agents SDK to Legato.
+
+    Says which of their names it uses and which are covered, and prints it with its imports changed; the rest of the program stays as
+    it is. The program is read, and never run. Nothing is written without --write.
+
+    \b
+    legato migrate desk.py                 what is covered, on standard error; the program, on standard output
+    legato migrate src/ --write            all programs of a folder, in place
+    legato migrate desk.py --json          for machines
+
+    Exit code 0: all is covered; 1: something is not, and says what to write instead; 2: a file is no Python.
+    """
+    covered = covered_names()
+    told: list[dict[str, Any]] = []
+    broken = missing = False
+    paths = [path for given in files for path in _programs(given)]
+    for path in paths:
+        try:
+            source, encoding = _read(path)
+            done = migrated(source, covered, _own_modules(path))
+            if write and done.program != source:
+                _replace(path, done.program.encode(encoding))
+        except BadInput as error:
+            broken = True
+            told.append({"file": str(path), "error": str(error)})
+            if not as_json:
+                typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
+                typer.echo(f"{path}: {error}", err=True)
+            continue
+        missing |= bool(done.missing)
+        told.append(_plain(path, done, done.program != source))
+        if not as_json:
+            _show(path, done, done.program != source, write)
+            if not write and (len(paths) == 1 or done.program != source):
+                typer.echo(f"# {path}\n{done.program}" if len(paths) > 1 else done.program, nl=False)
+    if as_json:
+        typer.echo(msgspec.json.encode(told).decode())
+    elif not paths:
+        typer.echo("there is no Python program there", err=True)
+    if broken or missing:
+        raise typer.Exit(2 if broken else 1)
+
+
+def _programs(given: Path) -> Iterator[Path]:
+    """The file itself, or the programs of a folder without those of environments and the like."""
+    if not given.is_dir():
+        yield given
+        return
+    for folder, folders, names in os.walk(given):
+        inside = [name for name in folders if name not in SKIPPED and not name.startswith(".")]
+        folders[:] = sorted(name for name in inside if not (Path(folder) / name / "pyvenv.cfg").exists())
+        yield from sorted(Path(folder) / name for name in names if name.endswith(".py"))
+
+
+def _own_modules(path: Path) -> list[str]:
+    """A module `agents` beside the program is the program's own, and what it imports by that name."""
+    beside = path.resolve().parent
+    return [name for name in FACADES if (beside / f"{name}.py").exists() or (beside / name / "__init__.py").exists()]
+
+
+def _read(path: Path) -> tuple[str, str]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInput("it cannot be read", found=str(error.strerror)) from None
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding), encoding
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise BadInput("this is no Python: its bytes are no text", found=str(error)[:120]) from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write all of it or nothing, with the file's own permissions."""
+    path = path.resolve()
+    name = ""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".legato-", delete=False) as new:
+            name = new.name
+            new.write(data)
+        os.chmod(name, path.stat().st_mode)
+        os.replace(name, path)
+    except OSError as error:
+        if name:
+            Path(name).unlink(missing_ok=True)
+        raise BadInput("it cannot be written", found=str(error.strerror)) from None
+
+
+def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
+    covered = sorted({name.name for name in done.names if name.covered})
+    frameworks = sorted({TITLES[name.module.partition(".")[0]] for name in done.names})
+    if not done.names:
+        typer.echo(f"{path}: uses neither {' nor '.join(TITLES.values())}", err=True)
+    else:
+        typer.echo(f"{path}: {' and '.join(frameworks)}", err=True)
+    if covered:
+        typer.secho("  covered      ", fg="green", err=True, nl=False)
+        typer.echo(", ".join(covered), err=True)
+    for name in done.missing:
+        typer.secho("  not covered  ", fg="yellow", err=True, nl=False)
+        typer.echo(f"{name.name} (line {name.line}): {name.instead}", err=True)
+    for note in done.notes:
+        typer.echo(f"  {note}", err=True)
+    if write:
+        typer.echo("  written" if changed else "  nothing to change", err=True)
+
+
+def _plain(path: Path, done: Migration, changed: bool) -> dict[str, Any]:
+    return {"file": str(path), "changed": changed, "names": done.names, "notes": done.notes, "program": done.program}

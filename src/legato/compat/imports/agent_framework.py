@@ -1,0 +1,362 @@
+"""Checkpoints of Microsoft Agent Framework. May know: their JSON. Decides: what was said, and which of its many places said it first.
+
+A checkpoint keeps the conversation once for every agent, and in most releases several times for each: what an agent was given goes into
+its history again with every run. What is a copy is told by where it stands and by the ids that the framework gave, never by its words:
+
+- everything in an agent's input up to the last message that the agent's history had already is a replay;
+- what another agent said is taken from the longest conversation, what an agent called and was answered only from its own.
+
+Releases since 1.0.0rc1 pickle some of it. A pickle is a program, and is not run: what is kept nowhere else is told as left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from legato.compat.imports.conversation import Came, Entry, Heard, Report, Spoke
+from legato.compat.imports.reading import Gathered, a_dict, a_list, a_text, as_text, read_json, refused
+from legato.core.facts import Call, Content, Item, Words
+
+HANDOFF = "handoff_to_"
+ORCHESTRATOR = "handoff-coordinator"
+
+
+class Told(Struct):
+    """One message of a checkpoint."""
+
+    role: str
+    author: str
+    id: str
+    contents: list[dict[str, Any]]
+    where: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells its copies: the id, or those of its calls and outputs; empty for most of what users say."""
+        ids = tuple(str(content.get("call_id")) for content in self.contents if content.get("type") in ("function_call", "function_result"))
+        return (self.role, self.id) if self.id else (self.role, *ids) if ids else ()
+
+    @property
+    def is_dialogue(self) -> bool:
+        """Whether every agent was told: words, not calls and outputs alone."""
+        return self.role == "user" or (self.role == "assistant" and any(content.get("type") not in _TRAFFIC for content in self.contents))
+
+
+_TRAFFIC = ("function_call", "function_result", "function_approval_request", "function_approval_response", "text_reasoning", "usage")
+
+
+def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
+    """What a checkpoint holds of the conversation."""
+    body = read_json(text, "the checkpoint")
+    version, state = body.get("version"), body.get("state", body.get("shared_state"))
+    if "checkpoint_id" not in body or not isinstance(state, dict):
+        raise refused(
+            "this is no checkpoint of Agent Framework",
+            expected="an object with checkpoint_id and state",
+            found=", ".join(map(str, body))[:80],
+        )
+    if version != "1.0":
+        raise refused("this checkpoint has a version that is not known", expected="1.0", found=repr(version))
+    report.source = f"checkpoint {a_text(body['checkpoint_id'], 'the checkpoint_id')}"
+    executors = a_dict(state.get("_executor_state") or {}, "the executors")
+    pickles = Pickles(report)
+    histories = {name: history for name, kept in executors.items() if (history := _history(name, kept, pickles))}
+    pickles.find("messages", body.get("messages"))
+    pickles.find("pending_request_info_events", body.get("pending_request_info_events"))
+    pickles.done()
+    if body.get("messages"):
+        report.notes.append("the checkpoint was written between two steps; what was on its way between agents is not in it")
+    told = [Own(name, history) for name, history in histories.items()]
+    kept = _messages(
+        a_dict(executors.get(ORCHESTRATOR) or {}, ORCHESTRATOR).get("conversation") or [], f"{ORCHESTRATOR}.conversation", pickles
+    )
+    spoken = [message for message in kept if message.is_dialogue] or max((own.dialogue for own in told), key=len, default=[])
+    # Whose history the provider holds has their latest calls in the orchestrator's alone.
+    speakers = dict.fromkeys(message.author for message in kept if message.role == "assistant" and message.author)
+    told += [Own(name, kept) for name in speakers if name not in histories]
+    if not spoken:
+        do = "where the framework is, write the messages with json.dumps([m.to_dict() for m in messages]), and use from_messages"
+        raise refused(
+            "nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do
+        )
+    merged = list(_merged(spoken, told, report))
+    report.copies = sum(own.copies for own in told)
+    reader = Reader(report)
+    return list(reader.entries(merged)), reader.contents
+
+
+def message_entries(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
+    """What a list of messages (`Message.to_dict()`, in JSON) holds, each of them once."""
+    body = read_json(b'{"messages":' + (text.encode("utf-8", "replace") if isinstance(text, str) else text) + b"}", "the list of messages")
+    report.source = "messages"
+    pickles = Pickles(report)
+    told = _messages(body["messages"], "messages", pickles)
+    if pickles.number:
+        raise refused("a message is pickled", do="write messages with to_dict()")
+    reader = Reader(report)
+    return list(reader.entries(told)), reader.contents
+
+
+class Pickles:
+    """What is kept as a pickle: counted by place, and not touched."""
+
+    def __init__(self, report: Report) -> None:
+        self.number = 0
+        self._report = report
+        self._places: dict[str, int] = {}
+
+    def is_one(self, value: object, where: str) -> bool:
+        """Whether this value is a pickle; it is counted then."""
+        if not isinstance(value, dict) or not ("__pickled__" in value or "__af_pickled__" in value):
+            return False
+        self.number += 1
+        self._places[where] = self._places.get(where, 0) + 1
+        return True
+
+    def find(self, where: str, value: object) -> None:
+        """Count those in there."""
+        waiting = [value]
+        while waiting:
+            found = waiting.pop()
+            if not self.is_one(found, where):
+                waiting += found.values() if isinstance(found, dict) else found if isinstance(found, list) else []
+
+    def done(self) -> None:
+        """Say what was left out."""
+        self._report.left_out += [
+            f"{number} pickled values of {where}; nothing is unpickled" for where, number in sorted(self._places.items())
+        ]
+
+
+def _unwrapped(value: Any) -> Any:
+    """A value without what says of which class it was."""
+    while isinstance(value, dict) and "value" in value and ("__af_model__" in value or "__af_dataclass__" in value):
+        value = value["value"]
+    return value
+
+
+def _history(name: str, kept: object, pickles: Pickles) -> list[Told]:
+    """The longest list of messages that an executor keeps in JSON."""
+    kept = a_dict(kept, f"executor {name}")
+    lists: dict[str, object] = {where: kept[where] for where in ("cache", "full_conversation") if where in kept}
+    if isinstance(thread := _unwrapped(kept.get("agent_thread")), dict) and isinstance(thread.get("chat_message_store_state"), dict):
+        lists["agent_thread"] = thread["chat_message_store_state"].get("messages")
+    if isinstance(session := _unwrapped(kept.get("agent_session")), dict) and isinstance(session.get("state"), dict):
+        lists |= {
+            f"agent_session.{key}": held["messages"]
+            for key, held in session["state"].items()
+            if isinstance(held, dict) and "messages" in held
+        }
+    pickles.find(f"{name}.pending_agent_requests", kept.get("pending_agent_requests"))
+    found = [_messages(given or [], f"{name}.{where}", pickles) for where, given in lists.items()]
+    return max(found, key=len, default=[])
+
+
+def _messages(given: object, where: str, pickles: Pickles) -> list[Told]:
+    told = []
+    for number, message in enumerate(a_list(given, where)):
+        if pickles.is_one(message, where):
+            continue
+        place = f"{where}[{number}]"
+        message = a_dict(_unwrapped(message), place)
+        role = _unwrapped(message.get("role"))
+        role = a_text(role.get("value") if isinstance(role, dict) else role, f"the role of {place}")
+        contents = [a_dict(_unwrapped(content), place) for content in a_list(message.get("contents") or [], f"the contents of {place}")]
+        author, id = (a_text(message.get(name) or "", f"the {name} of {place}") for name in ("author_name", "message_id"))
+        told.append(Told(role, author, id, contents, place))
+    return told
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------------
+
+
+class Own:
+    """An agent's history, without what was put into it again: the conversation as the agent knew it."""
+
+    def __init__(self, name: str, history: list[Told]) -> None:
+        self.name = name
+        self.copies = 0
+        self.conversation: list[Told] = []
+        known: set[tuple[str, ...]] = set()
+        given: list[Told] = []
+        for told in history:
+            if self.owns(told) and told.key not in known:
+                self._hear(given, known)
+                given = []
+                self.conversation.append(replace(told, author=name))
+                known.add(told.key)
+            else:
+                given.append(told)
+        self._hear(given, known)
+
+    def owns(self, told: Told) -> bool:
+        """Whether the agent itself said or called it, or was answered."""
+        return told.role in ("assistant", "tool") and told.author in ("", self.name)
+
+    def _hear(self, given: list[Told], known: set[tuple[str, ...]]) -> None:
+        """The input of one run: what is new in it."""
+        last = max((place for place, told in enumerate(given) if told.key and told.key in known), default=-1)
+        before, now = self.dialogue, [told for told in given if told.is_dialogue]
+        if last < 0 and before and len(now) > len(before) and all(_may_be_same(a, b) for a, b in zip(before, now, strict=False)):
+            last = given.index(now[len(before) - 1])  # none of it has an id, and it begins as the conversation did
+        self.copies += last + 1
+        self.conversation += given[last + 1 :]
+        known |= {told.key for told in given[last + 1 :] if told.key}
+
+    @property
+    def dialogue(self) -> list[Told]:
+        """What every agent was told."""
+        return [told for told in self.conversation if told.is_dialogue]
+
+
+def _may_be_same(one: Told, other: Told) -> bool:
+    """As far as roles, authors and ids tell."""
+    return one.role == other.role and one.author == other.author and one.id == other.id
+
+
+def _merged(spoken: list[Told], agents: list[Own], report: Report) -> Iterator[Told]:
+    """The dialogue, with every agent's own calls and outputs where they were made."""
+    between: dict[int, list[list[Told]]] = {}
+    own: dict[int, Told] = {}
+    for agent in agents:
+        place, block = 0, list[Told]()
+        fits = all(_may_be_same(one, other) for one, other in zip(agent.dialogue, spoken, strict=False))
+        for told in agent.conversation:
+            if told.is_dialogue:
+                between.setdefault(place, []).append(block)
+                block = []
+                if fits and agent.owns(told) and place < len(spoken):
+                    own[place] = told
+                place += 1
+            elif agent.owns(told):
+                block.append(told)
+        between.setdefault(place, []).append(block)
+        if not fits:
+            report.notes.append(f"what {agent.name} remembers is not how the conversation went; its calls stand by their number")
+    for place in range(len(spoken) + 1):
+        yield from _in_turn([block for block in between.get(place, []) if block], spoken[place - 1].author if place else "")
+        if place < len(spoken):
+            yield own.get(place, spoken[place])
+    for place in sorted(place for place in between if place > len(spoken)):
+        yield from _in_turn([block for block in between[place] if block], "")
+
+
+def _in_turn(blocks: list[list[Told]], speaker: str) -> Iterator[Told]:
+    """Blocks of several agents at one place: each after the one that handed over to it."""
+
+    def targets(block: list[Told]) -> set[str]:
+        return {str(content.get("name"))[len(HANDOFF) :] for told in block for content in told.contents if _is_handoff(content)}
+
+    def whose(block: list[Told]) -> str:
+        return next((told.author for told in block if told.author), "")
+
+    while blocks:
+        handed = set().union(*(targets(block) for block in blocks))
+        first = next(
+            (block for block in blocks if whose(block) == speaker),
+            next((block for block in blocks if whose(block) not in handed), blocks[0]),
+        )
+        blocks.remove(first)
+        yield from first
+        speaker = next(iter(targets(first)), speaker)
+
+
+def _is_handoff(content: dict[str, Any]) -> bool:
+    return content.get("type") == "function_call" and str(content.get("name")).startswith(HANDOFF)
+
+
+# -- what messages are made of -----------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Messages as entries."""
+
+    def __init__(self, report: Report) -> None:
+        self.contents: dict[str, bytes] = {}
+        self._report = report
+        self._left: dict[str, int] = {}
+
+    def entries(self, told: Iterable[Told]) -> Iterator[Entry]:
+        """All of them."""
+        speaker = ""
+        for message in told:
+            if message.role == "user":
+                if content := self._content(message):
+                    yield Heard(content, message.author)
+            elif message.role == "assistant":
+                speaker = message.author or speaker or _owner(message)
+                if (spoke := self._spoke(message, speaker)).items:
+                    yield spoke
+            elif message.role == "tool":
+                yield from self._outputs(message)
+            else:
+                self._leave(f"a message of role {message.role!r}")
+        self._report.left_out += [f"{what} ({number} times)" if number > 1 else what for what, number in self._left.items()]
+
+    def _spoke(self, message: Told, speaker: str) -> Spoke:
+        items: list[Item] = []
+        handoffs: dict[int, str] = {}
+        waiting = [content for content in message.contents if content.get("type") == "function_approval_request"]
+        asked = [a_dict(content.get("function_call"), message.where).get("call_id") for content in waiting]
+        asks: set[int] = set()
+        for content in message.contents:
+            match content.get("type"):
+                case "text":
+                    if text := a_text(content.get("text") or "", message.where):
+                        items.append(Words(text))
+                case "function_call":
+                    call = Call(
+                        a_text(content.get("name"), f"the name in {message.where}", empty=False),
+                        as_text(content.get("arguments") or "{}", message.where),
+                        a_text(content.get("call_id") or "", message.where),
+                    )
+                    if _is_handoff(content):
+                        handoffs[len(items)] = call.tool[len(HANDOFF) :]
+                    if content.get("call_id") in asked:
+                        asks.add(len(items))
+                    items.append(call)
+                case "function_approval_request" | "usage":
+                    pass  # the call itself stands there too
+                case kind:
+                    self._leave(_kind(kind))
+        return Spoke(speaker, tuple(items), handoffs, frozenset(asks))
+
+    def _outputs(self, message: Told) -> Iterator[Came]:
+        for content in message.contents:
+            if content.get("type") != "function_result":
+                self._leave(_kind(content.get("type")))
+                continue
+            failed = bool(content.get("exception"))
+            given = content.get("result") if content.get("result") is not None else content.get("exception") or ""
+            yield Came(a_text(content.get("call_id") or "", message.where), as_text(_unwrapped(given), message.where), failed)
+
+    def _content(self, message: Told) -> Content:
+        gathered = Gathered([], self.contents)
+        for content in message.contents:
+            match content.get("type"):
+                case "text":
+                    gathered.text(a_text(content.get("text") or "", message.where))
+                case "data" | "uri" if content.get("uri"):
+                    uri, media_type = (a_text(content.get(name) or "", message.where) for name in ("uri", "media_type"))
+                    gathered.attached(uri, media_type, "", message.where)
+                case "function_approval_response":
+                    pass  # what came of it stands behind the call
+                case kind:
+                    self._leave(_kind(kind))
+        return gathered.content
+
+    def _leave(self, what: str) -> None:
+        self._left[what] = self._left.get(what, 0) + 1
+
+
+def _kind(kind: object) -> str:
+    return "reasoning, which belongs to the provider that made it" if kind == "text_reasoning" else f"content of type {str(kind)[:40]!r}"
+
+
+def _owner(message: Told) -> str:
+    """Whose history it stands in, where nothing else says who spoke."""
+    return message.where.partition(".")[0]

@@ -1,0 +1,224 @@
+"""A conversation that another framework kept. May know: facts' parts. Decides: what belongs together, and how a ledger of it is written.
+
+Readers (one file per source) give what they find as `Heard`, `Spoke` and `Came`, in order. Which call an output belongs to, where a reply
+ends, and how control passed is decided here, the same for every source. The facts are proposed to the same rules as all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from legato.core.digest import digest_arguments
+from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Gated, HandedOff, Item, Opened, Returned, Said, Started
+from legato.core.frame import Frame, encode_frame
+from legato.core.wording import MAYBE
+
+
+class Heard(Struct, frozen=True):
+    """A user said something."""
+
+    content: Content
+    author: str = ""
+
+
+class Spoke(Struct, frozen=True):
+    """An agent's model said or called something; what follows without an output between is the same reply."""
+
+    agent: str
+    items: tuple[Item, ...]
+    handoffs: dict[int, str] = {}
+    """Which of the items are calls that pass control, and to whom."""
+    asks: frozenset[int] = frozenset()
+    """Which of the items are calls that wait for a person's approval, if they have no output."""
+
+
+class Came(Struct, frozen=True):
+    """A call's output."""
+
+    call_id: str
+    content: Content
+    failed: bool = False
+
+
+Entry: TypeAlias = Heard | Spoke | Came
+
+
+class Report(Struct):
+    """What an import did. Read it: what is not in the ledger stands in `left_out`."""
+
+    source: str
+    messages: int = 0
+    replies: int = 0
+    calls: int = 0
+    handoffs: int = 0
+    pending: int = 0
+    unknown: int = 0
+    copies: int = 0
+    left_out: list[str] = []
+    notes: list[str] = []
+
+    def __str__(self) -> str:
+        told = f"{self.source}: {self.messages} messages, {self.replies} replies, {self.calls} calls, {self.handoffs} handoffs"
+        lines = [
+            told,
+            f"  {self.pending} calls wait for approval" if self.pending else "",
+            f"  {self.unknown} calls had no output; they are answered as of unknown outcome" if self.unknown else "",
+            f"  {self.copies} copies that the framework had made of messages were not taken" if self.copies else "",
+            *(f"  left out: {what}" for what in self.left_out),
+            *(f"  note: {what}" for what in self.notes),
+        ]
+        return "\n".join(line for line in lines if line)
+
+
+class _Reply:
+    """One reply: its items, which of its calls have which output, and whether an output was met (then it is complete)."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        self.items: list[Item] = []
+        self.handoffs: dict[int, str] = {}
+        self.asks: set[int] = set()
+        self.outputs: dict[int, Came] = {}
+        self.met_output = False
+
+    def add(self, spoke: Spoke) -> None:
+        start = len(self.items)
+        self.items.extend(spoke.items)
+        self.handoffs |= {start + index: target for index, target in spoke.handoffs.items()}
+        self.asks |= {start + index for index in spoke.asks}
+
+    def put_before(self, spoke: Spoke) -> None:
+        """The same, before what is there."""
+        size = len(spoke.items)
+        self.items[:0] = spoke.items
+        self.handoffs = dict(spoke.handoffs) | {size + index: target for index, target in self.handoffs.items()}
+        self.asks = set(spoke.asks) | {size + index for index in self.asks}
+        self.outputs = {size + index: came for index, came in self.outputs.items()}
+
+    @property
+    def only_hands_over(self) -> bool:
+        """Whether its calls are handoffs, so that nobody can have heard of an output before the other agent began."""
+        return bool(self.handoffs) and set(self.calls) == set(self.handoffs)
+
+    @property
+    def calls(self) -> list[int]:
+        return [index for index, item in enumerate(self.items) if isinstance(item, Call)]
+
+
+def gathered(entries: Sequence[Entry], report: Report) -> list[Heard | _Reply]:
+    """Messages and replies, each call with its output."""
+    turns: list[Heard | _Reply] = []
+    for entry in entries:
+        last = turns[-1] if turns else None
+        match entry:
+            case Heard():
+                turns.append(entry)
+            case Spoke():
+                if isinstance(last, _Reply) and last.agent == entry.agent and last.only_hands_over:
+                    last.put_before(entry)  # words that an agent said after its handoff and before the other began
+                    continue
+                if not isinstance(last, _Reply) or last.agent != entry.agent or last.met_output:
+                    if not turns:
+                        report.left_out.append(f"what {entry.agent or 'an agent'} said before anybody had spoken")
+                        continue
+                    turns.append(last := _Reply(entry.agent))
+                last.add(entry)
+            case Came():
+                _pair(entry, turns, report)
+    return turns
+
+
+def _pair(came: Came, turns: Sequence[Heard | _Reply], report: Report) -> None:
+    """Give an output to the earliest call of its id that has none: call ids may be used again."""
+    for turn in turns:
+        if isinstance(turn, _Reply):
+            for index in turn.calls:
+                item = turn.items[index]
+                if isinstance(item, Call) and item.call_id == came.call_id and index not in turn.outputs:
+                    turn.outputs[index] = came
+                    turn.met_output = True
+                    return
+    report.left_out.append(f"an output for call {came.call_id!r}, which is not there or has its output")
+
+
+class Writer:
+    """Writes the ledger of what was gathered, fact by fact."""
+
+    def __init__(self, report: Report, at: int) -> None:
+        self.facts: list[AnyFact] = []
+        self.contents: dict[str, bytes] = {}
+        self._report = report
+        self._at = at
+
+    def write(self, turns: Sequence[Heard | _Reply], ledger: str, workflow: str) -> None:
+        """All of it."""
+        self.facts.append(Opened(at=self._at, ledger=ledger, workflow=workflow))
+        for place, turn in enumerate(turns):
+            if isinstance(turn, Heard):
+                self.facts.append(Said(at=self._at, content=turn.content, author=turn.author))
+                self._report.messages += 1
+            else:
+                self._reply(turn, turns[place + 1 :])
+
+    def _reply(self, reply: _Reply, after: Sequence[Heard | _Reply]) -> None:
+        follower = next((turn.agent for turn in after if isinstance(turn, _Reply)), "")
+        position = len(self.facts)
+        target, taken = self._passes(reply, follower, bool(after) and isinstance(after[0], _Reply), position)
+        self.facts.append(
+            Answered(at=self._at, agent=reply.agent, frame=self._frame(reply.agent), upto=position - 1, items=tuple(reply.items))
+        )
+        self._report.replies += 1
+        self._report.calls += len(reply.calls)
+        waits = False
+        for index in reply.calls:
+            if target and (index == taken or index in reply.handoffs):
+                continue  # answered by the handoff, all of them
+            call = reply.items[index]
+            assert isinstance(call, Call)
+            waits |= self._call(call, CallRef(position, index), reply.outputs.get(index), index in reply.asks and not follower)
+        if target and waits:
+            self._report.notes.append(f"control passes to {target} once the calls that wait are decided")
+        elif target:
+            self.facts.append(HandedOff(at=self._at, call=CallRef(position, taken), source=reply.agent, target=target))
+            self._report.handoffs += 1
+
+    def _passes(self, reply: _Reply, follower: str, at_once: bool, position: int) -> tuple[str, int]:
+        """To whom control passed with this reply, and by which of its calls. A call is added where the source had kept none."""
+        if follower and follower != reply.agent and (at_once or reply.calls):
+            target = follower
+        elif not follower and reply.handoffs:
+            target = next(iter(reply.handoffs.values()))
+        else:
+            return "", -1
+        taken = next((index for index, whom in reply.handoffs.items() if whom == target), next(iter(reply.handoffs), -1))
+        if taken < 0:
+            taken = len(reply.items)
+            reply.items.append(Call(f"handoff_to_{target}", "{}", f"call_imported_{position}"))
+            self._report.notes.append(f"{reply.agent} passed control to {target}; the source kept no call for it, so one was written")
+        elif reply.handoffs[taken] != target:
+            whom = reply.handoffs[taken]
+            self._report.notes.append(f"{reply.agent} passed control to {whom}, who said nothing; {target} spoke next")
+        return target, taken
+
+    def _call(self, call: Call, ref: CallRef, output: Came | None, asks: bool) -> bool:
+        """What became of a call. True if it waits for a person."""
+        if output is not None:
+            self.facts.append(Started(at=self._at, call=ref, attempt=1, epoch=0))
+            self.facts.append(Returned(at=self._at, call=ref, attempt=1, output=output.content, status="error" if output.failed else "ok"))
+        elif asks:
+            self.facts.append(Gated(at=self._at, call=ref, needed=True, digest=digest_arguments(call.arguments)))
+            self._report.pending += 1
+        else:
+            words = f"The outcome of {call.tool!r} is unknown: where this conversation was kept before, the call had no output. {MAYBE}"
+            self.facts.append(Returned(at=self._at, call=ref, output=words, status="error"))
+            self._report.unknown += 1
+        return output is None and asks
+
+    def _frame(self, agent: str) -> str:
+        """Nobody knows what surrounded these replies. No model has such options, so the next turn gets a frame of its own."""
+        digest, data = encode_frame(Frame(agent=agent, options='{"imported":true}'))
+        self.contents[digest] = data
+        return digest

@@ -1,0 +1,113 @@
+"""Reading what strangers wrote. May know: JSON. Decides: what is taken for what, and when to refuse.
+
+Nothing here runs, imports or unpickles anything. Whatever is not what it should be ends in `CannotImport`.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from legato.core.digest import digest_bytes
+from legato.core.facts import Content, File, Image, Part, Text
+from legato.core.messages import checked_text
+from legato.errors import BadInput, CannotImport
+
+LONGEST = 256 * 1024 * 1024
+"""Bytes of a file or string; more is refused unread."""
+
+
+def refused(summary: str, *, expected: str = "", found: str = "", do: str = "") -> CannotImport:
+    """The refusal of something that cannot be imported."""
+    return CannotImport(summary, expected=expected, found=found[:200], do=f"{do}; nothing was imported" if do else "nothing was imported")
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file, if it is one and not too long."""
+    try:
+        if not path.is_file():
+            raise refused(f"{path.name} is no file", do="name the file itself")
+        if path.stat().st_size > LONGEST:
+            raise refused(f"{path.name} is too long", expected=f"at most {LONGEST} bytes", found=f"{path.stat().st_size} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise refused(f"{path.name} cannot be read", found=str(error.strerror)) from None
+
+
+def read_json(data: bytes | str, what: str) -> dict[str, Any]:
+    """A JSON object."""
+    if len(data) > LONGEST:
+        raise refused(f"{what} is too long", expected=f"at most {LONGEST} bytes", found=f"{len(data)} bytes")
+    try:
+        body = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise refused(f"{what} is no JSON", found=str(error), do="check that it is whole") from None
+    return a_dict(body, what)
+
+
+def a_dict(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise refused(f"{what} is not an object", found=type(value).__name__)
+    return value
+
+
+def a_list(value: object, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise refused(f"{what} is not a list", found=type(value).__name__)
+    return value
+
+
+def a_text(value: object, what: str, empty: bool = True) -> str:
+    """Text that can be written down."""
+    if not isinstance(value, str) or not (value or empty):
+        raise refused(f"{what} is not text", found=repr(value)[:80])
+    try:
+        return checked_text(value, what, empty=True)
+    except BadInput as error:
+        raise refused(error.summary) from None
+
+
+def as_text(value: object, what: str) -> str:
+    """Text as it is, anything else as the JSON that a model would have been shown."""
+    return a_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), what)
+
+
+class Gathered(msgspec.Struct):
+    """The parts of one message, and the bytes of its pictures and files."""
+
+    parts: list[Part]
+    contents: dict[str, bytes]
+
+    def text(self, text: str) -> None:
+        """Add words."""
+        if text:
+            self.parts.append(Text(text))
+
+    def attached(self, uri: str, media_type: str, name: str, what: str) -> None:
+        """Add a picture or file: by its address, or its bytes if that is where they are."""
+        head, comma, body = uri.partition(",")
+        data = b""
+        if uri.startswith("data:") and comma:
+            media_type = head.removeprefix("data:").partition(";")[0] or media_type
+            try:
+                data = b64decode(body, validate=True)
+            except ValueError:
+                raise refused(f"{what} is not base64") from None
+        address, digest = ("", digest_bytes(data)) if data else (uri, "")
+        if digest:
+            self.contents[digest] = data
+        if media_type.startswith("image/"):
+            self.parts.append(Image(media_type, url=address, digest=digest))
+        else:
+            self.parts.append(File(name, media_type or "application/octet-stream", url=address, digest=digest))
+
+    @property
+    def content(self) -> Content:
+        """Plain text stays plain."""
+        if all(isinstance(part, Text) for part in self.parts):
+            return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+        return tuple(self.parts)

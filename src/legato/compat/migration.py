@@ -1,0 +1,228 @@
+"""Programs of other frameworks, with their imports changed. May know: Python's grammar. Decides: which names move.
+
+A program is parsed and never run or imported. Only the text of its import statements changes: everything else, comments and blank
+lines too, stays as it is, byte for byte. Which names there are is asked of the facades themselves (`__all__`), so the answer cannot age.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import io
+import pkgutil
+import re
+import tokenize
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from types import ModuleType
+
+from msgspec import Struct
+
+from legato.errors import BadInput
+
+FACADES = {"agent_framework": "legato.compat.agent_framework", "agents": "legato.compat.agents"}
+TITLES = {"agent_framework": "Microsoft Agent Framework", "agents": "OpenAI Agents SDK"}
+
+_HOSTED = "give the provider's own tools to the model, e.g. OpenAIResponses(..., tools=[{'type': 'web_search'}]): see docs/models.md"
+_NOT_HANDOFFS = "Legato's workflows are handoffs: HandoffBuilder, an agent as a tool (agent.as_tool()), or plain Python around sessions"
+INSTEAD = {
+    "AzureAIClient": "use AzureOpenAIResponsesClient",
+    "AzureAIAgentClient": "use AzureOpenAIResponsesClient",
+    "FoundryChatClient": "use AzureOpenAIResponsesClient",
+    "OpenAIConversationsSession": "use legato.models.OpenAIResponses(..., memory='conversation'); the ledger stays the owner",
+    "set_default_openai_client": "give each agent its model: Agent(model=legato.models.OpenAIResponses(..., client=...))",
+    "set_default_openai_key": "set OPENAI_API_KEY, or give the model api_key=",
+    "set_default_openai_api": "choose the model: OpenAIResponses or OpenAIChat",
+    "set_tracing_disabled": "delete it: nothing is traced unless you ask",
+    "trace": "delete it: the ledger is the trace (session.facts, session.seen())",
+    **dict.fromkeys(
+        ("WorkflowBuilder", "SequentialBuilder", "ConcurrentBuilder", "GroupChatBuilder", "MagenticBuilder", "Executor"), _NOT_HANDOFFS
+    ),
+    **dict.fromkeys(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool", "HostedMCPTool"), _HOSTED),
+}
+NO_COUNTERPART = "there is no counterpart; docs/migrate has the native way"
+PRIVATE = "this is a private part of the framework, and nothing here stands for it"
+STAR = "name what is used: from {module} import A, B"
+SUBMODULE = "write from {module} import ..., so that the names can be seen"
+
+
+class Name(Struct, frozen=True):
+    """One name that a program takes from a framework."""
+
+    name: str
+    module: str
+    line: int
+    covered: bool
+    instead: str = ""
+
+
+class Migration(Struct, frozen=True):
+    """What became of a program."""
+
+    program: str
+    names: tuple[Name, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> list[Name]:
+        """What is not covered."""
+        return [name for name in self.names if not name.covered]
+
+
+def covered_names() -> dict[str, frozenset[str]]:
+    """What the facades have, by the module that a program takes it from: `agents`, `agents.extensions.handoff_filters`."""
+    names: dict[str, frozenset[str]] = {}
+    for framework, facade in FACADES.items():
+        try:
+            package = importlib.import_module(facade)
+        except ModuleNotFoundError as missing:
+            if missing.name != facade:
+                raise
+            names[framework] = frozenset()
+            continue
+        inside = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{facade}.")
+        for module in (package, *(importlib.import_module(found.name) for found in inside)):
+            names[framework + module.__name__.removeprefix(facade)] = frozenset(getattr(module, "__all__", None) or _public(module))
+    return names
+
+
+def _public(module: ModuleType) -> Iterator[str]:
+    """What a module without `__all__` has of its own."""
+    for name, value in vars(module).items():
+        own = getattr(value, "__module__", "") == module.__name__ or (name.isupper() and name != "TYPE_CHECKING")
+        if own and not name.startswith("_"):
+            yield name
+
+
+def migrated(source: str, covered: Mapping[str, Collection[str]], own_modules: Collection[str] = ()) -> Migration:
+    """The program with its imports changed. `covered`: as `covered_names()`. `own_modules`: the program's own that have a framework's name.
+
+    >>> migrated("from agents import Agent  # mine", {"agents": {"Agent"}}).program
+    'from legato.compat.agents import Agent  # mine'
+    """
+    tree = parsed(source)
+    editor = _Editor(source, tree, {name: names for name, names in covered.items() if name.partition(".")[0] not in own_modules})
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            editor.takes_from(node, node.module)
+        elif isinstance(node, ast.Import):
+            editor.takes(node)
+    names = sorted(editor.names, key=lambda name: (name.line, name.name))
+    own = [f"{name} is a module of your own here, and was left alone" for name in sorted(own_modules) if re.search(rf"\b{name}\b", source)]
+    return Migration(editor.edited(), tuple(names), tuple(own))
+
+
+def parsed(source: str) -> ast.Module:
+    """The program's tree; `BadInput` if it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the parser thinks of the program's strings is not ours to say
+            return ast.parse(source)
+    except SyntaxError as error:
+        raise BadInput(f"this is no Python: {error.msg}", found=f"line {error.lineno}: {(error.text or '').strip()[:80]}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise BadInput("this is no Python that can be read", found=str(error)[:80] or type(error).__name__) from None
+
+
+class _Editor:
+    """Collects names, and replacements of stretches of the text."""
+
+    def __init__(self, source: str, tree: ast.Module, covered: Mapping[str, Collection[str]]) -> None:
+        self.names: list[Name] = []
+        self._source = source
+        self._tree = tree
+        self._covered = covered
+        self._changes: list[tuple[int, int, str]] = []
+        lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", source)
+        self._lines = lines
+        self._starts = [0]
+        for line in lines:
+            self._starts.append(self._starts[-1] + len(line))
+
+    def edited(self) -> str:
+        """The program with all replacements made."""
+        text = self._source
+        for start, end, new in sorted(self._changes, reverse=True):
+            text = text[:start] + new + text[end:]
+        return text
+
+    def _at(self, line: int, column: int) -> int:
+        """Where a place of the tree is in the text: its columns count bytes."""
+        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+
+    def _span(self, node: ast.stmt | ast.alias) -> tuple[int, int]:
+        return self._at(node.lineno, node.col_offset), self._at(node.end_lineno or node.lineno, node.end_col_offset or 0)
+
+    # -- from x import y -------------------------------------------------------------------------------------------------
+
+    def takes_from(self, node: ast.ImportFrom, module: str) -> None:
+        """`from agents import Agent, Runner as R`"""
+        if module.partition(".")[0] not in self._covered:
+            return
+        moves: dict[str, list[ast.alias]] = {}
+        stays: list[ast.alias] = []
+        for alias in node.names:
+            facade, instead = self._facade(alias.name, module)
+            self.names.append(Name(alias.name, module, node.lineno, bool(facade), instead))
+            moves.setdefault(facade, []).append(alias) if facade else stays.append(alias)
+        start, end = self._span(node)
+        if len(moves) == 1 and not stays:
+            written = re.compile(r"from[\s\\]*" + r"[\s\\]*\.[\s\\]*".join(map(re.escape, module.split("."))))
+            match = written.match(self._source, start, end)
+            assert match is not None  # so the grammar has it
+            self._changes.append((start, match.end(), f"from {next(iter(moves))}"))
+        elif moves:
+            # Several statements out of one. What was remarked within it is kept before them.
+            before = self._source[self._starts[node.lineno - 1] : start]
+            between = f"\n{before}" if not before.strip() else "; "
+            remarks = "".join(f"{comment}{between}" for comment in _comments(self._source[start:end]) if not before.strip())
+            statements = [
+                f"from {new} import {', '.join(map(_written, names))}" for new, names in (*moves.items(), (module, stays)) if names
+            ]
+            self._changes.append((start, end, remarks + between.join(statements)))
+
+    def _facade(self, name: str, module: str) -> tuple[str, str]:
+        """Where a name is found here; else nothing, and what to write instead."""
+        framework, _, rest = module.partition(".")
+        if name == "*":
+            return "", STAR.format(module=module)
+        if name.startswith("_") or any(part.startswith("_") for part in rest.split(".")):
+            return "", PRIVATE
+        for place in (framework, module):
+            if name in self._covered.get(place, ()):
+                return FACADES[framework] + place.removeprefix(framework), ""
+        return "", INSTEAD.get(name, NO_COUNTERPART)
+
+    # -- import x --------------------------------------------------------------------------------------------------------
+
+    def takes(self, node: ast.Import) -> None:
+        """`import agents`, `import agents as sdk`"""
+        for alias in node.names:
+            framework, _, rest = alias.name.partition(".")
+            if framework not in self._covered:
+                continue
+            if rest:
+                instead = PRIVATE if any(part.startswith("_") for part in rest.split(".")) else SUBMODULE.format(module=alias.name)
+                self.names.append(Name(alias.name, alias.name, node.lineno, False, instead))
+                continue
+            used = [(name, line, *self._facade(name, framework)) for name, line in self._attributes(alias.asname or alias.name)]
+            self.names += [Name(name, framework, line, bool(facade), instead) for name, line, facade, instead in used]
+            if used and all(facade for _, _, facade, _ in used):
+                self._changes.append((*self._span(alias), f"{FACADES[framework]} as {alias.asname or alias.name}"))
+            elif not used:
+                unseen = f"nothing is seen to be used of it; {SUBMODULE.format(module=framework)}"
+                self.names.append(Name(alias.name, alias.name, node.lineno, False, unseen))
+
+    def _attributes(self, bound: str) -> Iterator[tuple[str, int]]:
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == bound:
+                yield node.attr, node.lineno
+
+
+def _written(alias: ast.alias) -> str:
+    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+
+
+def _comments(text: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]

@@ -1,0 +1,464 @@
+"""What other frameworks kept becomes a ledger: each message once, in order, every call answered once (C1, C3), nothing executed (S1)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from legato import Agent, HandoffBuilder, Workflow, tool
+from legato.compat.imports import Conversation, from_checkpoint, from_messages, from_run_state, from_sqlite_session
+from legato.core.facts import Answered, Call, Gated, HandedOff, Returned, Said
+from legato.emulator import Emulator, serve
+from legato.errors import CannotImport, LedgerExists
+from legato.models import OpenAIChat, OpenAIResponses
+from legato.stores import MemoryStore, SQLiteStore
+from tests.seeds.before import minds
+
+SAMPLES = Path(__file__).parent / "samples"
+QUESTIONS = ["What is my balance?", "And the balance of my savings?", "Which of the two is larger?"]
+
+
+def bank(emulator: Emulator, chat: bool = True, gated: bool = False) -> Workflow:
+    @tool(needs_approval=gated)
+    def look_up_account(question: str) -> str:
+        """Look up an account of the customer."""
+        return f"balance 17 ({question})"
+
+    make: Any = OpenAIChat if chat else OpenAIResponses
+    model = make("gpt-4.1", base_url=emulator.openai_url, api_key="sk-import")
+    coordinator = Agent("coordinator", "Route the customer to the specialist.", model)
+    specialist = Agent("specialist", "You answer about accounts.", model, tools=[look_up_account])
+    return (
+        HandoffBuilder("bank", [coordinator, specialist])
+        .with_start_agent(coordinator)
+        .add_handoff(coordinator, [specialist])
+        .add_handoff(specialist, [coordinator])
+        .build()
+    )
+
+
+async def facts_of(conversation: Conversation, workflow: str = "bank") -> list[Any]:
+    store = MemoryStore()
+    await conversation.save(store, "s", workflow=workflow)
+    return list(await store.read("s"))
+
+
+def told(facts: list[Any]) -> list[str]:
+    """A ledger in short."""
+    lines = []
+    for fact in facts:
+        match fact:
+            case Said():
+                lines.append(f"user: {fact.content}")
+            case Answered():
+                lines += [f"{fact.agent}: {getattr(item, 'tool', '') or item.text}" for item in fact.items]
+            case Returned():
+                lines.append(f"= {fact.output}")
+            case HandedOff():
+                lines.append(f"-> {fact.target}")
+            case Gated():
+                lines.append("waits")
+    return lines
+
+
+def turn(question: str) -> list[str]:
+    return ["specialist: look_up_account", f"= balance 17 ({question})", f"specialist: About {question!r}: the balance is 17."]
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_checkpoint_of_2025_has_every_message_once_although_it_keeps_each_up_to_seven_times() -> None:
+    conversation = from_checkpoint(SAMPLES / "checkpoint-1.0.0b251204.json")
+    expected = []
+    for question in QUESTIONS:
+        expected += [
+            f"user: {question}",
+            "coordinator: One moment.",
+            "coordinator: handoff_to_specialist",
+            "-> specialist",
+            *turn(question),
+        ]
+    assert told(await facts_of(conversation)) == expected
+    assert conversation.agents == ["coordinator", "specialist"]
+    assert conversation.report.copies == 16
+    assert conversation.report.left_out == []
+    assert (SAMPLES / "checkpoint-1.0.0b251204.json").read_text().count(QUESTIONS[0] + '"') > 6
+
+
+async def test_a_checkpoint_of_1_0_is_read_from_its_json_and_says_which_pickles_were_not() -> None:
+    conversation = from_checkpoint(SAMPLES / "checkpoint-1.0.0.json")
+    expected = [f"user: {QUESTIONS[0]}", "coordinator: handoff_to_specialist", "-> specialist", *turn(QUESTIONS[0])]
+    for question in QUESTIONS[1:]:
+        expected += [f"user: {question}", *turn(question)]
+    assert told(await facts_of(conversation)) == expected
+    assert conversation.report.copies == 12
+    assert "12 pickled values of specialist.full_conversation; nothing is unpickled" in conversation.report.left_out
+    assert "12 copies that the framework had made" in str(conversation.report)
+
+
+@pytest.mark.parametrize("release", ["1.0.0", "1.23.0"])
+async def test_a_call_that_waited_for_approval_in_a_checkpoint_waits_here(release: str) -> None:
+    conversation = from_checkpoint(SAMPLES / f"checkpoint-{release}-approval.json")
+    expected = ["user: What is my balance?", "coordinator: handoff_to_specialist", "-> specialist", "specialist: look_up_account", "waits"]
+    assert told(await facts_of(conversation)) == expected
+    assert conversation.report.pending == 1
+
+
+@pytest.mark.parametrize("release", ["0.13.3", "0.24.0"])
+async def test_a_run_state_keeps_the_output_of_the_call_that_ran_and_the_two_that_wait(release: str) -> None:
+    conversation = from_run_state(SAMPLES / f"run-state-{release}-approval.json")
+    facts = await facts_of(conversation)
+    assert told(facts)[1:] == [
+        "IT_Support_Agent: run_cleanup",
+        "IT_Support_Agent: run_diagnostic",
+        "IT_Support_Agent: run_cleanup",
+        "waits",
+        "= Diagnostic 'thermal_snapshot' completed. Temp: 72C.",
+        "waits",
+    ]
+    assert conversation.report.pending == 2
+    handed = from_run_state((SAMPLES / f"run-state-{release}-handoff.json").read_text())
+    expected = ["user: What is my balance?", "coordinator: handoff_to_specialist", "-> specialist", *turn(QUESTIONS[0])]
+    assert told(await facts_of(handed)) == expected
+
+
+async def test_a_sqlite_session_says_who_spoke_from_its_handoffs() -> None:
+    conversation = from_sqlite_session(SAMPLES / "session-0.13.3.db", agent="coordinator")
+    expected = []
+    for question in QUESTIONS[:2]:
+        expected += [f"user: {question}", "coordinator: handoff_to_specialist", "-> specialist", *turn(question)]
+    assert told(await facts_of(conversation)) == expected
+    assert from_sqlite_session(SAMPLES / "session-0.13.3.db", "customer-42").agents == ["assistant", "specialist"]
+
+
+# -- what cannot be known ----------------------------------------------------------------------------------------------------
+
+
+def message(role: str, *contents: dict[str, Any], author: str = "", id: str = "") -> dict[str, Any]:
+    return {"type": "message", "role": role, "contents": list(contents), "author_name": author, "message_id": id}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def calls(name: str, id: str) -> dict[str, Any]:
+    return {"type": "function_call", "name": name, "call_id": id, "arguments": "{}"}
+
+
+def came(id: str, output: str) -> dict[str, Any]:
+    return {"type": "function_result", "call_id": id, "result": output}
+
+
+def checkpoint(**histories: list[dict[str, Any]]) -> str:
+    """A checkpoint as 1.0 writes it, with these agents' sessions."""
+    executors = {name: {"agent_session": {"state": {"in_memory": {"messages": kept}}}} for name, kept in histories.items()}
+    return json.dumps({"checkpoint_id": "c1", "version": "1.0", "messages": {}, "state": {"_executor_state": executors}})
+
+
+async def test_who_says_the_same_twice_said_it_twice_and_what_the_framework_copied_is_there_once() -> None:
+    run_1 = [message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m1")]
+    run_2 = [*run_1, message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m2")]
+    run_3 = [*run_2, message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m3")]
+    conversation = from_checkpoint(checkpoint(a=[*run_1, *run_2, *run_3]))
+    assert told(await facts_of(conversation)) == ["user: Go on", "a: Done."] * 3
+    assert conversation.report.copies == 6
+
+
+async def test_a_history_that_was_not_replayed_is_taken_as_it_is() -> None:
+    kept = [message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m1")]
+    kept += [message("user", text("Go on")), message("assistant", text("Done."), author="a", id="m2")]
+    assert told(await facts_of(from_checkpoint(checkpoint(a=kept)))) == ["user: Go on", "a: Done."] * 2
+
+
+async def test_a_call_without_output_that_nobody_was_asked_about_is_answered_as_unknown() -> None:
+    kept = [message("user", text("Pay")), message("assistant", calls("pay", "c1"), calls("look", "c2"), author="a", id="m1")]
+    kept += [message("tool", came("c2", "found"), author="a"), message("user", text("Well?"))]
+    conversation = from_messages(json.dumps(kept))
+    unknown, found = (line for line in told(await facts_of(conversation)) if line.startswith("="))
+    assert "outcome of 'pay' is unknown" in unknown
+    assert "may have taken effect" in unknown
+    assert found == "= found"
+    assert conversation.report.unknown == 1
+
+
+async def test_an_output_without_call_a_second_output_and_what_was_said_first_are_left_out_and_said() -> None:
+    kept = [
+        message("assistant", text("Welcome!"), author="a"),
+        message("user", text("Hi")),
+        message("assistant", calls("look", "c1"), author="a"),
+    ]
+    kept += [message("tool", came("c1", "one")), message("tool", came("c1", "two")), message("tool", came("c9", "nine"))]
+    kept += [message("system", text("Be brief")), message("assistant", {"type": "text_reasoning", "text": "hm"}, text("Hello"), author="a")]
+    report = from_messages(json.dumps(kept)).report
+    assert len(report.left_out) == 5
+    assert report.calls == 1
+    for part in ("before anybody had spoken", "'c1'", "'c9'", "role 'system'", "reasoning"):
+        assert any(part in line for line in report.left_out), part
+
+
+async def test_a_call_id_that_was_used_again_is_another_call() -> None:
+    kept = []
+    for output in ("one", "two"):
+        kept += [
+            message("user", text("Look")),
+            message("assistant", calls("look", "constant"), author="a"),
+            message("tool", came("constant", output)),
+        ]
+    assert told(await facts_of(from_messages(json.dumps(kept)))) == ["user: Look", "a: look", "= one", "user: Look", "a: look", "= two"]
+
+
+async def test_control_that_passed_without_a_call_gets_one_and_the_report_says_so() -> None:
+    kept = [
+        message("user", text("Hi")),
+        message("assistant", text("One moment."), author="a"),
+        message("assistant", text("Hello."), author="b"),
+    ]
+    conversation = from_messages(json.dumps(kept))
+    assert told(await facts_of(conversation)) == ["user: Hi", "a: One moment.", "a: handoff_to_b", "-> b", "b: Hello."]
+    assert "kept no call" in conversation.report.notes[0]
+    renamed = MemoryStore()
+    await conversation.save(renamed, "s", workflow="w", agents={"b": "clerk"})
+    assert told(list(await renamed.read("s")))[-2:] == ["-> clerk", "clerk: Hello."]
+
+
+async def test_pictures_and_files_come_along_with_their_bytes() -> None:
+    picture = "data:image/png;base64," + base64.b64encode(b"pixels").decode()
+    items = [{"role": "user", "content": [{"type": "input_text", "text": "See"}, {"type": "input_image", "image_url": picture}]}]
+    state = {"$schemaVersion": "1.6", "original_input": items, "generated_items": [], "current_agent": {"name": "a"}}
+    store = MemoryStore()
+    await from_run_state(json.dumps(state)).save(store, "s", workflow="w")
+    said = (await store.read("s"))[1]
+    assert isinstance(said, Said)
+    assert await store.content("s", said.content[1].digest) == b"pixels"  # type: ignore[union-attr]  # it is a picture
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize(
+    "sample", ["checkpoint-1.0.0b251204.json", "checkpoint-1.0.0.json", "run-state-0.24.0-handoff.json", "session-0.13.3.db"]
+)
+async def test_a_workflow_goes_on_with_what_was_imported_and_nothing_is_refused(
+    tmp_path: Path, sample: str, chat: bool, stream: bool
+) -> None:
+    path = SAMPLES / sample
+    read = (
+        from_sqlite_session(path, agent="coordinator")
+        if path.suffix == ".db"
+        else (from_run_state if "run" in sample else from_checkpoint)(path)
+    )
+    with serve(mind=minds.either) as emulator:
+        async with SQLiteStore(tmp_path / "bank.sqlite") as store:
+            report = await read.save(store, "customer-42", workflow="bank")
+            session = await bank(emulator, chat).session("customer-42", store=store).refresh()
+            assert session.status == "waiting"
+            before = [message.text for message in session.messages]
+            await session.run("And what is the sum?", stream=stream)
+            assert session.status == "waiting"
+            assert [exchange.status for exchange in emulator.exchanges if exchange.status != 200] == []
+            heard = [item.text for item in emulator.exchanges[-1].prompt.heard if item.who == "user"]  # type: ignore[union-attr]  # answered
+            assert heard == [*QUESTIONS[: report.messages], "And what is the sum?"]
+            assert [message.text for message in session.messages[: len(before)]] == before
+            assert session.losses == []
+
+
+@pytest.mark.parametrize("sample", ["checkpoint-1.0.0-approval.json", "checkpoint-1.23.0-approval.json"])
+async def test_an_imported_call_is_approved_here_runs_once_and_the_conversation_goes_on(sample: str) -> None:
+    store = MemoryStore()
+    await from_checkpoint(SAMPLES / sample).save(store, "s", workflow="bank")
+    with serve(mind=minds.either) as emulator:
+        session = await bank(emulator, gated=True).session("s", store=store).refresh()
+        (request,) = session.pending
+        assert (request.kind, request.tool, request.agent) == ("approval", "look_up_account", "specialist")
+        await session.approve(request)
+        result = await session.resume()
+        assert result.text == "About 'What is my balance?': the balance is 17."
+        assert [exchange.status for exchange in emulator.exchanges] == [200]
+
+
+async def test_two_imported_calls_are_rejected_and_the_third_keeps_the_output_it_had() -> None:
+    store = MemoryStore()
+    await from_run_state(SAMPLES / "run-state-0.13.3-approval.json").save(store, "s", workflow="support")
+    ran = []
+
+    @tool(needs_approval=True)
+    async def run_cleanup(target: str) -> str:
+        ran.append(target)
+        return "cleaned"
+
+    @tool
+    async def run_diagnostic(check_name: str) -> str:
+        ran.append(check_name)
+        return "checked"
+
+    with serve(mind=minds.either) as emulator:
+        model = OpenAIResponses("gpt-4.1-mini", base_url=emulator.openai_url, api_key="sk-import")
+        agent = Agent("IT_Support_Agent", "You are an IT support assistant.", model, [run_cleanup, run_diagnostic])
+        session = await HandoffBuilder("support", [agent]).build().session("s", store=store).refresh()
+        for request in session.pending:
+            await session.reject(request, "Not approved.")
+        result = await session.resume()
+        assert result.text == "The check is done; nothing was cleaned up."
+        (exchange,) = emulator.exchanges
+        outputs = [item["output"] for item in exchange.request["input"] if item.get("type") == "function_call_output"]
+        assert [output.startswith("Not run") for output in outputs] == [True, False, True]
+        assert ran == []
+
+
+# -- all or nothing, and hostile input ---------------------------------------------------------------------------------------
+
+
+async def test_a_session_that_exists_is_left_as_it_is() -> None:
+    store = MemoryStore()
+    conversation = from_run_state(SAMPLES / "run-state-0.13.3-handoff.json")
+    await conversation.save(store, "s", workflow="bank")
+    before = list(await store.read("s"))
+    with pytest.raises(LedgerExists):
+        await conversation.save(store, "s", workflow="bank")
+    assert list(await store.read("s")) == before
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("exploded"),))
+
+
+def test_a_pickle_is_never_run_and_a_checkpoint_of_nothing_else_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bomb = {"__pickled__": base64.b64encode(pickle.dumps(Bomb())).decode(), "__type__": "agent_framework._types:Message"}
+    executors = {"a": {"cache": [bomb], "full_conversation": [bomb, bomb], "agent_session": bomb}}
+    body = {"checkpoint_id": "c1", "version": "1.0", "messages": {"a": [bomb]}, "state": {"_executor_state": executors}, "metadata": bomb}
+    with pytest.raises(CannotImport, match=r"without running pickles[\s\S]*to_dict[\s\S]*nothing was imported"):
+        from_checkpoint(json.dumps(body))
+    with pytest.raises(CannotImport, match="pickled"):
+        from_messages(json.dumps([bomb]))
+    assert not Path("exploded").exists()
+
+
+HOSTILE = [
+    "",
+    "{",
+    "null",
+    "[]",
+    "7",
+    '"text"',
+    "{}",
+    '{"checkpoint_id": 7}',
+    '{"$schemaVersion": "9.0"}',
+    "[" * 100_000,
+    '{"a":' * 100_000,
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("source", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("read", [from_checkpoint, from_messages, from_run_state])
+def test_what_is_no_such_thing_gets_one_typed_error(read: Any, source: str) -> None:
+    with pytest.raises(CannotImport):
+        read(source)
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.glob("*.json")))
+def test_spoiled_samples_are_read_or_refused_and_never_anything_else(sample: str) -> None:
+    read = from_run_state if sample.startswith("run") else from_checkpoint
+    whole = (SAMPLES / sample).read_text()
+    refused = 0
+    for cut in range(0, len(whole) - 2, max(1, len(whole) // 40)):
+        with pytest.raises(CannotImport):
+            read(whole[:cut])
+    places = [match.span() for match in re.finditer(r'(?<=:)\s*(?:"[^"\\]*"|\d+|null|true|false|\[\]|\{\})', whole)]
+    for start, end in places[:: max(1, len(places) // 60)]:
+        for other in ("null", "7", '"x"', "[]", "{}", '[{"type":"text","text":7}]'):
+            try:
+                read(whole[:start] + other + whole[end:])
+            except CannotImport:
+                refused += 1
+    assert refused > 5
+
+
+def damaged(folder: Path, *statements: str) -> Path:
+    path = folder / "session.db"
+    with sqlite3.connect(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    return path
+
+
+TABLE = "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT, created_at TEXT)"
+ENDLESS = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id, 's' AS session_id, '{}' AS message_data FROM n"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE other (id)"],
+        [TABLE],
+        [f"CREATE VIEW agent_messages AS {ENDLESS}"],
+        ["CREATE VIRTUAL TABLE agent_messages USING fts5(session_id, message_data)"],
+        ["CREATE TABLE agent_messages (id, session_id)", "INSERT INTO agent_messages VALUES (1, 's')"],
+        [TABLE, "INSERT INTO agent_messages VALUES (1, 's', x'80ff', '')"],
+        [TABLE, "INSERT INTO agent_messages VALUES (1, 's', CAST(x'80ff' AS TEXT), '')"],
+        [TABLE, "INSERT INTO agent_messages VALUES (1, 's', NULL, '')"],
+        [TABLE, "INSERT INTO agent_messages VALUES (1, 's', '{\"role\": \"user\"', '')"],
+        [TABLE, "INSERT INTO agent_messages VALUES (1, 's', '[1, 2]', '')"],
+        [TABLE, "INSERT INTO agent_messages VALUES (1, 's', '{\"role\": \"root\"}', '')"],
+        [TABLE, "INSERT INTO agent_messages VALUES (1, 's', '{\"type\": \"function_call\", \"name\": 7}', '')"],
+    ],
+)
+def test_a_file_that_is_no_session_gets_one_typed_error(tmp_path: Path, statements: list[str]) -> None:
+    with pytest.raises(CannotImport):
+        from_sqlite_session(damaged(tmp_path, *statements))
+
+
+def test_no_file_no_sqlite_a_folder_a_missing_session_and_two_sessions_are_told(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("hello")
+    (tmp_path / "cut.db").write_bytes((SAMPLES / "session-0.13.3.db").read_bytes()[:5000])
+    for name in ("none.db", "text.db", "cut.db", "."):
+        with pytest.raises(CannotImport):
+            from_sqlite_session(tmp_path / name)
+    with pytest.raises(CannotImport, match="customer-42"):
+        from_sqlite_session(SAMPLES / "session-0.13.3.db", "'; DROP TABLE agent_messages; --")
+    rows = [
+        f"""INSERT INTO agent_messages VALUES ({number}, 's{number}', '{{"role": "user", "content": "Hi"}}', '')""" for number in (1, 2)
+    ]
+    two = damaged(tmp_path, TABLE, *rows)
+    with pytest.raises(CannotImport, match="s1, s2"):
+        from_sqlite_session(two)
+    assert from_sqlite_session(two, "s2").report.messages == 1
+
+
+def test_reading_changes_nothing_of_the_file_although_its_newest_messages_are_in_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "session.db"
+    path.write_bytes((SAMPLES / "session-0.13.3.db").read_bytes())
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        """INSERT INTO agent_messages (session_id, message_data) VALUES ('customer-42', '{"role": "user", "content": "Newest"}')"""
+    )
+    connection.commit()
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert from_sqlite_session(path).report.messages == 3
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    connection.close()
+
+
+def test_every_call_of_a_sample_is_in_the_ledger_once() -> None:
+    for path in SAMPLES.glob("*.json"):
+        read = from_run_state if path.name.startswith("run") else from_checkpoint
+        facts = read(path)._write("w", {}, 0)[0]
+        ids = [item.call_id for fact in facts if isinstance(fact, Answered) for item in fact.items if isinstance(item, Call)]
+        assert len(ids) == len(set(ids)) > 0
