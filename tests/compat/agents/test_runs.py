@@ -155,6 +155,28 @@ async def test_a_conversation_that_others_filled_is_fetched_and_goes_on_by_value
     assert [len(body["input"]) for body in bodies(emulator)] == [3, 1]
 
 
+async def test_a_reply_is_gone_on_from_with_the_outputs_of_its_calls(provider: Provider) -> None:
+    emulator = provider(lambda prompt: echo(prompt) if prompt.said == "And?" else Use("look", "{}", "call_1"))
+
+    looked = []
+
+    @function_tool
+    def look() -> str:
+        """Look."""
+        looked.append("once")
+        return "a teapot"
+
+    clerk = Agent(name="clerk", tools=[look], tool_use_behavior="stop_on_first_tool")
+    first = await Runner.run(clerk, "Look!")
+    assert first.final_output == "a teapot"
+    second = await Runner.run(clerk, "And?", previous_response_id=first.last_response_id)
+    assert second.final_output == "4: And?"
+    *_, body = bodies(emulator)
+    assert body["previous_response_id"] == first.last_response_id
+    assert [item.get("output", item.get("content")) for item in body["input"]] == ["a teapot", "And?"]
+    assert looked == ["once"]
+
+
 async def test_a_reply_that_waits_for_a_decision_is_not_gone_on_from_by_its_id(provider: Provider) -> None:
     provider(mind)
     waiting = await Runner.run(desk(), "Money back", context=Shop("Ladle & Co"))
@@ -388,8 +410,9 @@ async def test_a_filter_that_would_lose_or_invent_something_is_refused(provider:
 async def test_a_callback_is_called_when_control_comes_and_not_again(provider: Provider) -> None:
     provider(lambda prompt: Use("transfer_to_other", "{}") if "transfer_to_other" in [t.name for t in prompt.tools] else echo(prompt))
     came: list[Any] = []
-    other = Agent(name="other")
+    other = Agent[Any](name="other")
     clerk = Agent(name="clerk", handoffs=[handoff(other, on_handoff=lambda ctx: came.append(ctx.context))])
+    other.handoffs = [clerk]
     session = SQLiteSession("s")
     await Runner.run(clerk, "one", context="ada", session=session)
     assert came == ["ada"]
@@ -431,3 +454,6 @@ async def test_the_replies_and_what_they_used_are_read_from_the_ledger(provider:
     assert (response.response_id, response.usage.total_tokens) == (fact.response_id, fact.usage.total)
     assert result.context_wrapper.usage == response.usage
     assert response.output[0].content[0].text == "1: one"
+    again = await Runner.run(Agent(name="clerk"), "two", previous_response_id=result.last_response_id)
+    assert again.context_wrapper.usage == again.raw_responses[0].usage  # of this run alone
+    assert again.context_wrapper.usage.requests == 1

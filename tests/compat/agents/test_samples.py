@@ -143,3 +143,10 @@ async def test_a_conversation_of_the_providers_own_is_used_where_it_is_empty(mon
     asked = [each.request for each in await run("conversation", monkeypatch) if each.asks]
     assert len({body["conversation"] for body in asked}) == 1
     assert [len(body["input"]) for body in asked] == [1, 1]
+
+
+async def test_a_tripwire_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [each.prompt for each in await run("guardrails", monkeypatch) if each.asks and each.prompt]
+    # One check for each of three messages; the agent saw the two that passed, and was not asked again for the one it must not answer.
+    assert [prompt.instructions for prompt in asked].count("Is this homework?") == 3
+    assert [prompt.instructions for prompt in asked].count("Help the customer.") == 2
