@@ -71,6 +71,7 @@ from legato.errors import IllegalFact
 NEW, UNKNOWN = -1, -2
 """What a provider's conversation ends with, where that is no reply."""
 
+NOT_ASKED = ("", -1)
 UNTOUCHED = "conversation_locked"
 """The code of a failure that left the provider's conversation as it was."""
 
@@ -174,6 +175,7 @@ class State(Folded):
         self.active, self._failed, self._halt = fact.agent, None, ""
         if fact.base in self.conversations:
             self.conversations[fact.base] = self.length
+        self.asked = NOT_ASKED
         self.output_checked, self._feedback, self.termination_judged, self._ended = False, "", False, False
         self.replies += 1
         self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
@@ -193,9 +195,10 @@ class State(Folded):
 
     def _attempted(self, fact: Attempted) -> None:
         self._may_call(fact)
-        if fact.code == UNTOUCHED:
-            conversation, before = self.asked
+        conversation, before = self.asked
+        if fact.code == UNTOUCHED and conversation:
             self.conversations[conversation] = before
+        self.asked = NOT_ASKED
         self._failed = fact
         # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
         self._frame, self._framed_at = "" if fact.final else fact.frame, fact.upto

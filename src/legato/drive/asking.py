@@ -33,6 +33,9 @@ from legato.tools import tool_output
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before the first, second, ... attempt. Providers that know better say so (`retry_after`)."""
 
+LONGEST_ERROR, LONGEST_CODE = 4000, 100
+"""How much is recorded of what a failure says, in letters."""
+
 LONGEST_WAIT = 300.0
 """Seconds that a provider may ask to wait for; beyond that the session pauses, and whoever runs it decides when to go on."""
 
@@ -93,8 +96,8 @@ class ModelCaller:
                 agent=effect.agent,
                 frame=request.frame_digest,
                 upto=request.upto,
-                error=tool_output(failure.summary),
-                code=failure.reason or failure.code,
+                error=tool_output(failure.summary)[:LONGEST_ERROR],
+                code=tool_output(failure.reason or failure.code)[:LONGEST_CODE],
                 number=number,
                 final=final,
                 usage=_counted(failure.usage),
@@ -141,7 +144,13 @@ class ModelCaller:
         return replace(request, conversation=conversation) if await self._ledger.append(propose) else None
 
     async def _ask(self, agent: AgentDefinition, request: Request, emit: Emit) -> Reply:
+        asked = False
+
         async def ask(request: Request) -> Reply:
+            nonlocal asked
+            if asked and request.conversation:  # by middleware that asks again: the provider has heard this in there already
+                request = replace(request, conversation="")
+            asked = True
             return await unless_cancelled(agent.model.reply(request, emit))
 
         proceed = ask

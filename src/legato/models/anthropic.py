@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from msgspec.structs import replace
+
 from legato.core.facts import NO_USAGE
 from legato.core.reply import Reply
 from legato.core.view import Request
@@ -17,7 +19,7 @@ from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, tell
+from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
 from legato.wire.anthropic.stream import StreamReader
@@ -80,7 +82,7 @@ class Anthropic(Priced):
         extra = {**(CACHE if cache else {}), **(options.get("extra") or {})}
         given = {**options, "model": model, "extra": extra}
         self.options = options_of("Anthropic's API", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
-        self.options_text = self.options.text()
+        self.options_text = self.options.recorded()
         self._stream = stream
         self._check = check
         self.prices = prices
@@ -95,7 +97,7 @@ class Anthropic(Priced):
         return f"anthropic:{self.options.model}"
 
     def __repr__(self) -> str:
-        where = f" at {self._base_url}" if self._base_url else ""
+        where = f" at {shown(self._base_url)}" if self._base_url else ""
         return f"<{type(self).__name__} {self.options.model}{where}>"
 
     async def close(self) -> None:
@@ -114,12 +116,16 @@ class Anthropic(Priced):
         origin = f"anthropic {address_of(client)} {options.model}"
         headers = {**JSON, **self._betas, **(BEFORE_2026_10_21 if _samples(options) else {})}
         reasoning = enforce = True
+        spent = NO_USAGE  # by what came to nothing
         while True:
             compiled = compile_request(request, options, origin, stream=self._stream, reasoning=reasoning, enforce=enforce)
             check(compiled, self._check)
             try:
-                return await failing(self._whole(client, headers, compiled, origin, emit), anthropic)
+                reply = await failing(self._whole(client, headers, compiled, origin, emit), anthropic)
+                return replace(reply, usage=reply.usage + spent) if spent != NO_USAGE else reply
             except ModelFailed as failure:
+                spent += failure.usage or NO_USAGE
+                failure.usage = spent if spent != NO_USAGE else failure.usage
                 if compiled.reasoning and reasoning and _about_thinking(failure):
                     reasoning = False
                 elif request.frame.output and enforce and _about_format(failure):
@@ -129,12 +135,17 @@ class Anthropic(Priced):
 
     async def _whole(self, client: Any, headers: dict[str, str], compiled: Compiled, origin: str, emit: Emit) -> Reply:
         """The reply, however often the provider pauses."""
+        import anthropic
+
         body, request_id = await self._send(client, headers, compiled, emit)
         for _ in range(MOST_PAUSES):
             if mapping(body).get("stop_reason") != PAUSED:
                 break
             try:
-                more, request_id = await self._send(client, headers, continued(compiled, body), emit)
+                on = continued(compiled, body)
+                if on.complaints:
+                    raise ModelFailed(f"the provider paused in a way that it would not go on from: {on.complaints[0].message}")
+                more, request_id = await failing(self._send(client, headers, on, emit), anthropic)
             except ModelFailed as failure:
                 failure.usage = usage_of(body.get("usage")) + (failure.usage or NO_USAGE)
                 raise

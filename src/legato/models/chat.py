@@ -17,7 +17,7 @@ from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, tell, whole_of
+from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request, judged_options
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
@@ -75,7 +75,7 @@ class OpenAIChat(Priced):
         check_arguments(stream=stream, check=check, prices=prices, timeout=timeout)
         given = {"model": model, "compatible": compatible, **options}
         self.options = options_of("Chat Completions", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
-        self.options_text = self.options.text()
+        self.options_text = self.options.recorded()
         self._stream = stream
         self._check = check
         self.prices = prices
@@ -89,7 +89,7 @@ class OpenAIChat(Priced):
         return f"openai-chat:{self.options.model}"
 
     def __repr__(self) -> str:
-        where = f" at {self._base_url}" if self._base_url else ""
+        where = f" at {shown(self._base_url)}" if self._base_url else ""
         return f"<{type(self).__name__} {self.options.model}{where}>"
 
     async def close(self) -> None:

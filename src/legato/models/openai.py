@@ -16,7 +16,7 @@ from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, tell
+from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
 from legato.wire.loose import json_of
@@ -76,7 +76,7 @@ class OpenAIResponses(Priced):
         check_arguments(stream=stream, check=check, prices=prices, timeout=timeout)
         given = {"model": model, "memory": memory, **options}
         self.options = options_of("the Responses API", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
-        self.options_text = self.options.text()
+        self.options_text = self.options.recorded()
         self._stream = stream
         self._check = check
         self.prices = prices
@@ -101,7 +101,7 @@ class OpenAIResponses(Priced):
         return f"openai:{self.options.model}"
 
     def __repr__(self) -> str:
-        where = f" at {self._base_url}" if self._base_url else ""
+        where = f" at {shown(self._base_url)}" if self._base_url else ""
         return f"<{type(self).__name__} {self.options.model}{where}, {self.options.memory}>"
 
     def _origin(self, client: Any) -> str:

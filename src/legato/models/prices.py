@@ -17,6 +17,7 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.base import Emit
+from legato.models.sdk import Clients
 from legato.wire.options import Options
 
 
@@ -105,7 +106,9 @@ def priced(usage: Usage, price: Price | None) -> Usage:
         return usage
     cached = price.input if price.cached is None else price.cached
     written = price.input if price.written is None else price.written
-    sent = (usage.input - usage.cached - usage.written) * price.input + usage.cached * cached + usage.written * written
+    read = min(usage.cached, usage.input)  # some servers count them beside the rest
+    kept = min(usage.written, usage.input - read)
+    sent = (usage.input - read - kept) * price.input + read * cached + kept * written
     said = usage.output * price.output
     spent = sent * 2 + said * 1.5 if price.long and usage.input > price.long else sent + said
     return replace(usage, cost=round(spent * 1000))
@@ -115,6 +118,7 @@ class Priced(ABC):
     """A model whose replies carry what they cost, and whose failures do."""
 
     options: Options
+    _clients: Clients
 
     @property
     @abstractmethod
@@ -131,7 +135,7 @@ class Priced(ABC):
         try:
             reply = await self._ask(request, emit)
         except ModelFailed as failure:
-            failure.summary = f"{self.name}: {failure.summary}"
+            failure.summary = f"{self.name}: {self._clients.without_keys(failure.summary)}"
             if failure.usage is not None:
                 failure.usage = priced(failure.usage, price_of(self.options.model, self.prices))
             raise

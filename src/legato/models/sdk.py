@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from legato.core.facts import Refusal, Usage, Words
@@ -47,11 +48,13 @@ class Clients:
     def __init__(self, make: Callable[[], Any], given: Any = None) -> None:
         self._make = make
         self._given = given
+        self._keys: set[str] = set()
         self._made: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
 
     def __call__(self) -> Any:
         """The client of the running loop."""
         if self._given is not None:
+            self._note_key(self._given)
             return self._given
         loop = asyncio.get_running_loop()
         if loop not in self._made:
@@ -59,8 +62,20 @@ class Clients:
                 if other.is_closed():
                     self._made.pop(other, None)
             client = self._make()
+            self._note_key(client)
             self._made[loop] = client, _closed_with_the_loop(client)
         return self._made[loop][0]
+
+    def _note_key(self, client: Any) -> None:
+        key = getattr(client, "api_key", None)
+        if isinstance(key, str) and len(key) > 5:
+            self._keys.add(key)
+
+    def without_keys(self, said: str) -> str:
+        """What somebody said, without the keys: some servers repeat them when they complain."""
+        for key in self._keys:
+            said = said.replace(key, "***")
+        return said
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next request opens new ones."""
@@ -75,11 +90,17 @@ _open: set[Any] = set()
 _addresses: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
+def shown(url: str) -> str:
+    """An address without what may be secret in it."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip("/")
+
+
 def address_of(client: Any) -> str:
     """Where a client sends its requests. The SDKs put it together anew whenever they are asked; it stays as it is."""
     found = _addresses.get(client)
     if found is None:
-        found = _addresses[client] = str(client.base_url).rstrip("/")
+        found = _addresses[client] = shown(str(client.base_url))
     return found
 
 
@@ -123,7 +144,7 @@ async def failing(doing: Awaitable[T], sdk: Any) -> T:
 
 def _asked(error: Any) -> str:
     """Where a request went that got no answer."""
-    return str(error.request.url.copy_with(query=None)) if getattr(error, "request", None) is not None else "the provider"
+    return shown(str(error.request.url)) if getattr(error, "request", None) is not None else "the provider"
 
 
 def _told(error: Any) -> dict[str, Any]:

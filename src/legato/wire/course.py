@@ -1,7 +1,7 @@
 """A view as a wire goes through it, group by group. May know: groups. Decides: the ids of calls; that nothing is gone through twice.
 
 What a wire makes of a group depends on the group and on what stands before it: which ids are taken, what the provider was told. The
-next view of an agent usually begins with the whole of its last one. So what was made of a view is kept with its last group, the next
+next view of an agent usually begins with the whole of its last one. So what was made of a view is kept with its first group, the next
 request takes it from there, and costs what is new. A view that begins otherwise is gone through from its beginning. This is a cache
 and never a source: without it every request is the same bytes.
 """
@@ -80,17 +80,14 @@ class Course(ABC):
 
 
 def course_of(request: Request, key: str, about: tuple[object, ...], begin: Callable[[], CourseT]) -> CourseT:
-    """The course of a request's view. `key`: which of an agent's; there is one of each, kept with the last group it went through."""
+    """The course of a request's view. `key`: which of an agent's; there is one of each, kept with the first group of the view."""
     groups = request.groups
     key = f"{key} of {request.agent}"
-    course: CourseT | None = None
-    for group in reversed(groups):
-        if (course := group.wire.pop(key, None)) is not None:
-            break
+    course: CourseT | None = groups[0].wire.get(key) if groups else None
     if course is None or course.about != about or course.groups != groups[: len(course.groups)]:
         course = begin()
         course.about = about
+        if groups:
+            groups[0].wire[key] = course
     course.go(request)
-    if groups:
-        groups[-1].wire[key] = course
     return course

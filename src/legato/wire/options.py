@@ -5,12 +5,15 @@ Options are part of the frame, as text, so that the exact request of every call 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Struct
+
+from legato.core.digest import digest_bytes
 
 Memory: TypeAlias = Literal["inline", "chained", "conversation"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -91,8 +94,24 @@ class Options(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     extra: dict[str, Any] = {}
 
     def text(self) -> str:
-        """The options as they stand in a frame."""
+        """The options, whole: for whoever sends them, and for nobody else."""
         return _encoder.encode(self).decode()
+
+    def recorded(self) -> str:
+        """The options as they stand in a frame: of a secret only its digest."""
+        return _encoder.encode(_masked(msgspec.to_builtins(self))).decode()
+
+
+_SECRET = re.compile(r"authori[sz]ation|api.?key|token$|secret|password|credential|^headers$", re.IGNORECASE)
+
+
+def _masked(value: Any, secret: bool = False) -> Any:
+    """The same without secrets: what stands under a name that says so."""
+    if isinstance(value, dict):
+        return {name: _masked(each, secret or bool(_SECRET.search(name))) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_masked(each, secret) for each in value]
+    return digest_bytes(value.encode()) if secret and isinstance(value, str) else value
 
 
 _decoder = msgspec.json.Decoder(Options)

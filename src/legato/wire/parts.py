@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from legato.core.facts import File, Image
 from legato.errors import IllegalRequest
 
+STAND_IN = "(No message of the user stands here. Go on.)"
+"""Stands where an API wants the user to speak and the view has nothing of theirs."""
+
 
 def base64_of(part: Image | File, contents: Mapping[str, bytes]) -> str:
     """The bytes of a part that has no address."""

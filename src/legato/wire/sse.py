@@ -14,14 +14,16 @@ class EventReader:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # the pieces of a line that has not ended: it may be long, and come in many
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The data of the events that end in this chunk."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
-            line = line.removesuffix(b"\r")
+        first, *more = chunk.split(b"\n")
+        self._rest.append(first)
+        for piece in more:
+            line = b"".join(self._rest).removesuffix(b"\r")
+            self._rest = [piece]
             if line.startswith(b"data:"):
                 self._data.append(line[5:].removeprefix(b" "))
             elif not line and self._data:
@@ -31,4 +33,4 @@ class EventReader:
     @property
     def broken(self) -> bool:
         """Whether the stream stopped within an event."""
-        return bool(self._rest.strip() or self._data)
+        return bool(b"".join(self._rest).strip() or self._data)

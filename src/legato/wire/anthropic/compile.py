@@ -21,7 +21,7 @@ from legato.core.wording import summary
 from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, said_blocks
 from legato.wire.anthropic.formats import enforced
 from legato.wire.anthropic.laws import judge, judge_messages
-from legato.wire.anthropic.past import STAND_IN, Replay, Section, Talk, told
+from legato.wire.anthropic.past import MOVED, Replay, Section, Talk, told
 from legato.wire.anthropic.request import BINDING_CONTROLS
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled, Head
@@ -29,6 +29,7 @@ from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
+from legato.wire.parts import STAND_IN
 from legato.wire.schemas import told as told_schema
 from legato.wire.shape import by_shape
 
@@ -234,7 +235,10 @@ class _Conversation(Course):
         key = f"anthropic {verbatim:d}{own:d} {withheld}"
         fragment: Written | None = group.wire.get(key)
         if fragment is None:
-            fragment = group.wire[key] = _written(group, withheld, verbatim, own, request.contents)
+            fragment = _written(group, withheld, verbatim, own, request.contents)
+            if verbatim and fragment.complaints:  # what the provider wrote has a form that is not known here: words and calls go on
+                fragment = _written(group, withheld or MOVED, False, own, request.contents)
+            group.wire[key] = fragment
         for section in fragment.sections:
             self.talk.add(section)
         self.losses.update(dict.fromkeys(fragment.losses))

@@ -20,9 +20,6 @@ from legato.core.facts import Call, Reasoning
 from legato.core.groups import AssistantEntry, Group
 from legato.wire.losses import BARE, FOREIGN, REFUSED, UNWANTED
 
-STAND_IN = "(No message of the user stands here. Go on.)"
-"""Stands where a reply would stand first, last, or right after another: the API wants the user to speak before each of them."""
-
 MOVED = "it is bound to what the model was told before it, and that is not the same here"
 
 _GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")

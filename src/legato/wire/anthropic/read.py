@@ -13,6 +13,7 @@ from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Wor
 from legato.core.reply import Reply
 from legato.errors import ModelFailed
 from legato.wire.anthropic.blocks import reply_blocks
+from legato.wire.anthropic.laws import judge_messages
 from legato.wire.anthropic.prefix import Prefix
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled
@@ -20,6 +21,8 @@ from legato.wire.failures import refusal_of
 from legato.wire.loose import json_text, mapping, number, objects, text
 
 PAUSED = "pause_turn"
+SHAPES = "MS"
+"""What the clauses about the shape of blocks are called."""
 _CUT = ("max_tokens", "model_context_window_exceeded", PAUSED)
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
@@ -114,8 +117,11 @@ def _digest(blocks: list[dict[str, Any]]) -> str:
 
 def continued(compiled: Compiled, body: Any) -> Compiled:
     """The same request, with what the provider has said so far: it goes on from there."""
-    said = msgspec.json.encode({"role": "assistant", "content": mapping(body).get("content")})
-    return msgspec.structs.replace(compiled, body=compiled.body.removesuffix(b"]}") + b"," + said + b"]}")
+    said = {"role": "assistant", "content": mapping(body).get("content")}
+    complaints = judge_messages([{"role": "user", "content": "?"}, said], {"anthropic-version": "2023-06-01"})
+    misshapen = tuple(complaint for complaint in complaints if complaint.clause.id.startswith(SHAPES))  # what it began may be open
+    joined = compiled.body.removesuffix(b"]}") + b"," + msgspec.json.encode(said) + b"]}"
+    return msgspec.structs.replace(compiled, body=joined, complaints=misshapen)
 
 
 def joined(before: Any, after: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from legato.wire.law import Complaint
 from legato.wire.losses import FOREIGN, NOT_TAKEN_BACK
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
-from legato.wire.parts import address_of
+from legato.wire.parts import STAND_IN, address_of
 from legato.wire.schemas import is_closed, is_of_an_object, told
 from legato.wire.shape import by_shape
 
@@ -54,6 +54,8 @@ def compile_request(request: Request, options: Options, *, stream: bool, origin:
     opening += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
     if request.summary:
         opening.append(_encode({"role": "user", "content": summary(request.summary)}))
+    if not opening and not written.pieces:
+        opening.append(_encode({"role": "user", "content": STAND_IN}))
     return Compiled(
         joined(head.body[:-1] + b',"messages":[', opening, written.pieces, b"]}"),
         head.names,

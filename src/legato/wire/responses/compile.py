@@ -22,10 +22,11 @@ from legato.wire.calls import call_id
 from legato.wire.compiled import Compiled, Fragment, Head, joined
 from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
+from legato.wire.loose import mapping
 from legato.wire.losses import FOREIGN, NOT_GIVEN_OUT, NOT_TAKEN_BACK, REFUSED, STANDS_LAST, UNWANTED
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
-from legato.wire.parts import address_of
+from legato.wire.parts import STAND_IN, address_of
 from legato.wire.responses.laws import judge, judge_each, judge_items
 from legato.wire.responses.past import Past, past_of, proof_of
 from legato.wire.schemas import is_closed, is_of_an_object, told
@@ -67,6 +68,8 @@ def compile_request(
         complaints += _judged_each(outputs)
     if request.summary and not past.groups:
         opening.append(_encode({"role": "user", "content": summary(request.summary)}))
+    if not opening and not written.pieces:
+        opening.append(_encode({"role": "user", "content": STAND_IN}))
     named = b"previous_response_id" if past.response else b"conversation"
     base = b',"%b":%b' % (named, _encode(past.base)) if past.base else b""
     return Compiled(
@@ -180,7 +183,10 @@ class _Written(Course):
         key = f"responses {own:d} {withheld}"
         fragment: Fragment | None = group.wire.get(key)
         if fragment is None:
-            fragment = group.wire[key] = _written(group, withheld, own, request.contents)
+            fragment = _written(group, withheld, own, request.contents)
+            if fragment.hosted and fragment.complaints:  # what the provider did has a form that is not known here: it stays behind
+                fragment = _written(group, withheld, own, request.contents, hosted=False)
+            group.wire[key] = fragment
         if fragment.body:
             self.pieces.append(fragment.body)
         self.losses.update(dict.fromkeys(fragment.losses))
@@ -197,12 +203,12 @@ class _Written(Course):
         return "" if self._allowed and group.position >= self.refused else REFUSED
 
 
-def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, bytes]) -> Fragment:
+def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, bytes], hosted: bool = True) -> Fragment:
     items: list[dict[str, Any]] = []
     losses: list[str] = []
     for entry in group.entries:
         if isinstance(entry, AssistantEntry):
-            items += _reply(entry, withheld, own, losses)
+            items += _reply(entry, withheld, own, losses, hosted)
         elif isinstance(entry, OutputEntry):
             id = call_id(entry.call, entry.ref.position, entry.ref.index, own)
             items.append({"type": "function_call_output", "call_id": id, "output": _output(entry.content, contents)})
@@ -218,7 +224,7 @@ def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, byte
     )
 
 
-def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -> list[dict[str, Any]]:
+def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str], hosted: bool = True) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     for index, item in enumerate(entry.items):
         match item:
@@ -234,7 +240,7 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
                 else:
                     losses.append(f"reasoning of {entry.agent}: {withheld or NOT_GIVEN_OUT}")
-            case Hosted(kind=kind) if kind in BY_VALUE and withheld not in (FOREIGN, REFUSED):
+            case Hosted(kind=kind) if hosted and kind in BY_VALUE and withheld not in (FOREIGN, REFUSED):
                 items.append(_hosted(item, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
             case Hosted(kind=kind):
                 losses.append(f"{kind} of {entry.agent}: {REFUSED if withheld == REFUSED else NOT_TAKEN_BACK}")
@@ -246,7 +252,7 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str]) -
 
 def _hosted(item: Hosted, id: str) -> dict[str, Any]:
     """What the provider did, as it told it, but for the ids that it might look up."""
-    told = msgspec.json.decode(item.body).items()
+    told = mapping(msgspec.json.decode(item.body)).items()
     return {name: value for name, value in told if value is not None and name != "approval_request_id"} | {"id": id}
 
 

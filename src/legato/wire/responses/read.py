@@ -22,6 +22,9 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
     response = mapping(body)
     if response.get("status") == "failed" or (response.get("error") and not response.get("output")):
         raise refusal_of(0, response, request_id=request_id, usage=usage_of(response.get("usage")))
+    if response.get("status") in ("queued", "in_progress", "cancelled"):
+        told = f"the provider's answer is not whole: it is {response['status']}"
+        raise ModelFailed(told, retryable=True, usage=usage_of(response.get("usage")))
     if "output" not in response:
         raise ModelFailed("the provider's answer is no response: it has no output", retryable=True)
     items = tuple(item for each in objects(response["output"]) for item in _items(each, compiled))
