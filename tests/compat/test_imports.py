@@ -19,6 +19,7 @@ from legato.emulator import Emulator, serve
 from legato.errors import CannotImport, LedgerExists
 from legato.models import OpenAIChat, OpenAIResponses
 from legato.stores import MemoryStore, SQLiteStore
+from legato.testing import ScriptedModel
 from tests.seeds.before import minds
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -285,6 +286,24 @@ async def test_an_imported_call_is_approved_here_runs_once_and_the_conversation_
         result = await session.resume()
         assert result.text == "About 'What is my balance?': the balance is 17."
         assert [exchange.status for exchange in emulator.exchanges] == [200]
+
+
+async def test_the_turn_that_goes_on_has_the_agents_own_instructions_and_tools() -> None:
+    store = MemoryStore()
+    await from_checkpoint(SAMPLES / "checkpoint-1.0.0-approval.json").save(store, "s", workflow="bank")
+
+    @tool(needs_approval=True)
+    def look_up_account(question: str) -> str:
+        return "17"
+
+    model = ScriptedModel(["It is 17."])
+    agents = [Agent("coordinator", "Route.", model), Agent("specialist", "Answer briefly.", model, tools=[look_up_account])]
+    session = await HandoffBuilder("bank", agents).build().session("s", store=store).refresh()
+    await session.approve(session.pending[0])
+    await session.resume()
+    frame = (await session.seen()).frame
+    assert frame.instructions == "Answer briefly."
+    assert "look_up_account" in [spec.name for spec in frame.tools]
 
 
 async def test_two_imported_calls_are_rejected_and_the_third_keeps_the_output_it_had() -> None:

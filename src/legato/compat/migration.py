@@ -188,7 +188,7 @@ class _Editor:
             return "", STAR.format(module=module)
         if name.startswith("_") or any(part.startswith("_") for part in rest.split(".")):
             return "", PRIVATE
-        for place in (framework, module):
+        for place in (module, framework):
             if name in self._covered.get(place, ()):
                 return FACADES[framework] + place.removeprefix(framework), ""
         return "", INSTEAD.get(name, NO_COUNTERPART)
