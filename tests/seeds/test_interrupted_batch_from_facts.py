@@ -24,7 +24,8 @@ from legato.core.state import State, fold
 from legato.core.view import request_for, visible
 from legato.wire.options import Options
 from legato.wire.responses.compile import compile_request
-from legato.wire.sequence import after_reply, sequence
+from legato.wire.responses.past import proof_of
+from legato.wire.sequence import after_reply
 
 ASKED = "Please clean up temp_files, run thermal diagnostic, and clean up winsxs_cache."
 DIAGNOSED = "Diagnostic 'thermal' completed. CPU: 23%, Temp: 72C."
@@ -53,7 +54,7 @@ def interrupted() -> list[AnyFact]:
     digest, _ = encode_frame(FRAME)
     facts: list[AnyFact] = [Opened(at=1, ledger="ledger", workflow="repro"), Said(at=2, content=ASKED)]
     state = fold(facts)
-    asked = sequence(request_for(state, FRAME, digest, visible(state, FRAME.history, "test"), "test"))
+    asked = proof_of(request_for(state, FRAME, digest, visible(state, FRAME.history, "test"), "test"), ORIGIN).told
     facts.append(
         Answered(
             at=3,

@@ -13,8 +13,9 @@ from legato.core.frame import Frame, ToolSpec
 from legato.core.groups import Group
 from legato.core.reply import Reply
 from legato.wire.anthropic.compile import MAX_TOKENS, compile_request, judged_options
-from legato.wire.anthropic.past import FOREIGN, STAND_IN
+from legato.wire.anthropic.past import FOREIGN
 from legato.wire.options import Options
+from legato.wire.parts import STAND_IN
 from tests.wire.anthropic.talks import (
     FREE,
     asked,

@@ -16,8 +16,8 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.emulator import minds
 from legato.emulator.minds.base import Say
-from legato.wire.anthropic.past import STAND_IN
 from legato.wire.names import wire_name
+from legato.wire.parts import STAND_IN
 from tests.wire.sweep.lines import Line
 
 Said = tuple[Any, ...]

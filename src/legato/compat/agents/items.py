@@ -285,6 +285,8 @@ def input_list(groups: list[Group], contents: Mapping[str, bytes]) -> list[TResp
 
     A call that still waits is told as such: a call without an output could not be sent.
     """
+    if not groups:
+        return []
     last = next((group.fact.origin for group in reversed(groups) if group.fact is not None), "")
     request = Request(
         session="",
