@@ -131,7 +131,7 @@ def test_a_key_that_is_refused_ends_the_showing_and_leaves_the_conversation(tmp_
     with serve(mind=reply_to, keys=["another"]) as real:
         showing = played(tmp_path, OPENAI_API_KEY="wrong", OPENAI_BASE_URL=real.openai_url)
     assert showing.returncode == 1
-    assert "The model did not answer: 401" in showing.stdout
+    assert "The model did not answer: openai:gpt-5.1: 401" in showing.stdout
     assert "Traceback" not in showing.stdout + showing.stderr
     later = played(tmp_path, "--emulator", OPENAI_API_KEY="wrong")
     assert later.returncode == 0, later.stdout + later.stderr
