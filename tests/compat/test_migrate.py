@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from legato.compat import migration
-from legato.compat.migration import Migration, migrated
+from legato.compat.migration import Migration, covered_names, migrated
 from legato.errors import BadInput
 
 COVERED = {
@@ -244,3 +244,9 @@ def test_a_program_beside_a_module_named_agents_means_that_one(tmp_path: Path) -
     assert done.returncode == 0
     assert done.stdout == "from agents import Agent\n"
     assert "of your own" in done.stderr
+
+
+def test_a_module_of_a_package_can_be_taken_from_it() -> None:
+    moved = migrated("from agents.extensions import handoff_filters", covered_names())
+    assert moved.program == "from legato.compat.agents.extensions import handoff_filters"
+    assert moved.missing == []

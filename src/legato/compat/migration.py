@@ -83,6 +83,10 @@ def covered_names() -> dict[str, frozenset[str]]:
         inside = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{facade}.")
         for module in (package, *(importlib.import_module(found.name) for found in inside)):
             names[framework + module.__name__.removeprefix(facade)] = frozenset(getattr(module, "__all__", None) or _public(module))
+    for name in list(names):
+        package_name, _, leaf = name.rpartition(".")
+        if "." in package_name and package_name in names:  # `from agents.extensions import handoff_filters`
+            names[package_name] |= {leaf}
     return names
 
 
