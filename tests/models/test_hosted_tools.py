@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import httpx2
-import openai
 import pytest
 
 from legato import Agent, HandoffBuilder
 from legato.core.facts import Answered, Hosted
 from legato.emulator import serve
-from legato.models import OpenAIChat, OpenAIResponses
+from legato.models import OpenAIChat
 from legato.wire.responses.laws import judge
+from tests.models.providers import Provider
 
 SEARCH = {"type": "web_search_call", "id": "ws_9f", "status": "completed", "action": {"type": "search", "query": "teapots"}}
 REMOTE = {
@@ -42,28 +40,9 @@ def response(*output: dict[str, Any]) -> dict[str, Any]:
 REFUSAL = 400, {"error": {"message": "Item 'ws_1_0' cannot be used.", "type": "invalid_request_error", "param": "input", "code": None}}
 
 
-class Provider:
-    """A provider that runs tools; it answers one after the other, and keeps what it was asked."""
-
-    def __init__(self, *answers: Any) -> None:
-        self._answers = list(answers)
-        self.asked: list[dict[str, Any]] = []
-
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        self.asked.append(json.loads(request.content))
-        answer = self._answers.pop(0)
-        status, body = answer if isinstance(answer, tuple) else (200, answer)
-        return httpx2.Response(status, json=body)
-
-    def model(self, **more: Any) -> OpenAIResponses:
-        transport = httpx2.AsyncClient(transport=httpx2.MockTransport(self._answer))
-        client = openai.AsyncOpenAI(base_url="http://provider/v1", api_key="sk", max_retries=0, http_client=transport)
-        return OpenAIResponses("gpt-5", client=client, stream=False, hosted=TOOLS, **more)
-
-
 async def test_a_search_and_a_remote_call_go_back_to_their_provider_whole_and_without_its_ids() -> None:
     provider = Provider(response(SEARCH, REMOTE, words("Three.")), response(words("Gladly.")))
-    result = await Agent("a", model=provider.model()).run("How many teapots are there?")
+    result = await Agent("a", model=provider.responses(hosted=TOOLS)).run("How many teapots are there?")
     items = next(fact.items for fact in result.session.facts if isinstance(fact, Answered))
     done = [(item.kind, item.item_id) for item in items if isinstance(item, Hosted)]
     assert done == [("web_search_call", "ws_9f"), ("mcp_call", "mcp_77")]
@@ -80,7 +59,7 @@ async def test_a_search_and_a_remote_call_go_back_to_their_provider_whole_and_wi
 
 async def test_what_the_provider_takes_only_by_look_up_is_left_out_and_told() -> None:
     provider = Provider(response(LOOKED_UP, words("Here it is.")), response(words("Gladly.")))
-    session = (await Agent("a", model=provider.model()).run("Find the teapot")).session
+    session = (await Agent("a", model=provider.responses(hosted=TOOLS)).run("Find the teapot")).session
     events = [event async for event in session.run("Thank you.")]
     assert [item.get("type") for item in provider.asked[1]["input"]] == [None, None, None]
     assert session.losses == ["file_search_call of a: only the provider that ran it can take it back"]
@@ -89,7 +68,7 @@ async def test_what_the_provider_takes_only_by_look_up_is_left_out_and_told() ->
 
 async def test_a_provider_that_will_not_have_it_back_is_asked_without_it_and_not_offered_it_again() -> None:
     provider = Provider(response(SEARCH, words("Three.")), REFUSAL, response(words("Gladly.")), response(words("Bye.")))
-    session = (await Agent("a", model=provider.model()).run("How many teapots are there?")).session
+    session = (await Agent("a", model=provider.responses(hosted=TOOLS)).run("How many teapots are there?")).session
     await session.run("Take one.")
     result = await session.run("Bye.")
     assert result.status == "waiting"
@@ -105,7 +84,7 @@ async def test_another_provider_is_told_the_words_and_the_session_what_was_lost(
     provider = Provider(response(SEARCH, {**words(""), "content": []}, _handoff()), response(words("Bye.")))
     async with serve() as emulator:
         other = OpenAIChat("gpt-5", base_url=emulator.openai_url, api_key="any")
-        front, back = Agent("front", model=provider.model(memory=memory)), Agent("back", model=other)
+        front, back = Agent("front", model=provider.responses(hosted=TOOLS, memory=memory)), Agent("back", model=other)
         desk = HandoffBuilder("desk", [front, back]).add_handoff(front, [back]).add_handoff(back, [front]).build()
         session = desk.session("s")
         await session.run("How many teapots are there?")

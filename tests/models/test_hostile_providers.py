@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import anthropic
-import httpx2
-import openai
 import pytest
 
 from legato import Agent, Middleware
@@ -18,32 +14,7 @@ from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses,
 from legato.models.prices import priced
 from legato.testing import ScriptedModel
 from legato.wire.sse import EventReader
-
-
-class Provider:
-    """A provider that answers one after the other, with a status and bytes or JSON; it keeps what it was asked."""
-
-    def __init__(self, *answers: Any) -> None:
-        self._answers = list(answers)
-        self.asked: list[dict[str, Any]] = []
-
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        self.asked.append(json.loads(request.content))
-        answer = self._answers.pop(0)
-        status, body = answer if isinstance(answer, tuple) else (200, answer)
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx2.Response(status, content=content, headers={"content-type": "application/json"})
-
-    def _http(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(transport=httpx2.MockTransport(self._answer))
-
-    def responses(self, key: str = "sk-0123456789", url: str = "http://provider/v1", **more: Any) -> OpenAIResponses:
-        client = openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, http_client=self._http())
-        return OpenAIResponses("gpt-5", client=client, stream=False, **more)
-
-    def claude(self, **more: Any) -> Anthropic:
-        client = anthropic.AsyncAnthropic(base_url="http://provider", api_key="sk-ant", max_retries=0, http_client=self._http())
-        return Anthropic("claude-sonnet-5", client=client, stream=False, **more)
+from tests.models.providers import Provider
 
 
 def said(text: str, *before: dict[str, Any], **more: Any) -> dict[str, Any]:
