@@ -13,6 +13,7 @@ from legato.core.history import Summarised
 from legato.drive.definition import AgentDefinition, ContextProvider, Guardrail, History, Middleware, OutputType
 from legato.errors import BadInput, BuildError
 from legato.models.base import Model, resolve
+from legato.models.strings import check_string
 from legato.tools import Tool, ToolContext, tool
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Agent:
         self.name = name
         self.instructions = instructions
         self.model = model
+        if isinstance(model, str):
+            check_string(model, f"agent {name!r}")
         self.tools = _tools(name, tools)
         self.description = text(f"the description of agent {name!r}", description)
         self.output_type = output_type

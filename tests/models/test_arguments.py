@@ -93,3 +93,9 @@ def test_a_path_is_no_address_and_nothing_is_no_picture(make: Any, source: Any) 
 
 def test_what_was_spent_can_be_read_in_dollars() -> None:
     assert Usage(cost=1_768_750).dollars == 0.00176875
+
+
+@pytest.mark.parametrize("text", ["gpt-5.1", "opneai:gpt-5.1", "openai:", "claude:sonnet"])
+def test_a_string_that_names_no_model_is_told_when_the_agent_is_made(text: str) -> None:
+    with pytest.raises(BadInput, match="agent 'a': .* names no model"):
+        Agent("a", model=text)

@@ -35,8 +35,8 @@ def _anthropic(name: str) -> Model:
 PROVIDERS: dict[str, Callable[[str], Model]] = {"openai": _openai, "openai-chat": _chat, "azure": _azure, "anthropic": _anthropic}
 
 
-def model_named(text: str, whose: str) -> Model:
-    """The model that a string names. Keys and addresses come from the environment, as the SDKs have them."""
+def check_string(text: str, whose: str) -> tuple[str, str]:
+    """The provider and the name in a string; `BadInput` if it names no model. Nothing is made yet."""
     provider, colon, name = text.partition(":")
     if not colon or not name or provider not in PROVIDERS:
         raise BadInput(
@@ -44,4 +44,10 @@ def model_named(text: str, whose: str) -> Model:
             expected=", ".join(f'"{each}:..."' for each in PROVIDERS),
             do='write model="openai:gpt-5.1"; for other servers OpenAIChat("...", base_url=..., compatible=True)',
         )
+    return provider, name
+
+
+def model_named(text: str, whose: str) -> Model:
+    """The model that a string names. Keys and addresses come from the environment, as the SDKs have them."""
+    provider, name = check_string(text, whose)
     return PROVIDERS[provider](name)
