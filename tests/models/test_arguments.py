@@ -97,5 +97,5 @@ def test_what_was_spent_can_be_read_in_dollars() -> None:
 
 @pytest.mark.parametrize("text", ["gpt-5.1", "opneai:gpt-5.1", "openai:", "claude:sonnet"])
 def test_a_string_that_names_no_model_is_told_when_the_agent_is_made(text: str) -> None:
-    with pytest.raises(BadInput, match="agent 'a': .* names no model"):
+    with pytest.raises(BadInput, match=r"agent 'a': .* names no model"):
         Agent("a", model=text)
