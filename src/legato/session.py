@@ -358,7 +358,7 @@ class Session:
             raise BadInput(f"session {self.id!r} has {len(answered)} replies", found=f"call {call}", do="choose one of them") from None
         frame = decode_frame(await self.store.content(self.id, fact.frame))
         request = request_seen(fold(self.state.facts[: fact.upto + 1], self.id), frame, fact)
-        named = {digest for group in request.groups for digest in group.contents_named()}
+        named = {digest for group in request.groups for digest in group.contents_named}
         return replace(request, contents={digest: await self.store.content(self.id, digest) for digest in named}) if named else request
 
     def _result(self, since: int, spent: Usage) -> Result:

@@ -103,10 +103,14 @@ class OutputEntry(Struct, frozen=True):
 Entry: TypeAlias = UserEntry | AssistantEntry | OutputEntry
 
 
+NO_CONTENTS: frozenset[str] = frozenset()
+
+
 class Group:
     """See the module's docstring. Only the newest reply of a ledger can be incomplete."""
 
     __slots__ = (
+        "_contents",
         "_entries",
         "_words",
         "agent",
@@ -140,6 +144,7 @@ class Group:
         self.began = False  # a message that found the conversation at rest
         self.rejected = False  # a reply that was not accepted: its agent sees it with the objection, people do not
         self.wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
+        self._contents: frozenset[str] | None = None
         self._entries: tuple[Entry, ...] | None = None
         self._words: Group | None = None
 
@@ -167,13 +172,16 @@ class Group:
             if call.output is not None:
                 yield OutputEntry(call.ref, call.call, call.output.content, call.output.status)
 
-    def contents_named(self) -> Iterator[str]:
-        """The digests of the pictures and files that the group shows."""
-        if not isinstance(self.content, str):
-            yield from contents_named(self.content)
-        for call in self.calls:
-            if call.output is not None and not isinstance(call.output.content, str):
-                yield from contents_named(call.output.content)
+    @property
+    def contents_named(self) -> frozenset[str]:
+        """The digests of the pictures and files that the group shows. Cached when complete: every request asks every group."""
+        if self._contents is None:
+            shown = [self.content, *(call.output.content for call in self.calls if call.output is not None)]
+            named = NO_CONTENTS.union(*(contents_named(content) for content in shown if not isinstance(content, str)))
+            if not self.complete:
+                return named
+            self._contents = named or NO_CONTENTS
+        return self._contents
 
     def words(self) -> Group | None:
         """The group without tool traffic and reasoning, or None if no words are left. For policies; cached when complete."""

@@ -123,7 +123,7 @@ class ModelCaller:
 
     async def _with_contents(self, request: Request) -> Request:
         """The request with the bytes of its pictures and files."""
-        named = {digest for group in request.groups for digest in group.contents_named()}
+        named = {digest for group in request.groups if group.contents_named for digest in group.contents_named}
         for digest in named - self._contents.keys():
             self._contents[digest] = await self._ledger.store.content(self._ledger.session, digest)
         return replace(request, contents={digest: self._contents[digest] for digest in named}) if named else request

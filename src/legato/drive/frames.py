@@ -9,7 +9,7 @@ from typing import Any
 
 from legato.core.frame import Frame, ToolSpec, decode_frame, encode_frame
 from legato.core.handoff import Arrival
-from legato.core.history import Custom
+from legato.core.history import Custom, Everything
 from legato.core.state import State
 from legato.core.view import visible
 from legato.core.wording import handoff_note
@@ -107,7 +107,7 @@ def history_in_force(definition: Definition, agent: str, arrived: Arrival | None
 
 def _hides(history: History, arrived: Arrival, state: State) -> bool:
     """Whether the agent would not see, by this policy, the call that brought it control."""
-    if not (arrived.reason or arrived.input):
+    if not (arrived.reason or arrived.input) or isinstance(history.spec, Everything):
         return False
     if isinstance(history.spec, Custom):
         return True  # what it will choose is not known yet
