@@ -24,7 +24,7 @@ from legato.errors import BadInput
 if TYPE_CHECKING:
     from legato.session import Session
 
-Begin: TypeAlias = Callable[[Callable[[Event], None]], Awaitable[Driver]]
+Begin: TypeAlias = Callable[[Callable[[Event], None] | None], Awaitable[Driver]]
 """Record what starts the run, and make the driver that will drive it."""
 
 _left: set[asyncio.Task[None]] = set()  # drivers whose observers have left, until they have recorded what was running
@@ -91,7 +91,7 @@ class Run:
         if self._ended:
             return await self._finish()
         self._use()
-        driver = await self._begin(lambda event: None)
+        driver = await self._begin(None)
         await driver.drive()
         return await self._finish()
 

@@ -96,7 +96,7 @@ class Session:
         since = 0
         spent = Usage()
 
-        async def begin(show: Callable[[Event], None]) -> Driver:
+        async def begin(show: Callable[[Event], None] | None) -> Driver:
             nonlocal since, spent
             await self.refresh()
             since, spent = self._ledger.state.length, self._ledger.state.spent.total

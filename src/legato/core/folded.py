@@ -27,6 +27,7 @@ class Folded:
         self.waiting: list[Group] = []  # messages that no guardrail has let pass yet: they are part of nothing
         self.rejections = 0  # replies that were not accepted, which only their agent sees
         self.withheld = 0  # messages that an input guardrail keeps from every view
+        self.pictured = False  # whether anything that was said or returned is more than text
         self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
         # control
         self.active = ""

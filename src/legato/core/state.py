@@ -128,7 +128,7 @@ class State(Folded):
         self.tail.append(group)
         self.tail.sort(key=_position)
         self.tally = Tally(self.tally)
-        self.spent.count_words(group.content)
+        self._heard(group.content)
 
     def _cancelled(self, fact: Cancelled) -> None:
         self._stop("cancelled")
@@ -343,7 +343,7 @@ class State(Folded):
         assert self.reply is not None
         call.output = output
         self.reply.unanswered -= 1
-        self.spent.count_words(output.content)
+        self._heard(output.content)
 
     # -- control, judgement, prompts -----------------------------------------------------------------------------------
 
@@ -441,6 +441,11 @@ class State(Folded):
     def _remember(self, key: str) -> None:
         if key:
             self.keys[key] = self.length
+
+    def _heard(self, content: Content) -> None:
+        """Something was said or returned."""
+        self.pictured = self.pictured or not isinstance(content, str)
+        self.spent.count_words(content)
 
     def _work(self, at: int, took: int) -> None:
         """Time that was worked."""

@@ -27,7 +27,7 @@ from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput, IllegalRequest, ModelFailed
-from legato.models.base import Emit, KeepsConversations, Reply
+from legato.models.base import Emit, Reply
 from legato.tools import tool_output
 
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -123,6 +123,8 @@ class ModelCaller:
 
     async def _with_contents(self, request: Request) -> Request:
         """The request with the bytes of its pictures and files."""
+        if not self._ledger.state.pictured:
+            return request
         named = {digest for group in request.groups if group.contents_named for digest in group.contents_named}
         for digest in named - self._contents.keys():
             self._contents[digest] = await self._ledger.store.content(self._ledger.session, digest)
@@ -130,8 +132,7 @@ class ModelCaller:
 
     async def _told_where(self, agent: AgentDefinition, request: Request) -> Request | None:
         """The request with the provider's conversation that it goes to, once that is recorded. None if it is wanted no more."""
-        model = agent.model
-        conversation = await model.conversation_for(request) if isinstance(model, KeepsConversations) else ""
+        conversation = await agent.keeper.conversation_for(request) if agent.keeper else ""
         if not conversation:
             return request
         known = request.conversations.get(conversation)

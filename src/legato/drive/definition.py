@@ -10,18 +10,22 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from legato.core.frame import Frame
 from legato.core.graph import Graph
 from legato.core.groups import Group
 from legato.core.handoff import Arrival
 from legato.core.history import Everything, HistorySpec
 from legato.core.messages import Message
 from legato.core.view import Request
-from legato.models.base import Model, Reply
+from legato.models.base import KeepsConversations, Model, Reply
 from legato.tools import Tool, ToolCall
 
 T = TypeVar("T")
+EncodedFrame: TypeAlias = tuple[str, Frame, bytes]
+"""A frame's digest, itself, its bytes."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,11 @@ class AgentDefinition:
     middleware: tuple[Middleware, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
 
+    @cached_property
+    def keeper(self) -> KeepsConversations | None:
+        """The model, if its provider may keep conversations. Asked once: looking at a protocol costs more than a step does."""
+        return self.model if isinstance(self.model, KeepsConversations) else None
+
     def guards(self, on: str) -> list[Guardrail]:
         return [guardrail for guardrail in self.guardrails if guardrail.on == on]
 
@@ -140,6 +149,8 @@ class Definition:
     termination: Callable[[list[Message]], Any] | None = field(default=None, repr=False)
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
+    constant_frames: dict[tuple[str, HistorySpec], EncodedFrame] = field(default_factory=dict, repr=False, compare=False)
+    """Frames that nothing but the definition decides, made once: a cache."""
 
 
 async def called(function: Callable[..., Any], *given: Any) -> Any:

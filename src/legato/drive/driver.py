@@ -47,6 +47,9 @@ from legato.errors import BadInput, DefinitionChanged, IllegalFact, StoreError
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
 
+UNWATCHED_SECONDS = 0.005
+"""How long what runs may take before the driver looks out for what others append. Looking costs more than a quick effect does."""
+
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
 
 
@@ -54,16 +57,19 @@ class Driver:
     """Drives one session until nothing more can be done without its people."""
 
     def __init__(
-        self, definition: Definition, ledger: Ledger, context: Any, show: Callable[[Event], None], stream: bool, since: int
+        self, definition: Definition, ledger: Ledger, context: Any, show: Callable[[Event], None] | None, stream: bool, since: int
     ) -> None:
+        """`show` is told what happens; None: nobody looks."""
         self._definition = definition
         self._ledger = ledger
         self._show = show
         self._stream = stream
         self._shown = since  # events have been shown for all facts before this position
         self._epoch = 0
+        self._planned: tuple[State, int, Plan] | None = None  # the newest plan, and the state and length that it was made for
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
+        self._watcher: asyncio.Task[None] | None = None
         self._gave_up = False
         self._leaving = False
         self._recording = False
@@ -90,7 +96,7 @@ class Driver:
                 await self._ledger.refresh()
                 self._show_new()
                 if lease is not None:
-                    self._epoch = lease.epoch
+                    self._epoch, self._planned = lease.epoch, None
                     await self._lead()
                     if not self._overtaken(self._ledger.state):
                         break
@@ -113,7 +119,6 @@ class Driver:
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
         self._wake.clear()
-        watch: asyncio.Task[None] | None = None
         self._ledger.listeners.append(self._moved)
         outcomes: list[Outcome] = []
         try:
@@ -123,13 +128,14 @@ class Driver:
                 # Nothing has happened between the append and this line, so what is wanted is what is recorded.
                 if not self._reconcile():
                     break
-                if watch is None:
-                    watch = asyncio.get_running_loop().create_task(self._watch())
-                    watch.add_done_callback(self._ended)
-                await self._wake.wait()
+                watching = asyncio.get_running_loop().call_later(UNWATCHED_SECONDS, self._begin_watching)
+                try:
+                    await self._wake.wait()
+                finally:
+                    watching.cancel()
                 self._wake.clear()
-                if watch.done():
-                    watch.result()
+                if self._watcher is not None and self._watcher.done() and not self._watcher.cancelled():
+                    self._watcher.result()
                 outcomes = self._collect()
             if self._error is not None:
                 raise self._error
@@ -138,19 +144,29 @@ class Driver:
             outcomes += self._collect()
             if outcomes:
                 record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
-            tasks: list[asyncio.Task[Any]] = [*self._running.values(), *([watch] if watch else [])]
+            tasks: list[asyncio.Task[Any]] = [*self._running.values(), *([self._watcher] if self._watcher else [])]
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.gather(*tasks, return_exceptions=True)
             self._running.clear()
+            self._watcher = None
+
+    def _begin_watching(self) -> None:
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
-        """Read what others append, in this process or another, as soon as it is there."""
-        while True:
+        """Read what others append, in this process or another, as soon as it is there; until this driver appends something itself."""
+        try:
             known = self._ledger.state.length
-            if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.state.length == known:
-                await self._ledger.refresh()
+            while self._ledger.state.length == known:
+                if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.state.length == known:
+                    await self._ledger.refresh()
+                    known = self._ledger.state.length
+        except Exception:
+            self._wake.set()  # the drive ends with it
+            raise
 
     def _moved(self) -> None:
         """The ledger has moved; what this driver is recording itself it knows already."""
@@ -190,8 +206,15 @@ class Driver:
 
     def _follow_up(self, state: State) -> Iterator[AnyFact]:
         """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""
-        while facts := list(self._due(state, plan(state, self._definition.graph, self._epoch))):
+        while facts := list(self._due(state, self._plan(state))):
             yield from facts
+
+    def _plan(self, state: State) -> Plan:
+        """What is owed now. A state changes only by facts, so the newest plan is good until there is one more."""
+        planned = self._planned
+        if planned is None or planned[0] is not state or planned[1] != state.length:
+            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch))
+        return planned[2]
 
     def _due(self, state: State, now: Plan) -> Iterator[AnyFact]:
         for effect in now.effects:
@@ -212,13 +235,12 @@ class Driver:
                     yield fact_of(effect, now_ms())
 
     def _wanted(self, state: State, effect: Work) -> bool:
-        return effect in plan(state, self._definition.graph, self._epoch).effects
+        return effect in self._plan(state).effects
 
     def _reconcile(self) -> bool:
         """Start what is wanted, stop what is not. False if nothing is running then."""
         state = self._ledger.state
-        now = plan(state, self._definition.graph, self._epoch)
-        wanted = [effect for effect in now.effects if not isinstance(effect, Bookkeeping)]
+        wanted = [effect for effect in self._plan(state).effects if not isinstance(effect, Bookkeeping)]
         for effect, task in self._running.items():
             if effect not in wanted and not _still_welcome(state, effect):
                 self._unwanted.add(task)
@@ -274,7 +296,7 @@ class Driver:
     # -- what observers see ---------------------------------------------------------------------------------------------
 
     def _piece(self, agent: str, attempt: int, text: str) -> None:
-        if not self._stream or not text or self._definition.graph.agents[agent].judges_output:
+        if self._show is None or not self._stream or not text or self._definition.graph.agents[agent].judges_output:
             return  # what is yet to be judged is shown when it has been accepted
         if self._streamed and attempt != self._attempt:
             self._withdraw()
@@ -283,11 +305,14 @@ class Driver:
         self._show(Event("output", OutputData(text, agent, True, attempt)))
 
     def _withdraw(self) -> None:
-        self._show(Event("output_reset", OutputData("", self._speaker, True, self._attempt)))
+        if self._show is not None:
+            self._show(Event("output_reset", OutputData("", self._speaker, True, self._attempt)))
         self._streamed.clear()
 
     def _show_new(self) -> None:
-        state = self._ledger.state
+        state, show = self._ledger.state, self._show
+        if show is None:
+            return
         while self._shown < state.length:
             fact = state.facts[self._shown]
             whole = isinstance(fact, Answered) and bool(self._streamed) and _in_pieces(fact, self._streamed)
@@ -298,13 +323,15 @@ class Driver:
                     self._withdraw()
                 if event.type == "output" and whole:
                     continue  # its pieces have been shown
-                self._show(event)
+                show(event)
             if whole:
                 self._streamed.clear()
             self._shown += 1
 
     def _show_rest(self) -> None:
         """Where the session came to rest, and what it asks."""
+        if self._show is None:
+            return
         if self._streamed:
             self._withdraw()  # the reply they were of came to nothing
         state, graph = self._ledger.state, self._definition.graph

@@ -14,7 +14,7 @@ from legato.core.state import State
 from legato.core.view import visible
 from legato.core.wording import handoff_note
 from legato.drive.conversation import accepted_messages
-from legato.drive.definition import Definition, History, Provided, Turn, called
+from legato.drive.definition import Definition, EncodedFrame, History, Provided, Turn, called
 from legato.drive.ledger import Ledger
 from legato.errors import BadInput
 
@@ -26,35 +26,47 @@ class Frames:
         self._definition = definition
         self._ledger = ledger
         self._context = context
-        self._known: dict[str, tuple[Frame, bytes]] = {}
+        self._known: dict[str, EncodedFrame] = {}
 
-    async def in_force(self, agent: str) -> tuple[str, Frame, bytes]:
-        """The frame of the call that is owed now: its digest, itself, its bytes."""
+    async def in_force(self, agent: str) -> EncodedFrame:
+        """The frame of the call that is owed now."""
         state = self._ledger.state
         if state.frame:
-            frame, data = await self._fetch(state.frame)
-            if frame.agent == agent and frame.options == self._options(agent):
-                return state.frame, frame, data  # else the workflow is another one by now, and asks its model in another way
-        frame = await self._evaluate(agent, state)
-        digest, data = encode_frame(frame)
-        self._known[digest] = (frame, data)
-        return digest, frame, data
+            encoded = await self._fetch(state.frame)
+            if encoded[1].agent == agent and encoded[1].options == self._options(agent):
+                return encoded  # else the workflow is another one by now, and asks its model in another way
+        encoded = await self._evaluate(agent, state)
+        self._known[encoded[0]] = encoded
+        return encoded
 
     def _options(self, agent: str) -> str:
         """How the agent's model is asked, for the record."""
         text: str = getattr(self._definition.agents[agent].model, "options_text", "")
         return text
 
-    async def _fetch(self, digest: str) -> tuple[Frame, bytes]:
+    async def _fetch(self, digest: str) -> EncodedFrame:
         if digest not in self._known:
             data = await self._ledger.store.content(self._ledger.session, digest)
-            self._known[digest] = (decode_frame(data), data)
+            self._known[digest] = (digest, decode_frame(data), data)
         return self._known[digest]
 
-    async def _evaluate(self, name: str, state: State) -> Frame:
+    async def _evaluate(self, name: str, state: State) -> EncodedFrame:
         definition = self._definition
-        agent, rules = definition.agents[name], definition.graph.agents[name]
+        agent = definition.agents[name]
         arrived = state.arrived if state.arrived and state.arrived.target == name and state.active == name else None
+        history = history_in_force(definition, name, arrived)
+        added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived, state) else []
+        if added or agent.providers or not isinstance(agent.instructions, str):
+            return await self._surrounded(name, history, arrived, added, state)
+        constant = definition.constant_frames.get((name, history.spec))
+        if constant is None:
+            constant = self._framed(name, agent.instructions, (), history)
+            definition.constant_frames[name, history.spec] = constant
+        return constant
+
+    async def _surrounded(self, name: str, history: History, arrived: Arrival | None, added: list[str], state: State) -> EncodedFrame:
+        """The frame that user code, or what a handoff brought, contributes to."""
+        agent = self._definition.agents[name]
         instructions = agent.instructions
         if not isinstance(instructions, str):
             instructions = await called(instructions, self._context)
@@ -64,27 +76,32 @@ class Frames:
                     found=type(instructions).__name__,
                     do="return a string from the function given as instructions=",
                 )
-        history = history_in_force(definition, name, arrived)
-        added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived, state) else []
         if agent.providers:
             turn = Turn(self._context, self._ledger.session, name, accepted_messages(state), arrived)
             for provider in agent.providers:
                 given = _provided(name, await called(provider, turn))
                 instructions = "\n\n".join(filter(None, (instructions, given.instructions)))
                 added.extend(given.messages)
+        return self._framed(name, instructions, tuple(added), history)
+
+    def _framed(self, name: str, instructions: str, messages: tuple[str, ...], history: History) -> EncodedFrame:
+        definition = self._definition
+        agent, rules = definition.agents[name], definition.graph.agents[name]
         tools = [ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
         tools += [
             ToolSpec(edge.tool, edge.description, definition.edges[edge.source, edge.target].schema) for edge in rules.edges.values()
         ]
-        return Frame(
+        frame = Frame(
             agent=name,
             instructions=instructions,
-            messages=tuple(added),
+            messages=messages,
             tools=tuple(tools),
             history=history.spec,
             output=agent.output.schema if agent.output else "",
             options=self._options(name),
         )
+        digest, data = encode_frame(frame)
+        return digest, frame, data
 
 
 def _provided(agent: str, given: object) -> Provided:
@@ -107,7 +124,7 @@ def history_in_force(definition: Definition, agent: str, arrived: Arrival | None
 
 def _hides(history: History, arrived: Arrival, state: State) -> bool:
     """Whether the agent would not see, by this policy, the call that brought it control."""
-    if not (arrived.reason or arrived.input) or isinstance(history.spec, Everything):
+    if isinstance(history.spec, Everything) or not (arrived.reason or arrived.input):
         return False
     if isinstance(history.spec, Custom):
         return True  # what it will choose is not known yet

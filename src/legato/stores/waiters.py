@@ -105,5 +105,9 @@ def _deliver(future: asyncio.Future[bool], error: StoreError | None) -> None:
         else:
             future.set_exception(error)
 
+    loop = future.get_loop()
+    if asyncio._get_running_loop() is loop:  # on this very thread: no need to wake it through its socket
+        settle()
+        return
     with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits there any more
-        future.get_loop().call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(settle)
