@@ -1,7 +1,7 @@
 """Ledgers in one SQLite file. May know: the two threads that use the file. Decides: what must be on the disk, and when.
 
-One thread writes and one reads, each with its own connection, so that a reader never waits for a writer's lock. Appends that wait
-for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlite_file.py` the file, `sqlite_leases.py` the locks.
+One connection writes and one reads, so that a reader never waits for a writer's lock; each has a thread for what takes time. Appends
+that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlite_file.py` the file, `sqlite_leases.py` the locks.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Literal, TypeVar
@@ -22,12 +23,14 @@ from legato.stores.refusals import bad_start, closed_store
 from legato.stores.sqlite_errors import in_our_words
 from legato.stores.sqlite_file import absolute, open_file
 from legato.stores.sqlite_leases import LeaseFile, close_lease_file, open_lease_file
-from legato.stores.sqlite_thread import ConnectionThread, Job, Synchronous
+from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous
 from legato.stores.waiters import Waiters
 
 T = TypeVar("T")
 Durability = Literal["full", "effects", "process"]
 POLL = 0.03  # seconds between looks at what other processes wrote, while somebody waits
+SMALL = 65_536  # bytes that are written while the event loop waits for it
+FEW = 64  # facts that are read so
 
 _SYNC: dict[Durability, tuple[Synchronous, Synchronous]] = {
     # level: (an ordinary append, an append with durable=True)
@@ -89,7 +92,9 @@ class SQLiteStore:
         updated = facts[-1].at if facts else 0
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
         length = await self._write(
-            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born), durable=durable
+            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born),
+            durable=durable,
+            size=sum(map(len, bodies)) + (sum(map(len, kept.values())) if kept else 0),
         )
         if self._waiters:
             self._waiters.wake(ledger, length)
@@ -99,11 +104,12 @@ class SQLiteStore:
         """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
         if start < 0:
             raise bad_start(start)
-        return await self._read(lambda connection: ledgers.read(connection, ledger, start, born))
+        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, FEW))
+        return few if few is not None else await self._read(lambda connection: ledgers.read(connection, ledger, start, born) or [])
 
     async def born(self, ledger: str) -> str:
         """The birth name."""
-        return await self._read(lambda connection: ledgers.born(connection, ledger))
+        return await self._look(lambda connection: ledgers.born(connection, ledger))
 
     async def salvage(self, ledger: str) -> Sequence[AnyFact]:
         """The facts that come before the first damage: all of them, if there is none."""
@@ -146,7 +152,7 @@ class SQLiteStore:
         except BaseException:
             # The commit failed, or the caller was cancelled and the job may yet run: give back whatever it took, after it.
             if not self._closed:
-                self._writer.post(Job(attempt.undo, None, None))
+                self._writer.post(Job(attempt.undo))
             raise
 
     async def release(self, lease: Lease) -> None:
@@ -176,15 +182,27 @@ class SQLiteStore:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
 
-    async def _write(self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False) -> T:
+    async def _write(self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0) -> T:
         if self._closed:
             raise closed_store()
-        return await self._writer.submit(job, self._durable_sync if durable else self._sync)
+        sync = self._durable_sync if durable else self._sync
+        if size <= SMALL:
+            with suppress(MustWait):
+                return self._writer.at_once(job, sync, size)
+        return await self._writer.submit(job, sync, size)
 
     async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
             raise closed_store()
         return await self._reader.submit(partial(_at_one_moment, job))
+
+    async def _look(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """Read something small."""
+        if self._closed:
+            raise closed_store()
+        with suppress(MustWait):
+            return self._reader.at_once(partial(_at_one_moment, job))
+        return await self._read(job)
 
 
 def _told(path: str, error: Exception) -> LegatoError:

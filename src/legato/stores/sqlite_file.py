@@ -20,7 +20,7 @@ VERSION = 2
 def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
     """A connection to the store at `path`, which is made if there is none."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)  # one at a time, by a lock
     try:
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")

@@ -125,10 +125,12 @@ def append(
     return expected + len(bodies)
 
 
-def read(connection: sqlite3.Connection, ledger: str, start: int, born: str = "") -> list[AnyFact]:
-    """The facts from `start` on; `DamagedStore` says how many come before the damage."""
+def read(connection: sqlite3.Connection, ledger: str, start: int, born: str = "", most: int | None = None) -> list[AnyFact] | None:
+    """The facts from `start` on, or None if they are more than `most`; `DamagedStore` says how many come before the damage."""
     row = find(connection, ledger)
     _check_birth(ledger, row, born)
+    if row is not None and most is not None and row.length - start > most:
+        return None
     facts: list[AnyFact] = []
     if row is not None and row.length > start:
         facts.extend(_facts(connection, row, start))

@@ -1,8 +1,14 @@
-"""One SQLite connection on one thread of its own. May know: threads, event loops, transactions. Decides: what shares a commit.
+"""One SQLite connection and the thread that waits for it. May know: threads, event loops, transactions. Decides: what shares a commit,
+and what need not wait.
 
-Jobs are functions of a connection. They run in the order they came; results go back by `call_soon_threadsafe`, so no event loop
-ever waits for a disk or a lock. Jobs that write and were already waiting when a transaction began are committed together: each
-is still all or nothing, because a job refuses before it writes anything, and if the transaction fails each is tried alone.
+Jobs are functions of a connection. What may have to wait, for the disk or for a lock, is posted to the thread; results go back by
+`call_soon_threadsafe`, so no event loop ever waits for either. Jobs that write and were already waiting when a transaction began are
+committed together: each is still all or nothing, because a job refuses before it writes anything, and if the transaction fails each
+is tried alone.
+
+A small job that need not wait is run where it is asked for (`at_once`), if nobody else uses the connection just then: it costs tens of
+microseconds, the way to the thread and back more than a hundred. It never waits: with another process writing it is posted after all.
+What brings the log into the file waits for the disk, so the thread does that, and no commit does it on the side.
 
 The connection is opened by the first job and again after a failure to open, so a cause that goes away is forgotten.
 
@@ -28,6 +34,9 @@ from legato.errors import DamagedStore, LegatoError, StoreError
 T = TypeVar("T")
 Synchronous = Literal["OFF", "NORMAL", "FULL"]
 GROUP = 256  # jobs in one transaction at most: enough to share an fsync, few enough to answer soon
+LOG_PAGES = 1000  # how long the log may get before the thread brings it into the file; SQLite's own number
+PAGES_PER_COMMIT = 3  # of the log, about, besides what is stored: the ledger's row, the newest facts, the tree above them
+PAGE = 4096
 REOPEN = 0.5  # seconds until `idle` tries to open a file that could not be opened
 
 
@@ -35,8 +44,9 @@ class Job(NamedTuple):
     """Something to do with the connection, and where its result goes. `sync` set: it writes, and how surely."""
 
     run: Callable[[sqlite3.Connection], Any]
-    sync: Synchronous | None
-    future: asyncio.Future[Any] | None
+    sync: Synchronous | None = None
+    future: asyncio.Future[Any] | None = None
+    size: int = 0
 
     def abandoned(self) -> bool:
         """Whether its caller was cancelled before it began."""
@@ -59,8 +69,12 @@ Inbox: TypeAlias = "queue.SimpleQueue[Message]"
 Outcome: TypeAlias = tuple[Job, Any, Exception | None]
 
 
+class MustWait(Exception):  # noqa: N818 - an answer, not an error
+    """The job cannot be run at once: post it."""
+
+
 class ConnectionThread:
-    """Runs jobs on a connection that no other thread ever touches."""
+    """Runs jobs on one connection, one at a time."""
 
     def __init__(
         self,
@@ -77,14 +91,24 @@ class ConnectionThread:
         """Start anew: a forked child has none of its parent's threads."""
         self._pid = os.getpid()
         self._inbox: Inbox = queue.SimpleQueue()
+        self._service = _Service(self._inbox, *self._parts)
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def submit(self, run: Callable[[sqlite3.Connection], T], sync: Synchronous | None = None) -> asyncio.Future[T]:
-        """Have the job run; the future belongs to the running event loop."""
+    def submit(self, run: Callable[[sqlite3.Connection], T], sync: Synchronous | None = None, size: int = 0) -> asyncio.Future[T]:
+        """Have the job run; the future belongs to the running event loop. `size`: how many bytes it writes, about."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.post(Job(run, sync, future))
+        self.post(Job(run, sync, future, size))
         return future
+
+    def at_once(self, run: Callable[[sqlite3.Connection], T], sync: Synchronous | None = None, size: int = 0) -> T:
+        """Run a small job here and now. `MustWait` if that would mean to wait for the disk, the thread, or another process."""
+        if sync == "FULL" or self._pid != os.getpid() or not self._inbox.empty():
+            raise MustWait
+        result: T = self._service.at_once(Job(run, sync, None, size))
+        if self._service.log_pages > LOG_PAGES and self._inbox.empty():
+            self.post(Job(_nothing))  # and the thread will see that the log has become long
+        return result
 
     def post(self, job: Job) -> None:
         """Have the job run, and let nobody wait for it."""
@@ -115,10 +139,9 @@ class ConnectionThread:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                # The thread knows the inbox and not this object, so a store that is dropped without being closed is collected,
-                # and then its thread ends.
-                service = _Service(self._inbox, *self._parts)
-                thread = threading.Thread(target=service.run, name="legato-sqlite", daemon=True)
+                # The thread knows the service and not this object, so a store that is dropped without being closed is collected,
+                # and then its thread ends. A connection is opened on the thread only, so there is one where anything is to be closed.
+                thread = threading.Thread(target=self._service.run, name="legato-sqlite", daemon=True)
                 thread.start()
                 weakref.finalize(self, self._inbox.put, _Stop(lambda: None))
                 self._thread = thread
@@ -149,8 +172,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
+def _nothing(connection: sqlite3.Connection) -> None:
+    """A job for those who only want the thread to wake up."""
+
+
 class _Service:
-    """What the thread runs. The connection is known here only, so nobody else can use it."""
+    """What the thread runs. The connection is known here only; whoever uses it holds the lock."""
 
     def __init__(
         self,
@@ -163,8 +190,12 @@ class _Service:
         self.open_connection = open_connection
         self.in_our_words = in_our_words
         self.idle = idle
+        self.lock = threading.Lock()
         self.connection: sqlite3.Connection | None = None
         self.synchronous: Synchronous | None = None
+        self.patience = 0  # the busy timeout that the connection was opened with, in milliseconds
+        self.patient = True  # whether it is in force
+        self.log_pages = 0  # how long the log has become since it was last brought into the file, about
         self.due: float | None = None  # when `idle` wants to run
         self.carried: Message | None = None  # taken out of the inbox already, to be looked at next
 
@@ -172,13 +203,15 @@ class _Service:
         while True:
             message = self.next_message()
             if isinstance(message, _Stop):
-                self.close()
+                with self.lock:
+                    self.close()
                 message.stopped()
                 return
             if isinstance(message, _Fork):
-                self.close()
-                message.closed.set()
-                message.over.wait()
+                with self.lock:
+                    self.close()
+                    message.closed.set()
+                    message.over.wait()
             elif message is None or not message.abandoned():
                 self.perform([] if message is None else self.group(message))
             del message  # a sleeping thread keeps nothing alive
@@ -209,8 +242,13 @@ class _Service:
         return group
 
     def perform(self, group: list[Job]) -> None:
+        with self.lock:
+            self._perform(group)
+
+    def _perform(self, group: list[Job]) -> None:
         try:
-            connection = self.connection = self.connection or self.open_connection()
+            connection = self.connection or self.open()
+            self.wait_for_others(connection, True)
             outcomes = self.outcomes(connection, group)
         except Exception as error:
             outcomes = [(job, None, error) for job in group]
@@ -221,6 +259,7 @@ class _Service:
                     self.close()
             else:
                 _settle(job, result, None)
+        self.shorten_log()
         if self.connection is None:
             self.due = self.due and time.monotonic() + REOPEN
         elif self.idle is not None and (self.due is None or self.due <= time.monotonic()):
@@ -234,11 +273,53 @@ class _Service:
         asked = {job.sync for job in group} - {None}
         if not asked:
             return [(job, *_outcome(job, connection)) for job in group]
-        sync = "FULL" if "FULL" in asked else group[0].sync
+        self.use_sync(connection, "FULL" if "FULL" in asked else group[0].sync)
+        self.log_pages += sum(PAGES_PER_COMMIT + job.size // PAGE for job in group)
+        return _commit(connection, group)
+
+    def at_once(self, job: Job) -> Any:
+        """Run a job on the caller's thread, or raise `MustWait`; any other failure is told in our words."""
+        if not self.lock.acquire(blocking=False):
+            raise MustWait
+        try:
+            if self.connection is None:
+                raise MustWait  # opening may take long
+            self.wait_for_others(self.connection, False)
+            ((_, result, problem),) = self.outcomes(self.connection, [job])
+        except sqlite3.Error as error:
+            raise MustWait from error
+        finally:
+            self.lock.release()
+        if isinstance(problem, LegatoError) and not _spoils(problem):
+            raise problem
+        if problem is not None:
+            raise MustWait  # it is for the thread to wait for others, to open the file anew, and to tell what is wrong with it
+        return result
+
+    def open(self) -> sqlite3.Connection:
+        self.connection = connection = self.open_connection()
+        self.patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        self.patient = True
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        return connection
+
+    def wait_for_others(self, connection: sqlite3.Connection, patient: bool) -> None:
+        """Whether to wait when another process writes."""
+        if patient is not self.patient:
+            connection.execute(f"PRAGMA busy_timeout={self.patience if patient else 0}")
+            self.patient = patient
+
+    def use_sync(self, connection: sqlite3.Connection, sync: Synchronous | None) -> None:
         if sync != self.synchronous:
             connection.execute(f"PRAGMA synchronous={sync}")
             self.synchronous = sync
-        return _commit(connection, group)
+
+    def shorten_log(self) -> None:
+        """Bring the log into the file when it has become long, as far as nobody reads it."""
+        if self.log_pages > LOG_PAGES and self.connection is not None:
+            with contextlib.suppress(sqlite3.Error):  # the log is as good as the file: the next time will do
+                self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self.log_pages = 0
 
     def close(self) -> None:
         if self.connection is not None:
