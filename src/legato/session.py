@@ -7,7 +7,7 @@ two, are the normal case, and neither owns anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class Session:
         async def say() -> None:
             for digest in contents_named(content) - contents.keys():
                 await self._known(digest)
-            await self._append(lambda state: self._said(state, content, key or ""), contents)
+            await self._ledger.append(lambda state: self._said(state, content, key or ""), contents)
 
         return self._run(say, stream, key or "")
 
@@ -87,12 +87,12 @@ class Session:
     def resume(self, stream: bool = False) -> Run:
         """Go on with whatever is owed: after answers, after a restart, after a failure."""
 
-        async def look() -> None:
-            await self.refresh()
+        async def nothing() -> None:
+            """To begin with: the driver looks at what there is."""
 
-        return self._run(look, stream)
+        return self._run(nothing, stream)
 
-    def _run(self, start: Callable[[], Any], stream: bool, key: str = "") -> Run:
+    def _run(self, start: Callable[[], Awaitable[None]], stream: bool, key: str = "") -> Run:
         since = 0
         spent = Usage()
 

@@ -16,12 +16,21 @@ def messages_of(state: State, since: int = 0) -> list[Message]:
     """The messages recorded from position `since` on."""
     messages = []
     answers = _answers_of_guardrails(state) if state.withheld else {}
-    for group in (*state.groups, *state.tail, *state.waiting):
+    groups = state.groups if state.withheld else state.groups[_first(state.groups, since) :]
+    for group in (*groups, *state.tail, *state.waiting):
         if group.position >= since:
             messages.extend(_messages(group))
         if group.blocked and answers[group.position].position >= since:
             messages.append(answers[group.position])
     return messages
+
+
+def _first(groups: list[Group], since: int) -> int:
+    """Where to look for what was recorded from `since` on: behind the last reply before it, which had seen all that stands before it."""
+    index = len(groups)
+    while index and not (groups[index - 1].kind == "reply" and groups[index - 1].position < since):
+        index -= 1
+    return index
 
 
 def accepted_messages(state: State) -> list[Message]:

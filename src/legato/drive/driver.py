@@ -102,7 +102,7 @@ class Driver:
                         break
             finally:
                 if lease is not None:
-                    await asyncio.shield(store.release(lease))
+                    await store.release(lease)
             if status(self._ledger.state, self._definition.graph) in SETTLED:
                 break
             await store.wait(session, self._ledger.state.length, FOLLOW_SECONDS)
@@ -144,9 +144,11 @@ class Driver:
             outcomes += self._collect()
             if outcomes:
                 record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
+            for effect, task in list(self._running.items()):
+                self._stop(effect, task)
             tasks: list[asyncio.Task[Any]] = [*self._running.values(), *([self._watcher] if self._watcher else [])]
-            for task in tasks:
-                task.cancel()
+            if self._watcher is not None:
+                self._watcher.cancel()
             if tasks:
                 await asyncio.gather(*tasks, return_exceptions=True)
             self._running.clear()
@@ -172,9 +174,6 @@ class Driver:
         """The ledger has moved; what this driver is recording itself it knows already."""
         if not self._recording:
             self._wake.set()
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._wake.set()
 
     async def _record(self, outcomes: list[Outcome]) -> None:
         contents = {digest: data for outcome in outcomes for digest, data in outcome.contents.items()}
@@ -241,20 +240,33 @@ class Driver:
         """Start what is wanted, stop what is not. False if nothing is running then."""
         state = self._ledger.state
         wanted = [effect for effect in self._plan(state).effects if not isinstance(effect, Bookkeeping)]
-        for effect, task in self._running.items():
+        for effect, task in list(self._running.items()):
             if effect not in wanted and not _still_welcome(state, effect):
-                self._unwanted.add(task)
-                task.cancel()
-                if isinstance(effect, CallModel) and self._streamed:
-                    self._withdraw()
+                self._stop(effect, task)
         nothing_new = self._nothing_new(state)
         for effect in wanted:
             if effect in self._running or nothing_new or (isinstance(effect, CallModel) and (self._gave_up or state.waiting)):
                 continue  # no model is asked while a message is being judged: it may have to be seen
-            task = asyncio.get_running_loop().create_task(self._perform(effect))
-            task.add_done_callback(self._ended)
-            self._running[effect] = task
+            self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
         return bool(self._running)
+
+    def _stop(self, effect: Work, task: asyncio.Task[Outcome]) -> None:
+        """Stop something that is not wanted any more. A tool may take its time to stop: nobody waits for it."""
+        task.cancel()
+        if isinstance(effect, RunTool):
+            del self._running[effect]
+            self._tools.leave(task)
+            return
+        self._unwanted.add(task)
+        task.add_done_callback(lambda _: self._wake.set())  # it may never have begun, and then says nothing itself
+        if isinstance(effect, CallModel) and self._streamed:
+            self._withdraw()
+
+    async def _performed(self, effect: Work) -> Outcome:
+        try:
+            return await self._perform(effect)
+        finally:
+            self._wake.set()
 
     def _perform(self, effect: Work) -> Coroutine[Any, Any, Outcome]:
         match effect:

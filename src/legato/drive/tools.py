@@ -7,7 +7,6 @@ sibling is never harmed by it. What ends after its call was answered is late: re
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -38,14 +37,17 @@ class ToolRunner:
         self._definition = definition
         self._ledger = ledger
         self._context = context
+        self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
 
     # -- decisions that need no waiting: facts at once ------------------------------------------------------------------
 
     def start(self, state: State, effect: RunTool, epoch: int) -> AnyFact:
         """The claim on an attempt; or, if the arguments are wrong, the answer that says so."""
         call, agent = self._find(state, effect.call)
-        if wrong := self._wrong(agent, call):
-            return wrong
+        try:
+            self._validated[effect.call] = (call.arguments, agent.tools[call.call.tool].validate(call.arguments))
+        except BadArguments as error:
+            return _refused(call, error)
         digest = digest_arguments(call.arguments) if call.gate else ""
         return Started(at=now_ms(), call=effect.call, attempt=effect.attempt, epoch=epoch, digest=digest)
 
@@ -74,7 +76,7 @@ class ToolRunner:
         try:
             agent.tools[call.call.tool].validate(call.arguments)
         except BadArguments as error:
-            return Returned(at=now_ms(), call=call.ref, status="error", output=str(error))
+            return _refused(call, error)
         return None
 
     def _wrong_handoff(self, edge: Edge, call: CallState) -> Returned | None:
@@ -119,26 +121,56 @@ class ToolRunner:
             return Outcome()  # another driver took it for lost before it began
         tool = agent.tools[call.call.tool]
         begun = seconds()
-        body = asyncio.ensure_future(self._body(agent, tool, call, effect.attempt))
+        doing = self._attempted(effect, agent, tool, call, begun)
+        if tool.timeout is None and tool.can_stop:
+            return await doing
+        body = asyncio.get_running_loop().create_task(doing)
         try:
             await asyncio.wait({body}, timeout=tool.timeout)
         except asyncio.CancelledError:
-            self._leave(effect, body, begun, stop=_can_stop(tool))
+            if tool.can_stop:
+                body.cancel()
+            self.leave(body)
             raise
         if body.done():
-            failed = None if body.cancelled() else body.exception()
-            if tool.idempotent and isinstance(failed, StoreError):
-                raise failed  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
-            return _ended(effect, body, begun)
+            return body.result()
         assert tool.timeout is not None
         # A payment cut off in the middle is worse than one that ends late: only what may be repeated is stopped.
-        self._leave(effect, body, begun, stop=tool.idempotent and _can_stop(tool))
+        if tool.idempotent and tool.can_stop:
+            body.cancel()
+        self.leave(body)
         words = wording.timed_out(tool.name, tool.timeout, tool.idempotent)
         return Outcome(partial(_in_time, effect, "timeout", words, "", _took(begun)))
 
+    async def _attempted(self, effect: RunTool, agent: AgentDefinition, tool: Tool, call: CallState, begun: float) -> Outcome:
+        """Run the body to its end: what it returns or raises is the outcome."""
+        output: Content
+        try:
+            status, (output, contents) = "ok", tool_content(await self._body(agent, tool, call, effect.attempt))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            status, output, contents = "error", "The tool was cancelled from within.", {}
+        except Exception as error:
+            if tool.idempotent and isinstance(error, StoreError):
+                raise  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
+            status, output, contents = "error", tool_output(f"{type(error).__name__}: {error}"), {}
+        full = ""
+        if isinstance(output, str) and len(output) > OUTPUT_LETTERS:
+            data = output.encode()
+            full = digest_bytes(data)
+            contents[full] = data
+            output = f"{output[:OUTPUT_LETTERS]}\n[cut here: {len(output)} characters in all]"
+        return Outcome(partial(_in_time, effect, status, output, full, _took(begun)), contents)
+
     async def _body(self, agent: AgentDefinition, tool: Tool, call: CallState, attempt: int) -> object:
-        values = tool.validate(call.arguments)
+        arguments, values = self._validated.pop(call.ref, ("", {}))
+        if arguments != call.arguments or not arguments:
+            values = tool.validate(call.arguments)
         context = self._tool_context(agent.name, call, attempt, values)
+        if not agent.middleware:
+            return await tool.run(context, values)
 
         async def run() -> object:
             return await tool.run(context, values)
@@ -148,16 +180,14 @@ class ToolRunner:
             proceed = partial(middleware.around_tool, context.call, proceed)
         return await proceed()
 
-    def _leave(self, effect: RunTool, body: asyncio.Future[object], begun: float, stop: bool) -> None:
-        """Stop waiting for a body. If it ends after all, what it did is kept for people."""
+    def leave(self, running: asyncio.Task[Outcome]) -> None:
+        """Wait no longer for a tool. If it ends after all, what it did is kept for people."""
 
         async def late() -> None:
-            await asyncio.wait({body})
-            if not body.cancelled():
-                record_later(self._ledger, [_ended(effect, body, begun)])
+            await asyncio.wait({running})
+            if not running.cancelled() and running.exception() is None:
+                record_later(self._ledger, [running.result()])
 
-        if stop:
-            body.cancel()
         in_background(late)
 
     def _tool_context(self, agent: str, call: CallState, attempt: int, values: dict[str, object]) -> ToolContext[Any]:
@@ -180,29 +210,8 @@ class ToolRunner:
         return self._definition.graph.agents[agent.name].edges.get(call.call.tool)
 
 
-def _can_stop(tool: Tool) -> bool:
-    """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""
-    return inspect.iscoroutinefunction(tool.function)
-
-
-def _ended(effect: RunTool, body: asyncio.Future[object], begun: float) -> Outcome:
-    """The outcome of a body that has returned or raised."""
-    output: Content
-    contents: dict[str, bytes] = {}
-    if body.cancelled():
-        status, output = "error", "The tool was cancelled from within."
-    elif (error := body.exception()) is not None:
-        status, output = "error", tool_output(f"{type(error).__name__}: {error}")
-    else:
-        status = "ok"
-        output, contents = tool_content(body.result())
-    full = ""
-    if isinstance(output, str) and len(output) > OUTPUT_LETTERS:
-        data = output.encode()
-        full = digest_bytes(data)
-        contents[full] = data
-        output = f"{output[:OUTPUT_LETTERS]}\n[cut here: {len(output)} characters in all]"
-    return Outcome(partial(_in_time, effect, status, output, full, _took(begun)), contents)
+def _refused(call: CallState, error: BadArguments) -> Returned:
+    return Returned(at=now_ms(), call=call.ref, status="error", output=str(error))
 
 
 def _in_time(effect: RunTool, status: Any, output: Content, full: str, took: int, state: State) -> Iterator[AnyFact]:

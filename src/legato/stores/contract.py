@@ -13,7 +13,8 @@
  8. `list()` gives the ledgers, the most recently appended first.
  9. `lease(ledger)` gives the right to drive, to one holder at a time among all processes, or None while another holds it. Each
     lease has a larger `epoch` than every earlier one of that ledger, a fork's begin above its parent's, and it ends with its
-    holder's process. `release` gives it up. A lease guards nothing by itself: the expected position does.
+    holder's process. `release` gives it up, also if its caller is cancelled meanwhile. A lease guards nothing by itself: the
+    expected position does.
 10. `wait(ledger, position, timeout)` returns True once the ledger has more than `position` facts, appended here or in any other
     process, or False when the time is over.
 11. Damage is told as `DamagedStore`, naming how many facts are still readable; a full disk as `StoreFull`, a lock held too long

@@ -69,7 +69,7 @@ Inbox: TypeAlias = "queue.SimpleQueue[Message]"
 Outcome: TypeAlias = tuple[Job, Any, Exception | None]
 
 
-class MustWait(Exception):  # noqa: N818 - an answer, not an error
+class MustWait(Exception):
     """The job cannot be run at once: post it."""
 
 

@@ -53,6 +53,13 @@ class Tool(Generic[P, R]):
     alone: bool = False
     timeout: float | None = None
     deferred: bool = False
+    is_async: bool = field(default=False, init=False, repr=False)
+    can_stop: bool = field(default=False, init=False, repr=False)
+    """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", _is_async(cast(Callable[..., Any], self.function)))  # asked once: it costs as much as a call
+        object.__setattr__(self, "can_stop", inspect.iscoroutinefunction(self.function))
 
     @property
     def parameters(self) -> str:
@@ -81,10 +88,10 @@ class Tool(Generic[P, R]):
             raise BadInput(
                 f"tool {self.name!r} is deferred: its body never runs", do="supply its result with session.answer(request, value)"
             )
-        given = {**values, **dict.fromkeys(self.arguments.contexts, context)}
+        given = {**values, **dict.fromkeys(self.arguments.contexts, context)} if self.arguments.contexts else values
         function = cast(Callable[..., Any], self.function)
         try:
-            if _is_async(function):
+            if self.is_async:
                 return await function(**given)
             result = await in_thread(partial(_contained, function, given))
             return await result if inspect.isawaitable(result) else result
