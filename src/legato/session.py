@@ -29,7 +29,7 @@ from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
 from legato.run import Result, Run
-from legato.stores.contract import Store
+from legato.stores.contract import Store, is_store
 from legato.tools import BadArguments, tool_content
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Session:
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
         if not isinstance(id, str) or not id or len(id) > 400 or not id.isprintable():
             raise BadInput("a session id is 1 to 400 printable characters", found=repr(id)[:80], do="choose another id, or none")
-        if isinstance(store, type) or not isinstance(store, Store):
+        if not is_store(store):
             raise BadInput("a session lives in a store", found=repr(store)[:80], do='write store=SQLiteStore("desk.db"), or leave it out')
         self.id = id
         self.workflow = workflow

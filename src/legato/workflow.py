@@ -20,7 +20,7 @@ from legato.portable import unpack
 from legato.run import Result, Run
 from legato.session import Session
 from legato.stores import MemoryStore
-from legato.stores.contract import Store
+from legato.stores.contract import Store, is_store
 
 DEFAULT_LIMITS = Limits(turns=1000)
 """A run that nobody limited still pauses some day. High enough for any conversation that is meant."""
@@ -228,7 +228,7 @@ class HandoffBuilder:
 
     def with_checkpointing(self, store: Store) -> HandoffBuilder:
         """Where sessions live, unless `session(store=...)` says otherwise."""
-        if isinstance(store, type) or not isinstance(store, Store):
+        if not is_store(store):
             raise BuildError(
                 "with_checkpointing takes a store", found=type(store).__name__, do='write .with_checkpointing(SQLiteStore("desk.db"))'
             )

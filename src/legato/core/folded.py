@@ -54,6 +54,7 @@ class Folded:
         self.epoch = 0
         self.standing: set[Standing] = set()
         self.summaries: dict[str, Compacted] = {}
+        self.frames: set[str] = set()  # the frames that replies and attempts name: they were recorded with them
         self.late: list[Returned] = []
         self.losses: list[str] = []
 

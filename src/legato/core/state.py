@@ -171,6 +171,7 @@ class State(Folded):
         self.reply = group
         if fact.agent != self.active:
             self.arrived, self.tally.prompts = None, 0
+        self.frames.add(fact.frame)
         self._frame, self._framed_at = fact.frame, fact.upto
         self.active, self._failed, self._halt = fact.agent, None, ""
         if fact.base in self.conversations:
@@ -200,6 +201,7 @@ class State(Folded):
             self.conversations[conversation] = before
         self.asked = NOT_ASKED
         self._failed = fact
+        self.frames.add(fact.frame)
         # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
         self._frame, self._framed_at = "" if fact.final else fact.frame, fact.upto
         self.spent.spend(fact.agent, fact.usage)

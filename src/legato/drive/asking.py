@@ -42,35 +42,29 @@ LONGEST_WAIT = 300.0
 Kept: TypeAlias = tuple[tuple[int, int], ...] | None
 """What a custom history policy chose, for the record."""
 
+Wanted: TypeAlias = Callable[[State, CallModel], bool]
+"""Whether an effect is still owed in a state."""
+
 
 class ModelCaller:
-    """Performs `CallModel`. `wanted` says whether an effect is still owed in a state."""
+    """Performs `CallModel`."""
 
-    def __init__(
-        self,
-        definition: Definition,
-        ledger: Ledger,
-        frames: Frames,
-        emit: Callable[[str, int, str], None],
-        wanted: Callable[[State, CallModel], bool],
-    ) -> None:
+    def __init__(self, definition: Definition, ledger: Ledger, frames: Frames) -> None:
         self._definition = definition
         self._ledger = ledger
         self._frames = frames
-        self._emit = emit
-        self._wanted = wanted
         self._retry_after: float | None = None
         self._contents: dict[str, bytes] = {}  # of pictures and files that have been sent
 
-    async def perform(self, effect: CallModel) -> Outcome:
-        """One attempt: a reply, or a failure, as facts to propose."""
+    async def perform(self, effect: CallModel, emit: Callable[[str, int, str], None], wanted: Wanted) -> Outcome:
+        """One attempt: a reply, or a failure, as facts to propose. Pieces of words go to `emit` with their agent and attempt."""
         failed = self._ledger.state.failed
         number = failed.number + 1 if failed and not failed.final else 1
         if number > 1:
             wait = BACK_OFF[min(number - 1, len(BACK_OFF) - 1)] if self._retry_after is None else self._retry_after
             await asyncio.sleep(wait)
         self._retry_after = None
-        prepared = await self._prepare(effect)
+        prepared = await self._prepare(effect, wanted)
         if prepared is None:
             return Outcome()
         request, kept, contents = prepared
@@ -81,7 +75,7 @@ class ModelCaller:
             told = await self._told_where(agent, await self._with_contents(request))
             if told is None:
                 return Outcome()
-            reply = await self._ask(agent, told, lambda text: self._emit(effect.agent, number, text))
+            reply = await self._ask(agent, told, lambda text: emit(effect.agent, number, text))
             answered = _answered(reply, request, kept, agent.model.name, _took(begun))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
@@ -106,20 +100,21 @@ class ModelCaller:
             return Outcome(partial(_record_failure, effect, attempted), contents)
         return Outcome(partial(_record_reply, effect, answered, number), contents)
 
-    async def _prepare(self, effect: CallModel) -> tuple[Request, Kept, dict[str, bytes]] | None:
+    async def _prepare(self, effect: CallModel, wanted: Wanted) -> tuple[Request, Kept, dict[str, bytes]] | None:
         """The request, made from one state: the one in which the call is owed, and whose frame it is. None if it is owed no more."""
         while True:
             runs = self._ledger.state.tally.number
             digest, frame, data = await self._frames.in_force(effect.agent)
             async with self._ledger.lock:  # what is asked is what the store holds, not what is just being proposed
                 state = self._ledger.state
-                if state.waiting or not self._wanted(state, effect):
+                if state.waiting or not wanted(state, effect):
                     return None  # a message came that is being judged: it may have to be seen
                 if state.tally.number != runs:
                     continue  # the user spoke while the frame was made: it must know
                 arrived = state.arrived if state.active == effect.agent else None
                 groups, kept = _choose(state, frame.history, history_in_force(self._definition, effect.agent, arrived), effect.agent)
-                return request_for(state, frame, digest, groups, effect.agent), kept, {digest: data}
+                contents = {} if digest in state.frames else {digest: data}
+                return request_for(state, frame, digest, groups, effect.agent), kept, contents
 
     async def _with_contents(self, request: Request) -> Request:
         """The request with the bytes of its pictures and files."""

@@ -79,7 +79,7 @@ class Driver:
         self._attempt = 0
         self._speaker = ""
         frames = Frames(definition, ledger, context)
-        self._models = ModelCaller(definition, ledger, frames, self._piece, self._wanted)
+        self._models = ModelCaller(definition, ledger, frames)
         self._tools = ToolRunner(definition, ledger, context)
         self._judge = Judge(definition, ledger, context)
 
@@ -271,7 +271,7 @@ class Driver:
     def _perform(self, effect: Work) -> Coroutine[Any, Any, Outcome]:
         match effect:
             case CallModel():
-                return self._models.perform(effect)
+                return self._models.perform(effect, self._piece, self._wanted)
             case RunTool():
                 return self._tools.run(effect)
             case Admit():

@@ -11,12 +11,14 @@ too, and gives that with all it reads and appends: what it has read is never mix
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from legato.core.codec import proved
 from legato.core.facts import AnyFact, Opened, Started
 from legato.core.state import State, fold
+from legato.drive.spare import Spare, leave, take
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 
@@ -138,6 +140,14 @@ class Ledger:
             self._tell()
 
     async def _read(self) -> Sequence[AnyFact]:
+        if not self._sound and (spare := take(self.store, self.session)):
+            try:
+                read = await self.store.read(self.session, spare.state.length, born=spare.born)
+            except UnknownLedger:
+                pass  # it was deleted since
+            else:
+                self.state, self._sound, self._born = spare.state, spare.state.length, spare.born
+                return read
         if not self._sound:
             self._born, read = await meet(self.store, self.session)
             return read
@@ -145,6 +155,10 @@ class Ledger:
             return await self.store.read(self.session, self._sound, born=self._born)
         except UnknownLedger as unknown:
             raise self._deleted(unknown) from unknown
+
+    def __del__(self) -> None:
+        if self._sound and self.state.length == self._sound and not sys.is_finalizing():
+            leave(self.store, self.session, Spare(self._born, self.state))
 
     def _deleted(self, told: StoreError) -> UnknownLedger:
         return UnknownLedger(

@@ -117,3 +117,14 @@ class Store(Protocol):
     async def close(self) -> None:
         """Let go of files, threads and leases. Closing twice is harmless."""
         ...
+
+
+_judged: dict[type, bool] = {}
+
+
+def is_store(given: object) -> bool:
+    """Whether this has what a store has. Asked once for each class: looking at a protocol costs as much as a whole step."""
+    kind = type(given)
+    if kind not in _judged:
+        _judged[kind] = isinstance(given, Store)
+    return _judged[kind] and not isinstance(given, type)
