@@ -123,7 +123,7 @@ async def test_a_10000_fact_conversation_opens_fast_and_costs_one_append_per_ste
     while len(facts) < 10_000:
         facts.append(Said(at=len(facts), content=f"Message {len(facts)}"))
         facts.append(Answered(at=len(facts), agent="a", frame=frame, upto=len(facts) - 1, items=(Words(f"Reply {len(facts)}"),)))
-    await store.append("long", 0, facts)
+    await store.append("long", 0, facts, contents={frame: await store.content("model", frame)})
     counting = Counting(store)
     session = workflow.session("long", store=counting)
     await session.refresh()
