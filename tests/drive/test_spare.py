@@ -1,4 +1,4 @@
-"""A handle that is let go of leaves its state to the next one: who serves people one request at a time does not pay for the past each time."""
+"""A handle that is let go of leaves its state to the next one: who serves people request by request does not pay for the past again."""
 
 import pytest
 

@@ -162,7 +162,7 @@ class SimulatedTool(Tool[..., Any]):
 
 
 def _simulated(tool: Tool) -> Tool:
-    return SimulatedTool(**{each.name: getattr(tool, each.name) for each in fields(tool)})
+    return SimulatedTool(**{each.name: getattr(tool, each.name) for each in fields(tool) if each.init})
 
 
 def _heard(condition: Callable[..., Any] | None) -> Callable[..., Any] | None:
