@@ -40,7 +40,7 @@ INSTEAD = {
     ),
     **dict.fromkeys(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool", "HostedMCPTool"), _HOSTED),
 }
-NO_COUNTERPART = "there is no counterpart; docs/migrate has the native way"
+NO_COUNTERPART = "there is no counterpart; docs/migrate lists what is covered, with the native way of each"
 PRIVATE = "this is a private part of the framework, and nothing here stands for it"
 STAR = "name what is used: from {module} import A, B"
 SUBMODULE = "write from {module} import ..., so that the names can be seen"
