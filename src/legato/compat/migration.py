@@ -23,7 +23,7 @@ from legato.errors import BadInput
 FACADES = {"agent_framework": "legato.compat.agent_framework", "agents": "legato.compat.agents"}
 TITLES = {"agent_framework": "Microsoft Agent Framework", "agents": "OpenAI Agents SDK"}
 
-_HOSTED = "give the provider's own tools to the model, e.g. OpenAIResponses(..., tools=[{'type': 'web_search'}]): see docs/models.md"
+_HOSTED = "give the provider's own tools to the model, e.g. OpenAIResponses(..., hosted=[{'type': 'web_search'}]): see docs/models.md"
 _NOT_HANDOFFS = "Legato's workflows are handoffs: HandoffBuilder, an agent as a tool (agent.as_tool()), or plain Python around sessions"
 INSTEAD = {
     "AzureAIClient": "use AzureOpenAIResponsesClient",
