@@ -51,7 +51,8 @@ def requests_of(session: Session) -> dict[str, WorkflowEvent]:
 def requests_told_by(state: State) -> dict[str, WorkflowEvent]:
     """What a state asks as far as the ledger alone can tell: whose turn it is, what waits for approval, what has no known outcome.
 
-    What only a definition knows (a limit, a deferred tool) is asked when the conversation is gone on with.
+    What only a definition knows (a limit, a deferred tool), or another ledger (of an agent that works as a tool), is asked when the
+    conversation is gone on with.
     """
     now, pending = resting(state, Graph(name="", agents={}, start=""))
     if now == "waiting":
@@ -74,11 +75,12 @@ def question(asked: Pending, ledger: str) -> WorkflowEvent:
     """What a ledger's conversation asks, as an event."""
     # Without the name of this ledger: a fork asks the same. A question out of another one (an agent that works as a tool) keeps its name.
     id = asked.id.removeprefix(f"{ledger[:8]}-")
+    call_id = str(asked.call) if id != asked.id else asked.id
     data: Any = asked  # what the framework has no word for is shown as Legato shows it
     answers: Any = bool
     if asked.kind == "approval":
         id = f"{id}-{asked.digest[-12:]}"  # of the call with these arguments, and no other
-        called = Content.from_function_call(str(asked.call or asked.id), asked.tool, arguments=asked.raw_arguments)
+        called = Content.from_function_call(call_id, asked.tool, arguments=asked.raw_arguments)
         data, answers = Content.from_function_approval_request(id, called), Content
     elif asked.kind in ("result", "outcome"):
         answers = object
