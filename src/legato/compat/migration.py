@@ -23,7 +23,7 @@ from legato.errors import BadInput
 FACADES = {"agent_framework": "legato.compat.agent_framework", "agents": "legato.compat.agents"}
 TITLES = {"agent_framework": "Microsoft Agent Framework", "agents": "OpenAI Agents SDK"}
 
-_HOSTED = "give the provider's own tools to the model, e.g. OpenAIResponses(..., tools=[{'type': 'web_search'}]): see docs/models.md"
+_HOSTED = "give the provider's own tools to the model, e.g. OpenAIResponses(..., hosted=[{'type': 'web_search'}]): see docs/models.md"
 _NOT_HANDOFFS = "Legato's workflows are handoffs: HandoffBuilder, an agent as a tool (agent.as_tool()), or plain Python around sessions"
 INSTEAD = {
     "AzureAIClient": "use AzureOpenAIResponsesClient",
@@ -40,7 +40,7 @@ INSTEAD = {
     ),
     **dict.fromkeys(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool", "HostedMCPTool"), _HOSTED),
 }
-NO_COUNTERPART = "there is no counterpart; docs/migrate has the native way"
+NO_COUNTERPART = "there is no counterpart; docs/migrate lists what is covered, with the native way of each"
 PRIVATE = "this is a private part of the framework, and nothing here stands for it"
 STAR = "name what is used: from {module} import A, B"
 SUBMODULE = "write from {module} import ..., so that the names can be seen"

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from legato import Middleware
 from legato.compat import MeansNothingHere
 from legato.compat import agent_framework as af
 from legato.compat.agent_framework import azure, openai, orchestrations
@@ -143,13 +142,6 @@ def test_what_means_nothing_here_is_told_once_for_each_name() -> None:
         af.AgentSession().state["count"] = 1
 
 
-def test_middleware_that_would_not_run_is_refused() -> None:
-    client = af.OpenAIResponsesClient("gpt-5.1")
-    with pytest.raises(BadInput, match="what it guards would stand open"):
-        client.as_agent(name="a", middleware=[lambda context, call_next: None])
-    assert client.as_agent(name="a", middleware=[Middleware()]).native.middleware
-
-
 def test_a_workflow_that_cannot_work_is_refused_when_it_is_built() -> None:
     client = af.OpenAIResponsesClient("gpt-5.1")
     a, b = client.as_agent(name="a"), client.as_agent(name="b")
@@ -193,24 +185,3 @@ def test_messages_and_contents_read_as_theirs_do() -> None:
     assert af.Content.from_function_call("c", "t", arguments="not json").parse_arguments() == {"raw": "not json"}
     with pytest.raises(BadInput, match="function_approval_request"):
         call.to_function_approval_response(True)
-
-
-async def test_checkpoints_are_read_and_neither_saved_nor_deleted_one_by_one(emulator: Emulator) -> None:
-    storage = af.InMemoryCheckpointStorage()
-    agents = [af.OpenAIResponsesClient("gpt-5.1").as_agent(name=name, instructions=f"You {name}.") for name in ("greet", "help")]
-    workflow = af.HandoffBuilder(name="two", participants=agents).with_checkpointing(storage).build()
-    assert await storage.get_latest(workflow_name="two") is None
-    await workflow.run("Bye", session_id="ada")
-    await workflow.run("Bye", session_id="bo")
-    await workflow.run("Bye", session_id="ada")
-    listed = await storage.list_checkpoints(workflow_name="two")
-    assert [each.checkpoint_id.partition("@")[0] for each in listed] == ["bo", "ada", "ada"]
-    assert listed[-1].previous_checkpoint_id == listed[-2].checkpoint_id
-    assert (await storage.load(listed[-1].checkpoint_id)).workflow_name == "two"
-    assert await storage.list_checkpoints(workflow_name="another") == []
-    with pytest.raises(BadInput, match="cannot be deleted"):
-        await storage.delete(listed[0].checkpoint_id)
-    with pytest.raises(BadInput, match="not saved here"):
-        await storage.save(listed[0])
-    with pytest.raises(BadInput, match="no checkpoint"):
-        await storage.load("ada@99")

@@ -16,6 +16,9 @@ from legato.compat.agent_framework import (
     WorkflowEvent,
     WorkflowRunState,
 )
+from legato.compat.agent_framework.requests import question
+from legato.core.facts import CallRef
+from legato.core.requests import Pending
 from legato.emulator.running import Emulator
 from legato.errors import BadInput, ModelFailed, NotPending
 from tests.compat.agent_framework.desk import desk
@@ -165,3 +168,15 @@ async def test_a_run_says_one_thing() -> None:
         await workflow.run(checkpoint_id="nobody@5")
     with pytest.raises(BadInput, match="this is no checkpoint"):
         await workflow.run(checkpoint_id="5")
+
+
+def test_a_question_out_of_another_ledger_is_an_approval_like_any_other_under_its_own_name() -> None:
+    """An agent that works as a tool asks in a conversation of its own: its calls are not in this session's ledger."""
+    own = Pending("a1b2c3d4-approval-3.0", "approval", "?", "payer", "pay", '{"amount": 5}', "sha256:0123456789ab", CallRef(3, 0))
+    inner = Pending("f6e5d4c3-approval-3.0", "approval", "?", "payer", "pay", '{"amount": 5}', "sha256:0123456789ab", CallRef(3, 0))
+    asked = [question(each, "a1b2c3d4-and-more") for each in (own, inner)]
+    assert [event.request_id for event in asked] == ["approval-3.0-0123456789ab", "f6e5d4c3-approval-3.0-0123456789ab"]
+    assert len({event.data.function_call.call_id for event in asked}) == 2
+    for event in asked:
+        assert (event.type, event.response_type, event.data.type) == ("request_info", Content, "function_approval_request")
+        assert event.data.function_call.parse_arguments() == {"amount": 5}

@@ -3,7 +3,10 @@
 What it covers, and what behaves better here: docs/migrate/agent-framework.md.
 """
 
+from typing import NoReturn
+
 from legato.compat import MeansNothingHere
+from legato.compat.agent_framework.absent import NAMES
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
 from legato.compat.agent_framework.builder import HandoffBuilder, TerminationCondition
 from legato.compat.agent_framework.checkpoints import (
@@ -19,6 +22,8 @@ from legato.compat.agent_framework.clients import (
     OpenAIChatCompletionClient,
     OpenAIResponsesClient,
 )
+from legato.compat.agent_framework.contents import Content
+from legato.compat.agent_framework.contexts import AgentContext, ChatContext, FunctionInvocationContext
 from legato.compat.agent_framework.events import (
     HandoffSentEvent,
     ResponseStream,
@@ -27,7 +32,16 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
-from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Content, Message
+from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, ChatResponse, Message
+from legato.compat.agent_framework.middleware import (
+    AgentMiddleware,
+    ChatMiddleware,
+    FunctionMiddleware,
+    MiddlewareTermination,
+    agent_middleware,
+    chat_middleware,
+    function_middleware,
+)
 from legato.compat.agent_framework.providers import (
     AgentSession,
     ContextProvider,
@@ -37,12 +51,13 @@ from legato.compat.agent_framework.providers import (
     SessionContext,
 )
 from legato.compat.agent_framework.requests import HandoffAgentUserRequest
-from legato.compat.agent_framework.tools import FunctionInvocationContext, tool
+from legato.compat.agent_framework.tools import tool
 from legato.compat.agent_framework.workflow import Workflow
 from legato.compat.agent_framework.workflow_agent import WorkflowAgent
 from legato.tools import Tool as FunctionTool
 
 # What they were called in earlier releases.
+AgentRunContext = AgentContext
 ChatAgent = Agent
 ChatMessage = Message
 AgentRunResponse = AgentResponse
@@ -52,15 +67,21 @@ ai_function = tool
 
 __all__ = [
     "Agent",
+    "AgentContext",
+    "AgentMiddleware",
     "AgentResponse",
     "AgentResponseUpdate",
+    "AgentRunContext",
     "AgentRunResponse",
     "AgentRunResponseUpdate",
     "AgentSession",
     "AgentThread",
     "AzureOpenAIResponsesClient",
     "ChatAgent",
+    "ChatContext",
     "ChatMessage",
+    "ChatMiddleware",
+    "ChatResponse",
     "CheckpointID",
     "CheckpointStorage",
     "Content",
@@ -68,6 +89,7 @@ __all__ = [
     "FileCheckpointStorage",
     "FileHistoryProvider",
     "FunctionInvocationContext",
+    "FunctionMiddleware",
     "FunctionTool",
     "HandoffAgentUserRequest",
     "HandoffBuilder",
@@ -77,6 +99,7 @@ __all__ = [
     "InMemoryHistoryProvider",
     "MeansNothingHere",
     "Message",
+    "MiddlewareTermination",
     "OpenAIChatClient",
     "OpenAIChatCompletionClient",
     "OpenAIResponsesClient",
@@ -90,7 +113,16 @@ __all__ = [
     "WorkflowEvent",
     "WorkflowRunResult",
     "WorkflowRunState",
+    "agent_middleware",
     "ai_function",
+    "chat_middleware",
+    "function_middleware",
     "resolve_agent_id",
     "tool",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name in NAMES:  # `from ... import` drops the words of an AttributeError
+        raise ImportError(f"{name} is not here: {NAMES[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

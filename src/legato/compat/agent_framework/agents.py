@@ -1,28 +1,35 @@
 """Agents under the framework's names. May know: Legato's agents and sessions. Decides: what an agent of theirs is here.
 
 An agent holds its definition and a store. A conversation with one agent is a session in that store, named by an `AgentSession`.
+In a workflow, only the definition counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from legato.agent import Agent as NativeAgent
+from legato.compat.agent_framework.absent import AGENT, RUN_OF_AGENT
 from legato.compat.agent_framework.clients import _ChatClient
+from legato.compat.agent_framework.contents import Content
+from legato.compat.agent_framework.contexts import AgentContext
 from legato.compat.agent_framework.events import ResponseStream
-from legato.compat.agent_framework.explained import explain_all
-from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Content, Message, flat, said, shown
+from legato.compat.agent_framework.explained import explain_all, refuse, without
+from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
+from legato.compat.agent_framework.middleware import AroundModels, AroundTools, MiddlewareTermination, of_kind, through
 from legato.compat.agent_framework.providers import AgentSession, ContextProvider, after_run, contributes, told_of_history
+from legato.compat.agent_framework.rendering import flat, said, shown, usage_details
 from legato.compat.agent_framework.requests import decide, found, requests_of
 from legato.compat.agent_framework.tools import as_tool
 from legato.compat.agent_framework.updates import update_of
 from legato.drive.clock import fresh_name
 from legato.drive.definition import Middleware
-from legato.errors import BadInput, ModelFailed
+from legato.errors import BadInput, BuildError, ModelFailed
 from legato.models.base import Model
-from legato.session import Session
+from legato.run import Result
 from legato.stores import MemoryStore, Store
+from legato.tools import Tool
 from legato.workflow import HandoffBuilder as NativeBuilder
 from legato.workflow import Workflow as NativeWorkflow
 
@@ -33,9 +40,9 @@ _WHY = {
     "additional_properties": "an agent carries nothing else",
 }
 
-Outcome: TypeAlias = AgentResponse | None
 
 
+@without(AGENT)
 class Agent:
     """One participant: a client, instructions, tools. Immutable, and holds no conversation."""
 
@@ -50,7 +57,7 @@ class Agent:
         tools: Any = None,
         default_options: Mapping[str, Any] | None = None,
         context_providers: Sequence[ContextProvider] | ContextProvider | None = None,
-        middleware: Sequence[Middleware] | None = None,
+        middleware: Sequence[Any] | None = None,
         chat_client: _ChatClient | Model | str | None = None,
         store: Store | None = None,
         **more: Any,
@@ -64,30 +71,42 @@ class Agent:
         providers = [context_providers] if isinstance(context_providers, ContextProvider) else list(context_providers or ())
         self.context_providers = providers
         told_of_history(providers)
-        for each in middleware or ():
-            if not isinstance(each, Middleware):
-                raise BadInput(
-                    "middleware of another framework is not run here, and what it guards would stand open",
-                    found=repr(each)[:80],
-                    do="write it as a legato.Middleware, or as a @legato.guardrail",
-                )
+        self.middleware = [*(middleware or ()), *(self.client.middleware if isinstance(self.client, _ChatClient) else ())]
+        self.agent_middleware = of_kind(self.middleware, "agent")
         given = [tools] if callable(tools) or isinstance(tools, Mapping) else list(tools or ())
         hosted = tuple(dict(each) for each in given if isinstance(each, Mapping))  # what the provider runs by itself
+        self.default_options = dict(options)
         output = options.pop("response_format", None)
+        usable = [as_tool(each) for each in given if not isinstance(each, Mapping)]
         self.native = NativeAgent(
             name=resolve_agent_id(self),
             instructions=instructions or "",
             model=_model(self.client, options, hosted),
-            tools=[as_tool(each) for each in given if not isinstance(each, Mapping)],
+            tools=usable,
             description=description or "",
             output_type=output if isinstance(output, type) else str,
             context_providers=contributes(self, providers),
-            middleware=[*after_run(self, providers), *(middleware or ())],
+            middleware=[*after_run(self, providers), *self._wraps(usable)],
         )
         self.store: Store = store if store is not None else MemoryStore()
 
     def __repr__(self) -> str:
         return f"<Agent {resolve_agent_id(self)}>"
+
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing: an agent holds no connection."""
+
+    def _wraps(self, tools: Sequence[Tool]) -> list[Middleware]:
+        """What wraps this agent's models and tools."""
+        chats, functions = of_kind(self.middleware, "chat"), of_kind(self.middleware, "function")
+        return [
+            *(each for each in self.middleware if isinstance(each, Middleware)),
+            *([AroundModels(chats, self.client)] if chats else []),
+            *([AroundTools(functions, tools)] if functions else []),
+        ]
 
     def create_session(self, *, session_id: str | None = None) -> AgentSession:
         """The name of a conversation with this agent."""
@@ -96,13 +115,27 @@ class Agent:
     get_new_thread = create_session  # what it was called before
 
     def run(
-        self, messages: Any = None, *, stream: bool = False, session: AgentSession | None = None, thread: AgentSession | None = None
+        self,
+        messages: Any = None,
+        *,
+        stream: bool = False,
+        session: AgentSession | None = None,
+        thread: AgentSession | None = None,
+        function_invocation_kwargs: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> Any:
         """Ask this agent: await an `AgentResponse`, or with `stream=True` iterate over updates.
 
         Without a session it is a conversation of its own, which is forgotten as soon as nothing in it waits for an approval.
         """
-        coming = ResponseStream(self._updates(messages, session or thread, stream), _response)
+        refuse("Agent.run", more, RUN_OF_AGENT)
+        named, kwargs = session or thread, function_invocation_kwargs or {}
+        if self.agent_middleware:
+            spoken = [each if isinstance(each, Message) else Message("user", [each]) for each in flat(messages)]
+            updates = self._wrapped(AgentContext(self, spoken, named, stream, function_invocation_kwargs=kwargs))
+        else:
+            updates = self._updates(messages, named, stream, kwargs)
+        coming = ResponseStream(updates, _response)
         return coming if stream else coming.get_final_response()
 
     def run_stream(self, messages: Any = None, **more: Any) -> Any:
@@ -111,17 +144,49 @@ class Agent:
 
     def as_tool(self, *, name: str | None = None, description: str | None = None, **_: Any) -> Any:
         """This agent as a tool of another."""
+        self.works_for_others("as a tool")
         return self.native.as_tool(name, description)
 
-    async def _updates(self, messages: Any, named: AgentSession | None, stream: bool) -> AsyncIterator[AgentResponseUpdate]:
+    def works_for_others(self, where: str) -> None:
+        """`BuildError` if it has middleware that would not be called there: what that guards would stand open."""
+        for each in self.agent_middleware:
+            raise BuildError(
+                f"agent middleware wraps agent.run(...), and is not called {where}",
+                found=f"{each!r} of agent {resolve_agent_id(self)!r}"[:120],
+                do="write it as chat middleware, or as a @legato.guardrail('input') of a native agent",
+            )
+
+    async def _wrapped(self, context: AgentContext) -> AsyncIterator[AgentResponseUpdate]:
+        """A run with agent middleware around it."""
+
+        async def run() -> None:
+            updates = self._updates(context.messages, context.session, context.stream, context.function_invocation_kwargs)
+            coming = ResponseStream(updates, _response)
+            context.result = coming if context.stream else await coming.get_final_response()
+
+        try:
+            await through(self.agent_middleware, context, run)
+        except MiddlewareTermination as ended:
+            context.result = context.result if ended.result is None else ended.result
+        if isinstance(context.result, ResponseStream):
+            async for update in context.result:
+                yield update
+            context.result = await context.result.get_final_response()
+        if context.result is not None and not isinstance(context.result, AgentResponse):
+            raise BadInput("agent middleware sets an AgentResponse as context.result", found=repr(context.result)[:80])
+        yield _Last(context.result or AgentResponse())
+
+    async def _updates(
+        self, messages: Any, named: AgentSession | None, stream: bool, kwargs: Mapping[str, Any]
+    ) -> AsyncIterator[AgentResponseUpdate]:
         answers = _answers(messages)
-        # A run without a session is found again by the requests that it left open: their ids name it.
-        id = named.session_id if named else next((each.rpartition("/")[0] for each in answers), "") or fresh_name()
-        session = _alone(self.native, self.store).session(id)
+        # A run without a session is found again by the requests that it left open: their ids begin with its name, which has no slash.
+        id = named.session_id if named else next((each.partition("/")[0] for each in answers), "") or fresh_name()
+        session = _alone(self.native, self.store).session(id, context=kwargs)
         if answers:
             await session.refresh()
             for asked, content in answers.items():
-                await decide(session, found(session, asked.rpartition("/")[2]), content)
+                await decide(session, found(session, asked.removeprefix(f"{id}/")), content)
             run = session.resume(stream)
         else:
             run = session.run(said(messages), stream)
@@ -131,23 +196,31 @@ class Agent:
         result = await run
         if result.status == "failed":
             raise ModelFailed(result.error)
-        yield _Rest(session=session, since=result.messages[0].position if result.messages else 0, output=result.output)
+        yield _Last(_whole(result))
         if named is None and result.status != "pending":
             await self.store.delete(id)
 
 
-class _Rest(AgentResponseUpdate):
-    """The last update of a run: it has no words, and names what is pending."""
+class _Last(AgentResponseUpdate):
+    """The last update of a run: it has no words, names what is pending, and knows the whole answer."""
 
-    def __init__(self, session: Session, since: int, output: Any) -> None:
-        asked = [replaced(each.data, f"{session.id}/{each.request_id}") for each in requests_of(session).values() if is_approval(each.data)]
-        super().__init__(contents=asked)
-        new = [message for message in session.messages if message.role == "assistant" and message.position >= since]
-        self.whole = AgentResponse(
-            messages=[*map(shown, new), *([Message("assistant", asked)] if asked else [])],
-            agent_id=session.workflow.agents[0],
-            value=None if isinstance(output, str) else output,
-        )
+    def __init__(self, whole: AgentResponse) -> None:
+        super().__init__(contents=whole.user_input_requests, finish_reason=whole.finish_reason)
+        self.whole = whole
+
+
+def _whole(result: Result) -> AgentResponse:
+    """What a run of the session came to."""
+    session = result.session
+    asked = [replaced(each.data, f"{session.id}/{each.request_id}") for each in requests_of(session).values() if is_approval(each.data)]
+    new = [shown(message) for message in result.messages if message.role == "assistant"]
+    return AgentResponse(
+        messages=[*new, *([Message("assistant", asked)] if asked else [])],
+        agent_id=session.workflow.agents[0],
+        finish_reason={"filter": "content_filter"}.get(result.finish, result.finish),
+        usage_details=usage_details(result.usage),
+        value=None if isinstance(result.output, str) else result.output,
+    )
 
 
 def is_approval(data: Any) -> bool:
@@ -162,7 +235,7 @@ def replaced(request: Content, id: str) -> Content:
 
 def _response(updates: list[AgentResponseUpdate]) -> AgentResponse:
     rest = updates[-1] if updates else None
-    return rest.whole if isinstance(rest, _Rest) else AgentResponse()
+    return rest.whole if isinstance(rest, _Last) else AgentResponse()
 
 
 def _answers(messages: Any) -> dict[str, Content]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from legato.compat.agent_framework.absent import HANDOFF_BUILDER
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
 from legato.compat.agent_framework.checkpoints import CheckpointStorage
-from legato.compat.agent_framework.explained import explain
-from legato.compat.agent_framework.messages import Message, shown
+from legato.compat.agent_framework.explained import explain, without
+from legato.compat.agent_framework.messages import Message
+from legato.compat.agent_framework.rendering import shown
 from legato.compat.agent_framework.workflow import Workflow
 from legato.core.messages import Message as NativeMessage
 from legato.drive.definition import called
@@ -18,6 +20,7 @@ from legato.workflow import HandoffBuilder as NativeBuilder
 TerminationCondition: TypeAlias = Callable[[list[Message]], bool | Awaitable[bool]]
 
 
+@without(HANDOFF_BUILDER)
 class HandoffBuilder:
     """Collects who takes part and who may hand over to whom; `build()` makes the workflow, with its first conversation."""
 
@@ -33,7 +36,7 @@ class HandoffBuilder:
     ) -> None:
         for given in more:
             if given not in ("output_from", "intermediate_output_from"):
-                raise BuildError(f"HandoffBuilder takes no {given!r} here")
+                raise BuildError(f"HandoffBuilder takes no {given!r} here", do=HANDOFF_BUILDER.get(given, ""))
             explain(f"HandoffBuilder({given}=...)", "every agent's words are events of type output; event.executor_id says whose")
         self._native = NativeBuilder(name=name or "Handoff", description=description or "")
         self._names: list[str] = []
@@ -48,6 +51,7 @@ class HandoffBuilder:
         for agent in participants:
             if not isinstance(agent, Agent):
                 raise BuildError("a participant is an Agent", found=repr(agent)[:80], do="make it with client.as_agent(...)")
+            agent.works_for_others("in a workflow")
             self._native.participants([agent.native])
             self._names.append(resolve_agent_id(agent))
         return self

@@ -1,6 +1,7 @@
 """Checkpoint storages over Legato's stores. May know: stores. Decides: what a checkpoint is.
 
-A checkpoint is a position of a ledger, written "<session>@<position>". It is not saved: it is there because the facts before it are.
+A checkpoint is a position of a ledger, written "<session>@<position>". It is not saved: it is there because the facts before it are, and
+what it tells is computed from them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from legato.compat.agent_framework.absent import CHECKPOINT_STORAGE, WORKFLOW_CHECKPOINT
+from legato.compat.agent_framework.events import WorkflowEvent
+from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.requests import requests_told_by
 from legato.core.facts import AnyFact, Decided, Opened, Said
+from legato.core.state import fold
 from legato.errors import BadInput
 from legato.stores import MemoryStore, SQLiteStore, Store
 
@@ -32,18 +38,46 @@ def place_of(checkpoint_id: CheckpointID) -> tuple[str, int]:
     return session, int(position)
 
 
+@without(WORKFLOW_CHECKPOINT)
 @dataclass(frozen=True)
 class WorkflowCheckpoint:
-    """A place where a conversation came to rest. `iteration_count` is its position."""
+    """A place of a conversation: the facts that were read, and how many of them are before it. Everything else follows from them."""
 
-    workflow_name: str
-    checkpoint_id: CheckpointID
-    previous_checkpoint_id: CheckpointID | None = None
-    timestamp: str = ""
-    iteration_count: int = 0
-    metadata: dict[str, Any] = field(default_factory=dict)
+    session_id: str
+    iteration_count: int
+    """Its position."""
+    facts: Sequence[AnyFact] = field(repr=False, compare=False)
+    metadata: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def checkpoint_id(self) -> CheckpointID:
+        return checkpoint_id_of(self.session_id, self.iteration_count)
+
+    @property
+    def previous_checkpoint_id(self) -> CheckpointID | None:
+        """Where people had their turn before that, in this branch."""
+        before = [at for at in _rests(self.facts) if at < self.iteration_count]
+        return checkpoint_id_of(self.session_id, before[-1]) if before else None
+
+    @property
+    def workflow_name(self) -> str:
+        return next(fact.workflow for fact in self.facts if isinstance(fact, Opened))
+
+    @property
+    def timestamp(self) -> str:
+        return datetime.fromtimestamp(self.facts[self.iteration_count - 1].at / 1000, UTC).isoformat()
+
+    @property
+    def pending_request_info_events(self) -> dict[str, WorkflowEvent]:
+        """What was asked there, by id: the user's turn, or calls that wait for approval. `run(checkpoint_id=...)` asks it again."""
+        return requests_told_by(fold(self.facts[: self.iteration_count], self.session_id))
+
+    def to_dict(self) -> dict[str, Any]:
+        told = ("workflow_name", "checkpoint_id", "previous_checkpoint_id", "timestamp", "iteration_count", "metadata")
+        return {name: getattr(self, name) for name in (*told, "pending_request_info_events")}
 
 
+@without(CHECKPOINT_STORAGE)
 class CheckpointStorage:
     """Checkpoints, as they follow from the ledgers of a store. Any store of Legato's can be given."""
 
@@ -56,7 +90,7 @@ class CheckpointStorage:
         for info in reversed(await self.store.list(ALL)):
             facts = await self.store.read(info.ledger)
             if any(isinstance(fact, Opened) and fact.workflow == workflow_name for fact in facts):
-                listed += _checkpoints(info.ledger, facts, workflow_name)
+                listed += [WorkflowCheckpoint(info.ledger, at, facts) for at in [*_rests(facts), len(facts)]]
         return listed
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[CheckpointID]:
@@ -70,8 +104,7 @@ class CheckpointStorage:
         facts = await self.store.read(session)
         if not 0 < position <= len(facts):
             raise no_such(checkpoint_id, len(facts))
-        names = [fact.workflow for fact in facts if isinstance(fact, Opened)]
-        return WorkflowCheckpoint(names[0], checkpoint_id, None, _time(facts[position - 1]), position)
+        return WorkflowCheckpoint(session, position, facts)
 
     async def save(self, checkpoint: Any) -> CheckpointID:
         raise BadInput("checkpoints are not saved here: they are positions of a ledger", do="run the workflow; each fact is recorded")
@@ -101,21 +134,17 @@ class FileCheckpointStorage(CheckpointStorage):
         Path(storage_path).mkdir(parents=True, exist_ok=True)
         super().__init__(SQLiteStore(Path(storage_path) / FILE))
 
+    @property
+    def storage_path(self) -> Path:
+        assert isinstance(self.store, SQLiteStore)
+        return Path(self.store.path).parent
+
 
 def no_such(checkpoint_id: CheckpointID, facts: int) -> BadInput:
     return BadInput(f"there is no checkpoint {checkpoint_id!r}", found=f"a conversation of {facts} facts in this storage")
 
 
-def _checkpoints(session: str, facts: Sequence[AnyFact], workflow: str) -> list[WorkflowCheckpoint]:
-    """Where people had their turn: before each of their messages and answers, and now. What a fork shares is its parent's."""
+def _rests(facts: Sequence[AnyFact]) -> list[int]:
+    """Where people had their turn: before each of their messages and answers. What a fork shares is its parent's."""
     begins = max(at for at, fact in enumerate(facts) if isinstance(fact, Opened))
-    rests = [at for at, fact in enumerate(facts) if at > begins + 1 and isinstance(fact, (Said, Decided))]
-    listed: list[WorkflowCheckpoint] = []
-    for at in [*rests, len(facts)]:
-        before = listed[-1].checkpoint_id if listed else None
-        listed.append(WorkflowCheckpoint(workflow, checkpoint_id_of(session, at), before, _time(facts[at - 1]), at))
-    return listed
-
-
-def _time(fact: AnyFact) -> str:
-    return datetime.fromtimestamp(fact.at / 1000, UTC).isoformat()
+    return [at for at, fact in enumerate(facts) if at > begins + 1 and isinstance(fact, (Said, Decided))]

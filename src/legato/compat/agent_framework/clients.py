@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from legato.compat.agent_framework.explained import explain
+from legato.compat.agent_framework.absent import CHAT_CLIENT
+from legato.compat.agent_framework.explained import explain, without
 from legato.errors import BadInput
 from legato.models import AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from legato.models.base import Model
@@ -57,14 +59,18 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **({"extra": extra} if extra else {})}
 
 
+@without(CHAT_CLIENT)
 class _ChatClient:
     """What all clients share: they make models, and agents that use them."""
 
-    def __init__(self, model: str | None, variables: tuple[str, ...], make: Callable[..., Model]) -> None:
+    def __init__(
+        self, model: str | None, variables: tuple[str, ...], make: Callable[..., Model], middleware: Sequence[Any] | None = None
+    ) -> None:
         chosen = model or next((os.environ[name] for name in variables if os.environ.get(name)), "")
         if not chosen:
             raise BadInput(f"{type(self).__name__} needs the name of a model", do=f"pass it, or set {variables[0]}")
         self.model = chosen
+        self.middleware = list(middleware or ())
         self._make = make
 
     @property
@@ -89,8 +95,42 @@ class _ChatClient:
         return f"<{type(self).__name__} {self.model}>"
 
 
-class OpenAIChatClient(_ChatClient):
-    """OpenAI's Chat Completions, or any server that speaks them."""
+class _RunsTools:
+    """Tools that the provider runs by itself, as the provider writes them: give them to an agent among its tools."""
+
+    @staticmethod
+    def get_web_search_tool(
+        *,
+        user_location: Mapping[str, str] | None = None,
+        search_context_size: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        near = {"type": "approximate", **user_location} if user_location else None
+        return _tool("web_search", user_location=near, search_context_size=search_context_size, filters=filters)
+
+    @staticmethod
+    def get_code_interpreter_tool(*, file_ids: Sequence[str] | None = None, container: Any = "auto") -> dict[str, Any]:
+        files = {"file_ids": list(file_ids)} if file_ids else {}
+        return _tool("code_interpreter", container={"type": "auto", **files} if container == "auto" else container)
+
+    @staticmethod
+    def get_file_search_tool(*, vector_store_ids: Sequence[str], max_num_results: int | None = None) -> dict[str, Any]:
+        return _tool("file_search", vector_store_ids=list(vector_store_ids), max_num_results=max_num_results)
+
+    @staticmethod
+    def get_image_generation_tool(**options: Any) -> dict[str, Any]:
+        return _tool("image_generation", **options)
+
+
+def _tool(type: str, **options: Any) -> dict[str, Any]:
+    return {"type": type, **{name: value for name, value in options.items() if value is not None}}
+
+
+class _OpenAIClient(_ChatClient):
+    """A client of OpenAI, or of any server that speaks its API. What it speaks is the model that it makes."""
+
+    _makes: ClassVar[type[OpenAIChat] | type[OpenAIResponses]]
+    _variables: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -100,42 +140,34 @@ class OpenAIChatClient(_ChatClient):
         api_key: str | None = None,
         base_url: str | None = None,
         org_id: str | None = None,
+        async_client: Any = None,
+        middleware: Sequence[Any] | None = None,
         **more: Any,
     ) -> None:
         _refuse_unknown(self, more)
+        make = partial(self._makes, api_key=api_key, base_url=base_url, organization=org_id, client=async_client)
+        super().__init__(model or model_id, self._variables, make, middleware)
 
-        def make(name: str, **options: Any) -> Model:
-            return OpenAIChat(name, api_key=api_key, base_url=base_url, organization=org_id, **options)
 
-        super().__init__(model or model_id, ("OPENAI_CHAT_MODEL", "OPENAI_CHAT_MODEL_ID", "OPENAI_MODEL"), make)
+class OpenAIChatClient(_OpenAIClient):
+    """OpenAI's Chat Completions, or any server that speaks them."""
+
+    _makes = OpenAIChat
+    _variables = ("OPENAI_CHAT_MODEL", "OPENAI_CHAT_MODEL_ID", "OPENAI_MODEL")
 
 
 class OpenAIChatCompletionClient(OpenAIChatClient):
     """The same: the name it has where `OpenAIChatClient` speaks the Responses API."""
 
 
-class OpenAIResponsesClient(_ChatClient):
+class OpenAIResponsesClient(_RunsTools, _OpenAIClient):
     """OpenAI's Responses API, or any server that speaks it."""
 
-    def __init__(
-        self,
-        model: str | None = None,
-        *,
-        model_id: str | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        org_id: str | None = None,
-        **more: Any,
-    ) -> None:
-        _refuse_unknown(self, more)
-
-        def make(name: str, **options: Any) -> Model:
-            return OpenAIResponses(name, api_key=api_key, base_url=base_url, organization=org_id, **options)
-
-        super().__init__(model or model_id, ("OPENAI_RESPONSES_MODEL", "OPENAI_RESPONSES_MODEL_ID", "OPENAI_MODEL"), make)
+    _makes = OpenAIResponses
+    _variables = ("OPENAI_RESPONSES_MODEL", "OPENAI_RESPONSES_MODEL_ID", "OPENAI_MODEL")
 
 
-class AzureOpenAIResponsesClient(_ChatClient):
+class AzureOpenAIResponsesClient(_RunsTools, _ChatClient):
     """A deployment on Azure: of a project (`project_endpoint`), or of an Azure OpenAI resource (`endpoint`)."""
 
     def __init__(
@@ -146,18 +178,14 @@ class AzureOpenAIResponsesClient(_ChatClient):
         endpoint: str | None = None,
         api_key: str | None = None,
         credential: Any = None,
+        middleware: Sequence[Any] | None = None,
         **more: Any,
     ) -> None:
         _refuse_unknown(self, more)
         if credential is not None and project_endpoint:
             credential = _TokenFor(credential, PROJECT_SCOPE)
-
-        def make(name: str, **options: Any) -> Model:
-            return AzureOpenAIResponses(
-                name, endpoint=project_endpoint or endpoint, api_key=api_key, credential=credential, **options
-            )
-
-        super().__init__(deployment_name, ("AZURE_OPENAI_RESPONSES_DEPLOYMENT_NAME",), make)
+        make = partial(AzureOpenAIResponses, endpoint=project_endpoint or endpoint, api_key=api_key, credential=credential)
+        super().__init__(deployment_name, ("AZURE_OPENAI_RESPONSES_DEPLOYMENT_NAME",), make, middleware)
 
 
 class _TokenFor:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from legato.compat.agent_framework.absent import RESPONSE_STREAM, WORKFLOW_ERROR_DETAILS, WORKFLOW_EVENT
+from legato.compat.agent_framework.explained import without
 from legato.errors import BadInput
 
 T = TypeVar("T")
@@ -25,12 +27,16 @@ class WorkflowRunState(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+@without(WORKFLOW_ERROR_DETAILS)
 @dataclass(frozen=True)
 class WorkflowErrorDetails:
     """Why a run failed. The conversation is not lost: run again from its newest checkpoint."""
 
     error_type: str
     message: str
+    traceback: str | None = None
+    executor_id: str | None = None
+    extra: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class HandoffSentEvent:
     target: str
 
 
+@without(WORKFLOW_EVENT)
 class WorkflowEvent:
     """Something that happened: `type` is one of started, status, output, handoff_sent, request_info, warning, failed."""
 
@@ -54,6 +61,7 @@ class WorkflowEvent:
         executor_id: str | None = None,
         request_id: str | None = None,
         source_executor_id: str | None = None,
+        response_type: Any = None,
     ) -> None:
         self.type = type
         self.data = data
@@ -62,6 +70,7 @@ class WorkflowEvent:
         self.executor_id = executor_id
         self._request_id = request_id
         self._source_executor_id = source_executor_id
+        self._response_type = response_type
 
     @property
     def request_id(self) -> str:
@@ -76,6 +85,16 @@ class WorkflowEvent:
     def request_type(self) -> type[Any]:
         self._of_request(self._request_id)
         return type(self.data)
+
+    @property
+    def response_type(self) -> Any:
+        """What answers it: `list[Message]` the user's turn, `Content` an approval."""
+        self._of_request(self._request_id)
+        return self._response_type
+
+    @property
+    def iteration(self) -> None:
+        """Nothing: only events of supersteps have one, and there are none here."""
 
     def _of_request(self, value: str | None) -> str:
         if value is None:
@@ -110,6 +129,7 @@ class WorkflowRunResult(list[WorkflowEvent]):
         return list(self._statuses)
 
 
+@without(RESPONSE_STREAM)
 class ResponseStream(Generic[T, F]):
     """What comes, as it comes; `get_final_response()` gives the whole, and goes on to the end if nobody has."""
 
@@ -117,6 +137,11 @@ class ResponseStream(Generic[T, F]):
         self._coming = coming
         self._finish = finish
         self._came: list[T] = []
+
+    @property
+    def updates(self) -> list[T]:
+        """What has come so far."""
+        return list(self._came)
 
     def __aiter__(self) -> ResponseStream[T, F]:
         return self

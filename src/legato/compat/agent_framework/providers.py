@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from legato.compat.agent_framework.explained import explain
-from legato.compat.agent_framework.messages import AgentResponse, Message, shown
+from legato.compat.agent_framework.absent import CONTEXT_PROVIDER, HISTORY_PROVIDER, SESSION_CONTEXT
+from legato.compat.agent_framework.explained import explain, without
+from legato.compat.agent_framework.messages import AgentResponse, Message
+from legato.compat.agent_framework.rendering import shown
 from legato.core.facts import Call, Refusal, Words
 from legato.core.graph import HANDOFF_PREFIX
 from legato.core.messages import Message as NativeMessage
@@ -31,6 +33,10 @@ class AgentSession:
         self.session_id = session_id or fresh_name()
 
     @property
+    def service_session_id(self) -> None:
+        """Nothing: no provider keeps the conversation."""
+
+    @property
     def state(self) -> dict[str, Any]:
         """Empty: nothing is kept beside the ledger."""
         return _NotKept()
@@ -43,6 +49,7 @@ class AgentSession:
         return cls(session_id=data["session_id"])
 
 
+@without(SESSION_CONTEXT)
 class SessionContext:
     """What a provider is given before a turn, to add to."""
 
@@ -68,6 +75,7 @@ class SessionContext:
         return added + (self.input_messages if include_input else [])
 
 
+@without(CONTEXT_PROVIDER)
 class ContextProvider:
     """Contributes to an agent's turn: override `before_run`, and `after_run` to look at what was answered.
 
@@ -84,6 +92,7 @@ class ContextProvider:
         """Look at `context.response`."""
 
 
+@without(HISTORY_PROVIDER)
 class HistoryProvider(ContextProvider):
     """Accepted, and not asked: the ledger owns the history."""
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.events import WorkflowEvent
-from legato.compat.agent_framework.messages import AgentResponse, Content, Message
+from legato.compat.agent_framework.messages import AgentResponse, Message
 from legato.core.facts import Opened
+from legato.core.graph import Graph
 from legato.core.groups import spoken
-from legato.core.owed import in_control
+from legato.core.owed import in_control, resting
 from legato.core.requests import Pending
+from legato.core.state import State
 from legato.errors import BadInput, NotPending
 from legato.session import Session
 
@@ -40,34 +43,54 @@ class HandoffAgentUserRequest:
 def requests_of(session: Session) -> dict[str, WorkflowEvent]:
     """What a session that rests asks, by id."""
     if session.status == "waiting":
-        return {(event := _users_turn(session)).request_id: event}
-    return {(event := _question(each)).request_id: event for each in session.pending}
+        agent = in_control(session.state, session.workflow.definition.graph)
+        return {(event := _users_turn(session.state, agent)).request_id: event}
+    return {(event := question(each, session.state.ledger)).request_id: event for each in session.pending}
 
 
-def _users_turn(session: Session) -> WorkflowEvent:
-    state = session.state
+def requests_told_by(state: State) -> dict[str, WorkflowEvent]:
+    """What a state asks as far as the ledger alone can tell: whose turn it is, what waits for approval, what has no known outcome.
+
+    What only a definition knows (a limit, a deferred tool), or another ledger (of an agent that works as a tool), is asked when the
+    conversation is gone on with.
+    """
+    now, pending = resting(state, Graph(name="", agents={}, start=""))
+    if now == "waiting":
+        return {(event := _users_turn(state, state.active)).request_id: event}
+    return {(event := question(each, state.ledger)).request_id: event for each in pending}
+
+
+def _users_turn(state: State, agent: str) -> WorkflowEvent:
     last = next(at for at in reversed(range(state.length)) if not isinstance(state.facts[at], Opened))  # a fork only adds an Opened
-    agent = in_control(state, session.workflow.definition.graph)
     reply = state.reply.fact if state.reply else None
     words = [Message("assistant", [spoken(reply)], author_name=reply.agent)] if reply and spoken(reply) else []
     response = AgentResponse(messages=words, agent_id=agent, response_id=(reply.response_id or None) if reply else None)
-    return WorkflowEvent("request_info", HandoffAgentUserRequest(response), request_id=f"user-{last}", source_executor_id=agent)
+    request = HandoffAgentUserRequest(response)
+    return WorkflowEvent(
+        "request_info", request, request_id=f"user-{last}", source_executor_id=agent, response_type=list[Message]
+    )
 
 
-def _question(asked: Pending) -> WorkflowEvent:
-    id = asked.id.partition("-")[2]  # without the name of the ledger: a fork asks the same
+def question(asked: Pending, ledger: str) -> WorkflowEvent:
+    """What a ledger's conversation asks, as an event."""
+    # Without the name of this ledger: a fork asks the same. A question out of another one (an agent that works as a tool) keeps its name.
+    id = asked.id.removeprefix(f"{ledger[:8]}-")
+    call_id = str(asked.call) if id != asked.id else asked.id
     data: Any = asked  # what the framework has no word for is shown as Legato shows it
+    answers: Any = bool
     if asked.kind == "approval":
         id = f"{id}-{asked.digest[-12:]}"  # of the call with these arguments, and no other
-        called = Content.from_function_call(str(asked.call), asked.tool, arguments=asked.raw_arguments)
-        data = Content.from_function_approval_request(id, called)
-    return WorkflowEvent("request_info", data, request_id=id, source_executor_id=asked.agent)
+        called = Content.from_function_call(call_id, asked.tool, arguments=asked.raw_arguments)
+        data, answers = Content.from_function_approval_request(id, called), Content
+    elif asked.kind in ("result", "outcome"):
+        answers = object
+    return WorkflowEvent("request_info", data, request_id=id, source_executor_id=asked.agent, response_type=answers)
 
 
 def found(session: Session, id: str) -> Pending:
     """The pending request of this id, as the ledger has it now."""
     for asked in session.pending:
-        if _question(asked).request_id == id:
+        if question(asked, session.state.ledger).request_id == id:
             return asked
     raise not_pending(session, id)
 

@@ -6,12 +6,14 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import Field
 
+from legato.compat.agent_framework.absent import MCP
+from legato.compat.agent_framework.contexts import FunctionInvocationContext
 from legato.compat.agent_framework.explained import explain
+from legato.compat.agent_framework.providers import AgentSession
 from legato.errors import BadInput
 from legato.tools import Tool, ToolContext
 from legato.tools import tool as native_tool
@@ -22,15 +24,6 @@ _WHY = {
     "kind": "tools have no kinds",
     "additional_properties": "a tool carries nothing else",
 }
-
-
-@dataclass(frozen=True)
-class FunctionInvocationContext:
-    """What a tool may know of its call: `kwargs` is what the run was given as `function_invocation_kwargs`."""
-
-    arguments: Mapping[str, Any] = field(repr=False)
-    kwargs: Mapping[str, Any] = field(repr=False)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def tool(
@@ -67,6 +60,9 @@ def tool(
 
 def as_tool(given: Any) -> Tool:
     """A tool, or a plain function that is to be one."""
+    if not isinstance(given, Tool) and not callable(given):
+        mcp = any(each.__name__.startswith("MCP") for each in type(given).__mro__)  # the framework's own, of a program half moved
+        raise BadInput("this is no tool", found=repr(given)[:80], do=MCP if mcp else "give a function, or what @tool made of one")
     return given if isinstance(given, Tool) else native_tool(as_written_here(given, {}))
 
 
@@ -97,7 +93,8 @@ def as_written_here(body: Callable[..., Any], scope: Mapping[str, Any]) -> Calla
     def given_to(values: dict[str, Any]) -> dict[str, Any]:
         context: ToolContext[Any] | None = values.pop("legato_context", None)
         kwargs = context.context if context is not None and isinstance(context.context, Mapping) else {}
-        invocation = FunctionInvocationContext(dict(values), kwargs)
+        session = AgentSession(session_id=context.session_id) if context is not None else None
+        invocation = FunctionInvocationContext(body, dict(values), session, kwargs=kwargs)
         return {**values, **(kwargs if rest else {}), **dict.fromkeys(asks, invocation)}
 
     if inspect.iscoroutinefunction(body):

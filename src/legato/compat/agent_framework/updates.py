@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from legato.compat.agent_framework.messages import AgentResponseUpdate, Content
+from legato.compat.agent_framework.contents import Content
+from legato.compat.agent_framework.messages import AgentResponseUpdate
 from legato.drive.events import Event, OutputData, ToolData
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from legato.compat.agent_framework.absent import WORKFLOW
 from legato.compat.agent_framework.checkpoints import CheckpointStorage, InMemoryCheckpointStorage, checkpoint_id_of, no_such, place_of
 from legato.compat.agent_framework.events import (
     HandoffSentEvent,
@@ -19,7 +20,9 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
-from legato.compat.agent_framework.messages import AgentResponse, Message, said, shown
+from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.messages import AgentResponse, Message
+from legato.compat.agent_framework.rendering import said, shown
 from legato.compat.agent_framework.requests import HandoffAgentUserRequest, decide, found, not_pending, requests_of
 from legato.compat.agent_framework.updates import update_of
 from legato.drive.clock import fresh_name
@@ -40,6 +43,7 @@ _STATES = {
 }
 
 
+@without(WORKFLOW)
 class Workflow:
     """A definition (`native`), a storage, and the id of the conversation that `run` goes on with."""
 
@@ -55,6 +59,16 @@ class Workflow:
     @property
     def description(self) -> str:
         return self.native.description
+
+    @property
+    def id(self) -> str:
+        """What tells this workflow from another that was built alike: its conversation."""
+        return self.session_id
+
+    @property
+    def start_executor_id(self) -> str:
+        """The agent that speaks first."""
+        return self.native.definition.graph.start
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name}: conversation {self.session_id}>"

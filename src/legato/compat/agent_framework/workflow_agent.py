@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from legato.compat.agent_framework.absent import WORKFLOW_AGENT
+from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.events import ResponseStream, WorkflowEvent
-from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Content, Message, flat
+from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
 from legato.compat.agent_framework.providers import AgentSession
+from legato.compat.agent_framework.rendering import flat
 from legato.compat.agent_framework.workflow import Workflow
 
 
@@ -31,6 +35,7 @@ class RequestInfoFunctionArgs:
         return cls(payload["request_id"], payload["request_event"])
 
 
+@without(WORKFLOW_AGENT)
 class WorkflowAgent:
     """A workflow that is asked like an agent. Its conversation is the workflow's, or the one that an `AgentSession` names."""
 
@@ -85,18 +90,7 @@ class WorkflowAgent:
                 yield AgentResponseUpdate(contents=[_asked(event)], author_name=event.source_executor_id)
 
     def _response(self, updates: list[AgentResponseUpdate]) -> AgentResponse:
-        """One message for each stretch of updates by one author in one role."""
-        messages: list[Message] = []
-        for update in updates:
-            last = messages[-1] if messages else None
-            words = all(content.type == "text" for content in update.contents)
-            if last is None or (last.author_name, last.role) != (update.author_name, update.role) or not words:
-                messages.append(Message(update.role, update.contents, author_name=update.author_name))
-            elif last.contents[-1].type == "text":
-                last.contents[-1] = Content.from_text((last.contents[-1].text or "") + update.text)
-            else:
-                messages.append(Message(update.role, update.contents, author_name=update.author_name))
-        return AgentResponse(messages=messages, agent_id=self.id)
+        return AgentResponse.from_updates(updates, agent_id=self.id)
 
 
 def _asked(event: WorkflowEvent) -> Content:

@@ -1,0 +1,86 @@
+"""Messages of theirs from Legato's, and back. May know: both. Decides: how one reads as the other."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable
+from typing import Any
+
+from legato.compat.agent_framework.contents import Content
+from legato.compat.agent_framework.messages import Message, content_of
+from legato.core.facts import File, Image, Part, Text, Usage
+from legato.core.messages import Attachment, Sendable, file, image
+from legato.core.messages import Message as NativeMessage
+from legato.errors import BadInput
+
+
+def shown(message: NativeMessage) -> Message:
+    """A message of the ledger, as the framework's programs read it."""
+    contents = [_shown_part(part) for part in message.parts]
+    return Message(message.role, contents, author_name=message.author_name or None, raw_representation=message)
+
+
+def _shown_part(part: Part) -> Content:
+    match part:
+        case Text(text):
+            return Content.from_text(text)
+        case Image() | File():
+            return Content("uri", uri=part.url or part.digest, media_type=part.media_type)
+
+
+def usage_details(usage: Usage) -> dict[str, int]:
+    """What was used, as the framework counts it."""
+    return {
+        "input_token_count": usage.input,
+        "output_token_count": usage.output,
+        "total_token_count": usage.input + usage.output,
+        "cache_read_input_token_count": usage.cached,
+        "reasoning_output_token_count": usage.reasoning,
+    }
+
+
+def flat(messages: Any) -> list[Message | str | Content]:
+    """What was handed to `run`, as a list."""
+    return [messages] if isinstance(messages, (str, Message, Content)) else list(messages or ())
+
+
+def said(messages: Any) -> str | list[Sendable]:
+    """What a user says, as `session.run` takes it. Several messages at once are one message of several parts."""
+    if isinstance(messages, str):
+        return messages
+    pieces: list[Sendable] = []
+    for each in flat(messages):
+        if isinstance(each, Message):
+            if each.role != "user":
+                raise BadInput(
+                    "only a user's message can be said: what agents said before is in the ledger",
+                    found=f"a message of role {each.role!r}",
+                    do='write Message("user", [...]); to go on with a conversation, use its checkpoint or session',
+                )
+            pieces += pieces_of(each.contents)
+        else:
+            pieces += pieces_of([content_of(each)])
+    return pieces
+
+
+def pieces_of(contents: Iterable[Content]) -> list[Sendable]:
+    """Contents as Legato takes them: text, pictures and files."""
+    return [_piece(content) for content in contents]
+
+
+def _piece(content: Content) -> Sendable:
+    if content.type == "text" and content.text is not None:
+        return content.text
+    if content.type in ("uri", "data") and content.uri:
+        return _attached(content.uri, content.media_type, content.name or "")
+    raise BadInput("a user's message is made of text, pictures and files", found=f"a content of type {content.type!r}")
+
+
+def _attached(uri: str, media_type: str | None, name: str) -> Attachment:
+    source: bytes | str = uri
+    if uri.startswith("data:"):
+        head, _, data = uri.partition(",")
+        kind = head.removeprefix("data:").partition(";")[0]
+        media_type, source = media_type or kind, b64decode(data)
+    media_type = media_type or "application/octet-stream"
+    return image(source, media_type) if media_type.startswith("image/") else file(source, name, media_type)
