@@ -23,7 +23,7 @@ from legato.errors import BadInput
 FACADES = {"agent_framework": "legato.compat.agent_framework", "agents": "legato.compat.agents"}
 TITLES = {"agent_framework": "Microsoft Agent Framework", "agents": "OpenAI Agents SDK"}
 
-_HOSTED = "give the provider's own tools to the model, e.g. OpenAIResponses(..., hosted=[{'type': 'web_search'}]): see docs/models.md"
+_HOSTED = "give the provider's own tools to the model, OpenAIResponses(..., hosted=[{'type': 'web_search'}]): see docs/models.md#options"
 _NOT_HANDOFFS = "Legato's workflows are handoffs: HandoffBuilder, an agent as a tool (agent.as_tool()), or plain Python around sessions"
 INSTEAD = {
     "AzureAIClient": "use AzureOpenAIResponsesClient",
@@ -40,7 +40,8 @@ INSTEAD = {
     ),
     **dict.fromkeys(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool", "HostedMCPTool"), _HOSTED),
 }
-NO_COUNTERPART = "there is no counterpart; docs/migrate lists what is covered, with the native way of each"
+NO_COUNTERPART = "there is no counterpart; {page} lists what there is, and its native way"
+PAGES = {"agent_framework": "docs/migrate/agent-framework.md#names", "agents": "docs/migrate/openai-agents.md#names"}
 PRIVATE = "this is a private part of the framework, and nothing here stands for it"
 STAR = "name what is used: from {module} import A, B"
 SUBMODULE = "write from {module} import ..., so that the names can be seen"
@@ -85,7 +86,7 @@ def covered_names() -> dict[str, frozenset[str]]:
             names[framework + module.__name__.removeprefix(facade)] = frozenset(getattr(module, "__all__", None) or _public(module))
     for name in list(names):
         package_name, _, leaf = name.rpartition(".")
-        if "." in package_name and package_name in names:  # `from agents.extensions import handoff_filters`
+        if "." in package_name and package_name in names and names[name]:  # `from agents.extensions import handoff_filters`
             names[package_name] |= {leaf}
     return names
 
@@ -195,7 +196,7 @@ class _Editor:
         for place in (module, framework):
             if name in self._covered.get(place, ()):
                 return FACADES[framework] + place.removeprefix(framework), ""
-        return "", INSTEAD.get(name, NO_COUNTERPART)
+        return "", INSTEAD.get(name) or _not_here(framework).get(name) or NO_COUNTERPART.format(page=PAGES[framework])
 
     # -- import x --------------------------------------------------------------------------------------------------------
 
@@ -221,6 +222,16 @@ class _Editor:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == bound:
                 yield node.attr, node.lineno
+
+
+def _not_here(framework: str) -> Mapping[str, str]:
+    """What the facade itself says of the names that it has not."""
+    try:
+        facade = importlib.import_module(FACADES[framework])
+    except ModuleNotFoundError:
+        return {}
+    names: Mapping[str, str] = getattr(facade, "NOT_HERE", {})
+    return names
 
 
 def _written(alias: ast.alias) -> str:
