@@ -423,14 +423,14 @@ async def test_a_callback_is_called_when_control_comes_and_not_again(provider: P
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: Runner.run(Agent(name="a"), "Hi", hooks=object()), "stream_events"),
+        (lambda: Runner.run(Agent(name="a"), "Hi", hooks=object()), "RunHooks"),
         (lambda: Runner.run(Agent(name="a", mcp_servers=[object()]), "Hi"), "function_tool"),
         (lambda: Runner.run(Agent(name="a", model="litellm/claude"), "Hi"), "Anthropic"),
         (lambda: Runner.run(Agent(name="a", tools=[len]), "Hi"), "function_tool"),
         (lambda: Runner.run(Agent(name="a"), "Hi", session=object()), "SQLiteSession"),
         (lambda: Runner.run(Agent(name="a", handoffs=[Agent(name="a")]), "Hi"), "same name"),
         (lambda: Runner.run(Agent(name="a", model_settings=ModelSettings(extra_headers={"x": "y"})), "Hi"), "default_headers"),
-        (lambda: Runner.run(Agent(name="a"), "Hi", run_config=RunConfig(call_model_input_filter=len)), "projection"),
+        (lambda: Runner.run(Agent(name="a"), "Hi", run_config=RunConfig(call_model_input_filter=len)), "legato.history"),
     ],
 )
 async def test_what_cannot_be_had_says_what_to_write_instead(provider: Provider, make: Any, told: str) -> None:

@@ -3,10 +3,12 @@
 A facade: it translates names and shapes, and owns no history. See docs/migrate/openai-agents.md.
 """
 
+from typing import TYPE_CHECKING
+
 from legato.compat import MeansNothingHere
-from legato.compat.agents.agent import Agent, AgentOutputSchema, StopAtTools
+from legato.compat.agents.agent import Agent, AgentBase, AgentOutputSchema, StopAtTools
 from legato.compat.agents.building import RunConfig
-from legato.compat.agents.context import RunContextWrapper, TContext, ToolContext, Usage
+from legato.compat.agents.context import AgentHookContext, RunContextWrapper, TContext, ToolContext, Usage
 from legato.compat.agents.exceptions import (
     AgentsException,
     InputGuardrailTripwireTriggered,
@@ -39,6 +41,9 @@ from legato.compat.agents.items import (
     ToolCallOutputItem,
     TResponseInputItem,
 )
+from legato.compat.agents.lifecycle import AgentHooks, HookFailed, RunHooks
+from legato.compat.agents.mirroring import absent_name
+from legato.compat.agents.names_not_here import NAMES as NOT_HERE  # noqa: F401 - `legato migrate` asks for it
 from legato.compat.agents.places import default_store, set_default_store
 from legato.compat.agents.results import RunResult
 from legato.compat.agents.runner import Runner
@@ -60,17 +65,43 @@ from legato.compat.agents.streaming import (
     RunResultStreaming,
     StreamEvent,
 )
-from legato.compat.agents.tools import FunctionTool, function_tool
+from legato.compat.agents.tools import FunctionTool, Tool, default_tool_error_function, function_tool
 from legato.compat.agents.tracing import (
+    agent_span,
+    custom_span,
     enable_verbose_stdout_logging,
+    flush_traces,
+    function_span,
+    gen_span_id,
     gen_trace_id,
+    generation_span,
+    get_current_span,
+    get_current_trace,
+    guardrail_span,
+    handoff_span,
+    mcp_tools_span,
+    response_span,
     set_tracing_disabled,
     set_tracing_export_api_key,
+    speech_group_span,
+    speech_span,
+    task_span,
     trace,
+    transcription_span,
+    turn_span,
 )
+
+RunErrorDetails = RunResult
+"""What `error.run_data` is: the result so far."""
+
+if not TYPE_CHECKING:  # a checker must not take every name for one that is there
+    __getattr__ = absent_name
 
 __all__ = [
     "Agent",
+    "AgentBase",
+    "AgentHookContext",
+    "AgentHooks",
     "AgentOutputSchema",
     "AgentUpdatedStreamEvent",
     "AgentsException",
@@ -82,6 +113,7 @@ __all__ = [
     "HandoffInputData",
     "HandoffInputFilter",
     "HandoffOutputItem",
+    "HookFailed",
     "InputGuardrail",
     "InputGuardrailResult",
     "InputGuardrailTripwireTriggered",
@@ -103,6 +135,8 @@ __all__ = [
     "ReasoningItem",
     "RunConfig",
     "RunContextWrapper",
+    "RunErrorDetails",
+    "RunHooks",
     "RunItem",
     "RunItemStreamEvent",
     "RunResult",
@@ -114,24 +148,43 @@ __all__ = [
     "StreamEvent",
     "TContext",
     "TResponseInputItem",
+    "Tool",
     "ToolApprovalItem",
     "ToolCallItem",
     "ToolCallOutputItem",
     "ToolContext",
     "Usage",
     "UserError",
+    "agent_span",
+    "custom_span",
     "default_store",
+    "default_tool_error_function",
     "enable_verbose_stdout_logging",
+    "flush_traces",
+    "function_span",
     "function_tool",
+    "gen_span_id",
     "gen_trace_id",
+    "generation_span",
+    "get_current_span",
+    "get_current_trace",
+    "guardrail_span",
     "handoff",
+    "handoff_span",
     "input_guardrail",
+    "mcp_tools_span",
     "output_guardrail",
+    "response_span",
     "set_default_openai_api",
     "set_default_openai_client",
     "set_default_openai_key",
     "set_default_store",
     "set_tracing_disabled",
     "set_tracing_export_api_key",
+    "speech_group_span",
+    "speech_span",
+    "task_span",
     "trace",
+    "transcription_span",
+    "turn_span",
 ]

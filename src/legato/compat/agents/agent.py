@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypedDict
 
+from legato.agent import typed
 from legato.compat.agents.context import RunContextWrapper, TContext
+from legato.compat.agents.exceptions import ModelBehaviorError, UserError
 from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail
+from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.settings import ModelSettings
-from legato.compat.agents.tools import Approval, Enabled, FunctionTool
+from legato.compat.agents.tools import Approval, Enabled, FunctionTool, Tool
 
 
 class StopAtTools(TypedDict):
@@ -25,7 +30,34 @@ class AgentOutputSchema:
     output_type: Any
     strict_json_schema: bool = True
 
+    def is_plain_text(self) -> bool:
+        """Whether the output is just words."""
+        return self.output_type is None or self.output_type is str
 
+    def is_strict_json_schema(self) -> bool:
+        """What was asked for. A provider enforces a schema that is closed, and no other."""
+        return self.strict_json_schema
+
+    def json_schema(self) -> dict[str, Any]:
+        """The schema that the model is told of."""
+        if self.is_plain_text():
+            raise UserError("an output of just words has no schema")
+        schema: dict[str, Any] = json.loads(typed(self.output_type).schema)
+        return schema
+
+    def validate_json(self, json_str: str) -> Any:
+        """The output; `ModelBehaviorError` if it does not fit."""
+        try:
+            return json_str if self.is_plain_text() else typed(self.output_type).parse(json_str)
+        except ValueError as error:
+            raise ModelBehaviorError(str(error)) from error
+
+    def name(self) -> str:
+        """The name of the type."""
+        return getattr(self.output_type, "__name__", str(self.output_type))
+
+
+@mirrors("Agent")
 @dataclass
 class Agent(Generic[TContext]):
     """One participant. It holds no conversation; a run looks at it when it begins.
@@ -55,6 +87,18 @@ class Agent(Generic[TContext]):
         """The same agent with some of it changed. Lists are shared, as in the SDK."""
         return replace(self, **changes)
 
+    async def get_system_prompt(self, run_context: RunContextWrapper[TContext]) -> str | None:
+        """The instructions, as they are in this run."""
+        if self.instructions is None or isinstance(self.instructions, str):
+            return self.instructions
+        made = self.instructions(run_context, self)
+        text: str = await made if inspect.isawaitable(made) else made
+        return text
+
+    async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
+        """The tools that are enabled."""
+        return [each for each in self.tools if await is_on(getattr(each, "is_enabled", True), run_context, self)]
+
     def as_tool(
         self,
         tool_name: str | None = None,
@@ -69,6 +113,20 @@ class Agent(Generic[TContext]):
         """This agent as a tool: it is given a task, works in a conversation of its own in the same store, and returns its output."""
         from legato.compat.agents.nested import agent_as_tool
 
+        weigh("Agent.as_tool", unknown)
+        unknown.clear()  # what is left of them is unset, or means nothing
         return agent_as_tool(
             self, tool_name, tool_description, custom_output_extractor, is_enabled, run_config, max_turns, needs_approval, unknown
         )
+
+
+AgentBase = Agent
+"""The SDK has other agents too (realtime); here there is one kind."""
+
+
+async def is_on(enabled: Enabled, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> bool:
+    """Whether a tool or handoff is there in this run."""
+    if isinstance(enabled, bool):
+        return enabled
+    verdict: Any = enabled(wrapper, agent)
+    return bool(await verdict if inspect.isawaitable(verdict) else verdict)

@@ -7,21 +7,23 @@ The user's message goes to the agent that the program names for it ("start"), as
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
 from pydantic import TypeAdapter
 
 from legato.agent import Agent as NativeAgent
-from legato.compat.agents.agent import Agent, AgentOutputSchema
+from legato.compat.agents.agent import Agent, AgentOutputSchema, is_on
 from legato.compat.agents.context import RunContextWrapper
-from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail, native
 from legato.compat.agents.handoffs import Handoff, HandoffInputFilter, handoff, history_of
+from legato.compat.agents.lifecycle import AgentHooks, RunHooks, Telling, arrival, arrivals, checked_hooks
+from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.settings import ModelSettings, model_for
-from legato.compat.agents.tools import Enabled, FunctionTool
-from legato.core.facts import Answered, HandedOff
+from legato.compat.agents.tools import FunctionTool
+from legato.core.facts import HandedOff
 from legato.core.graph import Limits
 from legato.core.messages import Message
 from legato.core.state import State
@@ -36,14 +38,15 @@ NO_LIMIT = 1_000_000
 """Turns, where a program sets no limit: a loop of handoffs still pauses some day."""
 
 
+@mirrors("RunConfig")
 @dataclass
 class RunConfig:
     """What holds for a whole run. What only the SDK's tracing and history need is accepted, and explained."""
 
     model: Any = None
-    model_settings: ModelSettings | None = None
+    _: KW_ONLY
+    model_settings: ModelSettings | dict[str, Any] | None = None
     handoff_input_filter: HandoffInputFilter | None = None
-    nest_handoff_history: bool = False
     input_guardrails: list[InputGuardrail[Any]] | None = None
     output_guardrails: list[OutputGuardrail[Any]] | None = None
     tracing_disabled: bool = False
@@ -52,20 +55,6 @@ class RunConfig:
     trace_id: str | None = None
     group_id: str | None = None
     trace_metadata: dict[str, Any] | None = None
-    model_provider: Any = None
-    session_input_callback: Any = None
-    call_model_input_filter: Any = None
-
-    def __post_init__(self) -> None:
-        for name, instead in (
-            ("model_provider", "pass a model to each agent, or RunConfig(model=...)"),
-            ("session_input_callback", "the ledger owns the history; choose what an agent sees with handoff(input_filter=...)"),
-            ("call_model_input_filter", "what a model sees is a projection of the ledger: use handoff(input_filter=...) or legato.history"),
-        ):
-            if getattr(self, name) is not None:
-                raise UserError(f"RunConfig({name}=...) cannot be had here: {instead}")
-        if self.nest_handoff_history:
-            means_nothing("nest_handoff_history", "the next agent sees the conversation itself, and needs no account of it")
 
 
 @dataclass(frozen=True)
@@ -75,6 +64,7 @@ class Team:
     start: Agent[Any]
     agents: dict[str, Agent[Any]]
     workflow: Workflow = field(repr=False)
+    hooks: RunHooks[Any] | None = None
 
     def find(self, name: str) -> Agent[Any]:
         """The agent of this name; one that is not here any more is told by its name alone."""
@@ -82,7 +72,12 @@ class Team:
 
 
 async def team_of(
-    start: Agent[Any], wrapper: RunContextWrapper[Any], config: RunConfig, max_turns: int | None, conversation: str | None = None
+    start: Agent[Any],
+    wrapper: RunContextWrapper[Any],
+    config: RunConfig,
+    max_turns: int | None,
+    conversation: str | None = None,
+    hooks: RunHooks[Any] | None = None,
 ) -> Team:
     """The team that can be reached from an agent. What may be switched on and off is asked about now, once for the run."""
     if not isinstance(start, Agent):
@@ -99,7 +94,8 @@ async def team_of(
     builder = HandoffBuilder(NAME).with_next_turn("start").with_limits(Limits(turns=NO_LIMIT if max_turns is None else max_turns))
     edges = {(agent.name, each.agent.name): each for agent, found in handoffs.values() for each in found}
     for agent, _ in handoffs.values():
-        builder.participants([await _native(agent, agent is start, wrapper, config, edges, conversation)])
+        watching = _watching(agent, agents, edges, wrapper, hooks)
+        builder.participants([await _native(agent, agent is start, wrapper, config, watching, conversation)])
     builder.with_start_agent(start.name)
     for (source, target), each in edges.items():
         chosen = each.input_filter or config.handoff_input_filter
@@ -108,7 +104,7 @@ async def team_of(
     if any(agent.tool_use_behavior != "run_llm_again" for agent in agents.values()):
         builder.with_termination_condition(lambda messages: _is_final(messages, wrapper, agents))
     built.append(_renamed(builder.build(), edges))
-    return Team(start, agents, built[0])
+    return Team(start, agents, built[0], hooks)
 
 
 async def _reachable(start: Agent[Any], wrapper: RunContextWrapper[Any]) -> dict[int, tuple[Agent[Any], list[Handoff[Any]]]]:
@@ -129,33 +125,19 @@ async def _reachable(start: Agent[Any], wrapper: RunContextWrapper[Any]) -> dict
     return found
 
 
-async def is_on(enabled: Enabled, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> bool:
-    """Whether a tool or handoff is there in this run."""
-    if isinstance(enabled, bool):
-        return enabled
-    verdict: Any = enabled(wrapper, agent)
-    return bool(await verdict if inspect.isawaitable(verdict) else verdict)
-
-
 async def _native(
     agent: Agent[Any],
     starts: bool,
     wrapper: RunContextWrapper[Any],
     config: RunConfig,
-    edges: dict[tuple[str, str], Handoff[Any]],
+    watching: dict[str, Any],
     conversation: str | None,
 ) -> NativeAgent:
     """An agent as Legato knows it."""
-    for name, instead in (
-        ("mcp_servers", "wrap what you need of them in function_tool"),
-        ("prompt", "write the instructions here: they are recorded with every reply"),
-        ("hooks", "look at stream_events(), or wrap models and tools with legato.Middleware"),
-    ):
-        if getattr(agent, name):
-            raise UserError(f"agent {agent.name!r}: {name} cannot be had here; {instead}")
+    weigh("Agent", {"mcp_servers": agent.mcp_servers, "prompt": agent.prompt})
     guards: list[Any] = [*agent.input_guardrails, *(config.input_guardrails or [] if starts else [])]
     withholds = [*agent.output_guardrails, *(config.output_guardrails or [])]
-    settings = agent.model_settings.resolve(config.model_settings)
+    settings = ModelSettings().resolve(agent.model_settings).resolve(config.model_settings)
     kind = agent.output_type.output_type if isinstance(agent.output_type, AgentOutputSchema) else agent.output_type
     return NativeAgent(
         agent.name,
@@ -164,7 +146,7 @@ async def _native(
         [await _tool(each, agent) for each in agent.tools if await is_on(getattr(each, "is_enabled", True), wrapper, agent)],
         agent.handoff_description or "",
         str if kind is None else kind,
-        context_providers=[_arriving(edges)] if any(each.on_handoff for each in edges.values()) else [],
+        **watching,
         guardrails=[native(each, agent) for each in [*guards, *withholds]],
         # A tripwire ends the run at once; a reply that is not of its type is asked for again.
         output_retries=0 if withholds else 2,
@@ -182,11 +164,27 @@ async def _tool(given: Any, agent: Agent[Any]) -> Tool:
     if isinstance(given, Tool):
         return given
     if isinstance(given, FunctionTool):
-        return given.native()
+        return given.native(agent)
     raise UserError(
         f"agent {agent.name!r}: {given!r} is no tool here. Functions become tools by @function_tool; for what the provider runs itself, "
         "give the agent a model of Legato's: model=OpenAIResponses(name, hosted=[{'type': 'web_search'}])"
     )
+
+
+def _watching(
+    agent: Agent[Any],
+    agents: dict[str, Agent[Any]],
+    edges: dict[tuple[str, str], Handoff[Any]],
+    wrapper: RunContextWrapper[Any],
+    hooks: RunHooks[Any] | None,
+) -> dict[str, Any]:
+    """What is told of an agent's turns, if anything is."""
+    checked_hooks(agent.hooks, AgentHooks, f"agent {agent.name!r}")
+    providers = [_arriving(edges)] if any(each.on_handoff for each in edges.values()) else []
+    if hooks is not None or any(each.hooks is not None for each in agents.values()):
+        providers.append(arrivals(agent, agents, hooks))
+    telling = [Telling(agent, wrapper, hooks)] if hooks is not None or agent.hooks is not None else []
+    return {"context_providers": providers, "middleware": telling}
 
 
 def _arriving(edges: dict[tuple[str, str], Handoff[Any]]) -> Any:
@@ -198,7 +196,9 @@ def _arriving(edges: dict[tuple[str, str], Handoff[Any]]) -> Any:
             return
         taken = edges.get((turn.handoff.source, turn.handoff.target))
         wrapper: RunContextWrapper[Any] = turn.context
-        if taken is None or taken.on_handoff is None or wrapper.session is None or not _just_arrived(wrapper.session.state):
+        if taken is None or taken.on_handoff is None or wrapper.session is None:
+            return
+        if not isinstance(arrival(wrapper.session.state), HandedOff):
             return
         given = [] if taken.input_type is None else [TypeAdapter(taken.input_type).validate_json(turn.handoff.input)]
         made = taken.on_handoff(wrapper, *given)
@@ -206,11 +206,6 @@ def _arriving(edges: dict[tuple[str, str], Handoff[Any]]) -> Any:
             await made
 
     return arrived
-
-
-def _just_arrived(state: State) -> bool:
-    newest = next((fact for fact in reversed(state.facts) if isinstance(fact, (Answered, HandedOff))), None)
-    return isinstance(newest, HandedOff)
 
 
 def final_call(state: State, agents: dict[str, Agent[Any]]) -> Any:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from legato.core.facts import Answered, Attempted, Said
+from legato.compat.agents.mirroring import mirrors
+from legato.core.facts import Answered, Attempted, Decided, Said
 from legato.core.facts import Usage as Spent
+from legato.core.groups import CallState
 from legato.core.state import State
 
 if TYPE_CHECKING:
+    from legato.compat.agents.agent import Agent
     from legato.session import Session
 
 TContext = TypeVar("TContext")
@@ -28,6 +31,7 @@ class OutputTokensDetails:
     reasoning_tokens: int = 0
 
 
+@mirrors("Usage")
 @dataclass(frozen=True)
 class Usage:
     """What a run has used, counted from the ledger."""
@@ -63,14 +67,15 @@ def usage_since(state: State) -> Usage:
     return usage_of(total, requests)
 
 
+@mirrors("RunContextWrapper")
 @dataclass(eq=False)
 class RunContextWrapper(Generic[TContext]):
     """The caller's context, as the SDK's functions receive it."""
 
     context: TContext
-    session: Session | None = field(default=None, repr=False)
+    session: Session | None = field(default=None, repr=False, kw_only=True)
     """Ours: the Legato session that runs."""
-    judged: list[Any] = field(default_factory=list, repr=False)
+    judged: list[Any] = field(default_factory=list, repr=False, kw_only=True)
     """What guardrails said in this very run, with whatever objects they gave. The verdicts themselves are in the ledger."""
 
     @property
@@ -78,7 +83,36 @@ class RunContextWrapper(Generic[TContext]):
         """What this run has used so far."""
         return usage_since(self.session.state) if self.session is not None else Usage()
 
+    def get_approval_status(self, tool_name: str, call_id: str, **which: Any) -> bool | None:
+        """Whether a call was approved (True) or rejected (False); None if nobody decided, or nobody had to."""
+        call = self._call(call_id)
+        if call is None:
+            return None
+        return True if call.approved else False if self._rejected(call) is not None else None
 
+    is_tool_approved = get_approval_status
+
+    def get_rejection_message(self, tool_name: str, call_id: str, **which: Any) -> str | None:
+        """The words with which a call was rejected."""
+        call = self._call(call_id)
+        return self._rejected(call) if call is not None else None
+
+    def _call(self, call_id: str) -> CallState | None:
+        state = self.session.state if self.session is not None else State()
+        found = (call for group in reversed(state.groups) for call in group.calls if call.call.call_id == call_id)
+        return next(found, None)
+
+    def _rejected(self, call: CallState) -> str | None:
+        facts = self.session.state.facts if self.session is not None else ()
+        found = (fact for fact in facts if isinstance(fact, Decided) and fact.call == call.ref and fact.verdict == "reject")
+        return next((fact.words for fact in found), None)
+
+
+AgentHookContext = RunContextWrapper
+"""What hooks are given of a run: the same."""
+
+
+@mirrors("ToolContext")
 @dataclass(eq=False)
 class ToolContext(RunContextWrapper[TContext]):
     """The same for a tool: which call it is."""
@@ -86,5 +120,21 @@ class ToolContext(RunContextWrapper[TContext]):
     tool_name: str = ""
     tool_call_id: str = ""
     tool_arguments: str = ""
-    idempotency_key: str = ""
+    tool_call: Any = field(default=None, repr=False)
+    """The call in OpenAI's type."""
+    agent: Agent[Any] | None = field(default=None, repr=False)
+    idempotency_key: str = field(default="", kw_only=True)
     """Ours: the same for every attempt of this call; see `legato.ToolContext`."""
+
+    @property
+    def qualified_tool_name(self) -> str:
+        return self.tool_name
+
+    @classmethod
+    def from_agent_context(
+        cls, context: RunContextWrapper[TContext], tool_call_id: str, tool_call: Any = None, agent: Agent[Any] | None = None, **call: Any
+    ) -> ToolContext[TContext]:
+        """The context of a call, from that of its run: for tests of tools."""
+        name, arguments = getattr(tool_call, "name", ""), getattr(tool_call, "arguments", "")
+        told = {"tool_name": name, "tool_arguments": arguments, "tool_call": tool_call, "agent": agent, **call}
+        return cls(context.context, tool_call_id=tool_call_id, session=context.session, judged=context.judged, **told)

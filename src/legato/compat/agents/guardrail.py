@@ -38,6 +38,10 @@ class InputGuardrail(Generic[TContext]):
     def get_name(self) -> str:
         return self.name or str(getattr(self.guardrail_function, "__name__", "guardrail"))
 
+    async def run(self, agent: Agent[Any], input: Any, context: RunContextWrapper[TContext]) -> InputGuardrailResult:
+        """Ask it."""
+        return InputGuardrailResult(self, await _asked(self.guardrail_function, context, agent, input))
+
 
 @dataclass
 class OutputGuardrail(Generic[TContext]):
@@ -48,6 +52,10 @@ class OutputGuardrail(Generic[TContext]):
 
     def get_name(self) -> str:
         return self.name or str(getattr(self.guardrail_function, "__name__", "guardrail"))
+
+    async def run(self, context: RunContextWrapper[TContext], agent: Agent[Any], agent_output: Any) -> OutputGuardrailResult:
+        """Ask it."""
+        return OutputGuardrailResult(self, agent_output, agent, await _asked(self.guardrail_function, context, agent, agent_output))
 
 
 @dataclass
@@ -78,17 +86,20 @@ def output_guardrail(func: Callable[..., Any] | None = None, *, name: str | None
     return OutputGuardrail(func, name)
 
 
+async def _asked(function: Callable[..., Any], *given: Any) -> GuardrailFunctionOutput:
+    made = function(*given)
+    output: GuardrailFunctionOutput = await made if inspect.isawaitable(made) else made
+    return output
+
+
 def native(guard: InputGuardrail[Any] | OutputGuardrail[Any], agent: Agent[Any]) -> Guardrail:
     """The same as a guardrail of Legato's. Its words are what the ledger keeps of `output_info`."""
 
     async def judge(wrapper: RunContextWrapper[Any], what: Any) -> str | None:
-        output = guard.guardrail_function(wrapper, agent, what)
-        if inspect.isawaitable(output):
-            output = await output
-        if isinstance(guard, InputGuardrail):
-            wrapper.judged.append(InputGuardrailResult(guard, output))
-        else:
-            wrapper.judged.append(OutputGuardrailResult(guard, what, agent, output))
+        run = guard.run(agent, what, wrapper) if isinstance(guard, InputGuardrail) else guard.run(wrapper, agent, what)
+        result: InputGuardrailResult | OutputGuardrailResult = await run
+        wrapper.judged.append(result)
+        output = result.output
         return tool_output(output.output_info) or "stopped" if output.tripwire_triggered else None
 
     judge.__name__ = guard.get_name()

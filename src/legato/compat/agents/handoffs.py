@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from legato.compat.agents.context import TContext
-from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.extensions import handoff_filters
-from legato.compat.agents.items import Find, RunItem, TResponseInputItem, input_list, run_items
+from legato.compat.agents.from_ledger import Find, input_list, run_items
+from legato.compat.agents.items import RunItem, TResponseInputItem
+from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.tools import Enabled
 from legato.core.graph import Graph
 from legato.core.groups import Group
@@ -45,6 +47,7 @@ class HandoffInputData:
 HandoffInputFilter: TypeAlias = Callable[[HandoffInputData], HandoffInputData]
 
 
+@mirrors("Handoff")
 @dataclass
 class Handoff(Generic[TContext]):
     """A handoff to an agent. Made by `handoff(...)`."""
@@ -68,6 +71,11 @@ class Handoff(Generic[TContext]):
         """The tool by which a model hands over to this agent."""
         return re.sub(r"[^a-z0-9_]", "_", f"transfer_to_{agent.name}".lower())[:64]
 
+    @classmethod
+    def default_tool_description(cls, agent: Agent[Any]) -> str:
+        """What a model is told of that tool, where the handoff says nothing else."""
+        return agent.handoff_description or f"Hand the conversation over to {agent.name}."
+
 
 def handoff(
     agent: Agent[Any],
@@ -86,8 +94,7 @@ def handoff(
     if on_handoff is not None and len(inspect.signature(on_handoff).parameters) != (2 if input_type is not None else 1):
         takes = "(context, input)" if input_type is not None else "(context)"
         raise UserError(f"on_handoff of the handoff to {agent.name!r} must be a function of {takes}")
-    if nest_handoff_history:
-        means_nothing("nest_handoff_history", "the next agent sees the conversation itself, and needs no account of it")
+    weigh("handoff", {"nest_handoff_history": nest_handoff_history})
     name = tool_name_override or Handoff.default_tool_name(agent)
     return Handoff(agent, name, tool_description_override or "", on_handoff, input_type, input_filter, is_enabled, needs_approval)
 

@@ -1,47 +1,28 @@
-"""What happened in a run, as the SDK's items. May know: the ledger's groups and OpenAI's types. Decides: how a group reads as items.
+"""What happened in a run, as the SDK's items. May know: OpenAI's types. Decides: what an item tells of itself.
 
-Items are made from the ledger whenever they are asked for; they own nothing. Where the provider's type fits, the raw item is one.
+Items are made from the ledger whenever they are asked for (`from_ledger.py`); they own nothing. Where the provider's type fits, the raw
+item is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
-from openai.types.responses import (
-    ResponseFunctionToolCall,
-    ResponseOutputMessage,
-    ResponseOutputRefusal,
-    ResponseOutputText,
-    ResponseReasoningItem,
-)
-from openai.types.responses.response_reasoning_item import Summary
-
-from legato.compat.agents.context import Usage, usage_of
-from legato.core.facts import Answered, Call, Hosted, Item, Reasoning, Refusal, Words
-from legato.core.frame import Frame
-from legato.core.graph import Graph
-from legato.core.groups import CallState, Group, Output
-from legato.core.messages import contents_named, text_of
+from legato.compat.agents.context import Usage
+from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.mirroring import absent, mirrors
 from legato.core.requests import Pending
-from legato.core.state import State
-from legato.core.view import Request
-from legato.wire.options import Options
-from legato.wire.responses.compile import compile_request
+from legato.tools import tool_output
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent
 
 TResponseInputItem: TypeAlias = dict[str, Any]
-Find: TypeAlias = Callable[[str], "Agent[Any]"]
-"""The agent of a name."""
-
-NOT_YET = "Not run yet: it waited for a person's approval when this list was made."
 
 
+@mirrors("RunItem")
 @dataclass(eq=False)
 class RunItem:
     """One thing that happened."""
@@ -52,11 +33,11 @@ class RunItem:
 
     def to_input_item(self) -> TResponseInputItem:
         """As an item that can be sent by value: without the id that its provider gave it."""
-        raw = self.raw_item
-        item: dict[str, Any] = dict(raw) if isinstance(raw, dict) else raw.model_dump(exclude_none=True)
-        if item.get("type") == "message":
-            return {"role": "assistant", "content": ItemHelpers.text_message_output(self)}
-        return {name: value for name, value in item.items() if name not in ("id", "status")}
+        return _sendable(self.raw_item)
+
+    def release_agent(self) -> None:
+        """Nothing is held that would have to be let go."""
+        means_nothing("release_agent()", "an item is made when it is asked for, and goes with who asked")
 
 
 @dataclass(eq=False)
@@ -72,6 +53,14 @@ class ReasoningItem(RunItem):
 @dataclass(eq=False)
 class ToolCallItem(RunItem):
     type: str = "tool_call_item"
+
+    @property
+    def tool_name(self) -> str | None:
+        return _member(self.raw_item, "name")
+
+    @property
+    def call_id(self) -> str | None:
+        return _member(self.raw_item, "call_id")
 
 
 @dataclass(eq=False)
@@ -97,6 +86,7 @@ class HandoffOutputItem(RunItem):
     type: str = "handoff_output_item"
 
 
+@mirrors("ToolApprovalItem")
 @dataclass(eq=False)
 class ToolApprovalItem(RunItem):
     """A call that waits for a person. `pending` is Legato's request: it names the recorded call and the digest of its arguments."""
@@ -109,7 +99,12 @@ class ToolApprovalItem(RunItem):
         name: str = self.raw_item.name
         return name
 
-    tool_name = name
+    tool_name = qualified_name = name
+    tool_namespace = None
+
+    def to_input_item(self) -> TResponseInputItem:
+        """It is no item to send: the call itself is among the items too."""
+        raise UserError("a call that waits is not sent: decide on it, or use result.to_input_list(), which says of it that it waits")
 
     @property
     def arguments(self) -> str:
@@ -122,6 +117,12 @@ class ToolApprovalItem(RunItem):
         return id
 
 
+def _member(raw: Any, name: str) -> str | None:
+    value: str | None = raw.get(name) if isinstance(raw, dict) else getattr(raw, name, None)
+    return value
+
+
+@mirrors("ModelResponse")
 @dataclass(eq=False)
 class ModelResponse:
     """A reply of a model: its output in OpenAI's types, what it used, and the provider's ids."""
@@ -131,14 +132,35 @@ class ModelResponse:
     response_id: str | None
     request_id: str | None = None
 
+    def to_input_items(self) -> list[TResponseInputItem]:
+        """Its items as items that can be sent by value."""
+        return [_sendable(raw) for raw in self.output]
 
-class ItemHelpers:
+
+def _sendable(raw: Any) -> TResponseInputItem:
+    """A raw item by value: without the id that its provider gave it."""
+    item: dict[str, Any] = dict(raw) if isinstance(raw, dict) else raw.model_dump(exclude_none=True)
+    if item.get("type") == "message":
+        return {"role": "assistant", "content": _words(raw)}
+    return {name: value for name, value in item.items() if name not in ("id", "status")}
+
+
+def _words(message: Any) -> str:
+    return "".join(getattr(part, "text", "") or getattr(part, "refusal", "") for part in message.content)
+
+
+class _Readers(type):
+    __mirrors__ = "ItemHelpers"
+    __getattr__ = absent
+
+
+class ItemHelpers(metaclass=_Readers):
     """The SDK's small readers of items."""
 
     @staticmethod
     def text_message_output(message: RunItem) -> str:
         """The words of a message."""
-        return "".join(getattr(part, "text", "") or getattr(part, "refusal", "") for part in message.raw_item.content)
+        return _words(message.raw_item)
 
     @classmethod
     def text_message_outputs(cls, items: Iterable[RunItem]) -> str:
@@ -152,162 +174,27 @@ class ItemHelpers:
         return getattr(content[-1], "text", None) if content else None
 
     @staticmethod
+    def extract_last_content(message: Any) -> str:
+        """The last words of a raw message, or of its refusal."""
+        content = getattr(message, "content", None)
+        return getattr(content[-1], "text", "") or getattr(content[-1], "refusal", "") if content else ""
+
+    @staticmethod
+    def extract_text(message: Any) -> str | None:
+        """All words of a raw message that are no refusal."""
+        return "".join(getattr(part, "text", "") for part in getattr(message, "content", None) or ()) or None
+
+    @staticmethod
+    def extract_refusal(message: Any) -> str | None:
+        """The words of a raw message that refuse."""
+        return "".join(getattr(part, "refusal", "") for part in getattr(message, "content", None) or ()) or None
+
+    @staticmethod
+    def tool_call_output_item(tool_call: Any, output: Any, **schema: Any) -> TResponseInputItem:
+        """What answers a call that the program ran itself."""
+        return {"type": "function_call_output", "call_id": tool_call.call_id, "output": tool_output(output)}
+
+    @staticmethod
     def input_to_new_input_list(input: str | list[TResponseInputItem]) -> list[TResponseInputItem]:
         """An input as a list of its own."""
         return [{"role": "user", "content": input}] if isinstance(input, str) else [dict(item) for item in input]
-
-
-# -- from groups to items ------------------------------------------------------------------------------------------------
-
-
-def accepted(state: State) -> list[Group]:
-    """The conversation, without what a guardrail withheld and without replies that were not accepted."""
-    return [
-        group
-        for group in (*state.groups, *state.tail)
-        if not (group.blocked or group.rejected or group.kind in ("feedback", "prompt"))
-    ]
-
-
-def of_this_run(state: State) -> list[Group]:
-    """The replies since the user last spoke."""
-    groups = accepted(state)
-    last = max((index for index, group in enumerate(groups) if group.kind == "said"), default=-1)
-    return groups[last + 1 :]
-
-
-def run_items(groups: Iterable[Group], graph: Graph, find: Find) -> Iterator[RunItem]:
-    """What happened in these groups: each reply's items, then the outputs of its calls, in call order."""
-    for group in groups:
-        if group.fact is not None:
-            yield from reply_items(group, graph, find)
-            for call in group.calls:
-                if call.output is not None:
-                    yield output_item(group, call, graph, find)
-
-
-def reply_items(group: Group, graph: Graph, find: Find) -> Iterator[RunItem]:
-    """A reply's own items."""
-    assert group.fact is not None
-    agent, rules = find(group.agent), graph.agents.get(group.agent)
-    for item, raw in raw_items(group.fact):
-        if isinstance(item, Reasoning):
-            yield ReasoningItem(agent, raw)
-        elif isinstance(item, (Words, Refusal)):
-            yield MessageOutputItem(agent, raw)
-        elif isinstance(item, Call) and rules is not None and item.tool in rules.edges:
-            yield HandoffCallItem(agent, raw)
-        else:
-            yield ToolCallItem(agent, raw)
-
-
-def output_item(group: Group, call: CallState, graph: Graph, find: Find) -> RunItem:
-    """A call's output."""
-    assert call.output is not None
-    text = text_of(call.output.content)
-    raw = {"type": "function_call_output", "call_id": call.call.call_id, "output": text}
-    rules = graph.agents.get(group.agent)
-    edge = rules.edges.get(call.call.tool) if rules is not None else None
-    if edge is not None and group.handed_to == edge.target and call.output.status == "ok":
-        return HandoffOutputItem(find(group.agent), raw, source_agent=find(group.agent), target_agent=find(edge.target))
-    return ToolCallOutputItem(find(group.agent), raw, output=text)
-
-
-def raw_items(fact: Answered) -> Iterator[tuple[Item, Any]]:
-    """A reply's items with OpenAI's types for them."""
-    for item in fact.items:
-        match item:
-            case Words(text=text, item_id=id):
-                words = ResponseOutputText(text=text, annotations=[], type="output_text")
-                yield item, _message(id, words)
-            case Refusal(text=text, item_id=id):
-                yield item, _message(id, ResponseOutputRefusal(refusal=text, type="refusal"))
-            case Call():
-                yield item, raw_call(item, item.arguments)
-            case Reasoning(text=text, item_id=id):
-                summary = [Summary(text=text, type="summary_text")] if text else []
-                encrypted = item.encrypted or None
-                yield item, ResponseReasoningItem(id=id or "rs", summary=summary, type="reasoning", encrypted_content=encrypted)
-            case Hosted(body=body):
-                yield item, msgspec.json.decode(body)
-
-
-def _message(id: str, part: ResponseOutputText | ResponseOutputRefusal) -> ResponseOutputMessage:
-    return ResponseOutputMessage(id=id or "msg", content=[part], role="assistant", status="completed", type="message")
-
-
-def raw_call(call: Call, arguments: str) -> ResponseFunctionToolCall:
-    """A call in OpenAI's type."""
-    return ResponseFunctionToolCall(
-        arguments=arguments, call_id=call.call_id, name=call.tool, type="function_call", id=call.item_id or None, status="completed"
-    )
-
-
-def approval_items(state: State, pending: Iterable[Pending], find: Find) -> list[ToolApprovalItem]:
-    """The calls that wait for a person."""
-    items = []
-    for request in pending:
-        call = state.call(request.call) if request.call is not None else None
-        if call is not None:
-            items.append(ToolApprovalItem(find(request.agent), raw_call(call.call, request.raw_arguments), pending=request))
-    return items
-
-
-def responses_of(groups: Iterable[Group]) -> list[ModelResponse]:
-    """The replies in these groups."""
-    return [
-        ModelResponse(
-            [raw for _, raw in raw_items(group.fact)],
-            usage_of(group.fact.usage, 1),
-            group.fact.response_id or None,
-            group.fact.request_id or None,
-        )
-        for group in groups
-        if group.fact is not None
-    ]
-
-
-# -- from groups to a list that can be sent --------------------------------------------------------------------------------
-
-
-def named_contents(groups: Iterable[Group]) -> set[str]:
-    """The digests of pictures and files in these groups."""
-    named: set[str] = set()
-    for group in groups:
-        named |= contents_named(group.content)
-        for call in group.calls:
-            named |= contents_named(call.output.content) if call.output is not None else set()
-    return named
-
-
-def input_list(groups: list[Group], contents: Mapping[str, bytes]) -> list[TResponseInputItem]:
-    """The conversation as input items, by value and without item ids: compiled as a request is, so it is always legal to send.
-
-    A call that still waits is told as such: a call without an output could not be sent.
-    """
-    if not groups:
-        return []
-    last = next((group.fact.origin for group in reversed(groups) if group.fact is not None), "")
-    request = Request(
-        session="",
-        frame=Frame(agent=""),
-        frame_digest="",
-        groups=tuple(group if group.complete else _answered(group) for group in groups),
-        upto=0,
-        turn=0,
-        agent_turn=0,
-        contents=contents,
-    )
-    compiled = compile_request(request, Options(model="any"), last, stream=False)
-    items: list[TResponseInputItem] = msgspec.json.decode(compiled.body)["input"]
-    return items
-
-
-def _answered(group: Group) -> Group:
-    twin = copy(group)
-    twin.wire, twin._entries, twin.calls, twin.unanswered = {}, None, [copy(call) for call in group.calls], 0
-    for call in twin.calls:
-        call.output = call.output or Output(NOT_YET, "pending", -1)
-    return twin
-
-

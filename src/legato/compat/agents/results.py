@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import Team, final_call
+from legato.compat.agents.building import NO_LIMIT, Team, final_call
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.exceptions import (
     AgentsException,
@@ -17,7 +17,9 @@ from legato.compat.agents.exceptions import (
     ModelBehaviorError,
     ModelCallFailed,
     OutputGuardrailTripwireTriggered,
+    means_nothing,
 )
+from legato.compat.agents.from_ledger import approval_items, of_this_run, responses_of, run_items
 from legato.compat.agents.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -25,19 +27,11 @@ from legato.compat.agents.guardrail import (
     OutputGuardrail,
     OutputGuardrailResult,
 )
-from legato.compat.agents.items import (
-    ModelResponse,
-    RunItem,
-    ToolApprovalItem,
-    TResponseInputItem,
-    approval_items,
-    of_this_run,
-    responses_of,
-    run_items,
-)
+from legato.compat.agents.items import ModelResponse, RunItem, ToolApprovalItem, TResponseInputItem
+from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.places import at_once
 from legato.compat.agents.sessions import items_of
-from legato.core.facts import Answered, Judged, Said
+from legato.core.facts import Answered, Judged, Returned, Said
 from legato.core.groups import spoken
 from legato.core.messages import text_of
 from legato.core.state import State
@@ -49,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@mirrors("RunResult")
 class RunResult:
     """A run that has ended, or paused for its people."""
 
@@ -121,8 +116,28 @@ class RunResult:
         """What output guardrails said in this run."""
         return [each for each in self.context_wrapper.judged if isinstance(each, OutputGuardrailResult)]
 
-    def to_input_list(self) -> list[TResponseInputItem]:
-        """The whole conversation, by value and always legal to send: given back as input, nothing of it is lost or doubled."""
+    @property
+    def tool_input_guardrail_results(self) -> list[Any]:
+        """None: guardrails of tools are not here."""
+        return []
+
+    tool_output_guardrail_results = tool_input_guardrail_results
+
+    @property
+    def max_turns(self) -> int | None:
+        """How many replies the run may take."""
+        turns = self._team.workflow.definition.graph.limits.turns
+        return None if turns == NO_LIMIT else turns
+
+    def release_agents(self, *, release_new_items: bool = True) -> None:
+        """Nothing is held that would have to be let go."""
+        means_nothing("release_agents()", "a result holds no items; they are made when they are asked for")
+
+    def to_input_list(self, *, mode: str = "preserve_all") -> list[TResponseInputItem]:
+        """The whole conversation, by value and always legal to send: given back as input, nothing of it is lost or doubled.
+
+        Either mode is the same list: it is compiled anew, so there is nothing in it to put right.
+        """
         state, store, id = self._state, self._session.store, self._session.id
         return at_once(lambda: items_of(state, store, id))
 
@@ -146,6 +161,18 @@ def output_of(team: Team, session: Session) -> Any:
         return None
     text, kind = spoken(reply.fact), session.workflow.definition.agents.get(reply.agent)
     return kind.output.parse(text) if kind is not None and kind.output is not None and not reply.rejected else text
+
+
+async def tell_end(team: Team, session: Session, wrapper: RunContextWrapper[Any], since: int) -> None:
+    """Tell hooks that a run has come to its output, if it was this run: if anything was done since this position."""
+    output, speaker = output_of(team, session), session.state.reply
+    if output is None or speaker is None or not any(isinstance(fact, (Answered, Returned, Judged)) for fact in session.state.facts[since:]):
+        return
+    agent = team.find(speaker.agent)
+    if team.hooks is not None:
+        await team.hooks.on_agent_end(wrapper, agent, output)
+    if agent.hooks is not None:
+        await agent.hooks.on_end(wrapper, agent, output)
 
 
 def problem_of(result: RunResult) -> AgentsException | None:

@@ -11,8 +11,10 @@ from legato.compat.agents.building import RunConfig, Team, team_of
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.items import TResponseInputItem
+from legato.compat.agents.lifecycle import RunHooks, checked_hooks
+from legato.compat.agents.mirroring import weigh
 from legato.compat.agents.places import default_store, going_on, in_conversation, origin_of, record
-from legato.compat.agents.results import RunResult, problem_of
+from legato.compat.agents.results import RunResult, problem_of, tell_end
 from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.agents.state import RunState
 from legato.compat.agents.streaming import RunResultStreaming
@@ -34,8 +36,8 @@ class Runner:
         *,
         context: Any = None,
         max_turns: int | None = DEFAULT_MAX_TURNS,
-        hooks: Any = None,
-        run_config: RunConfig | None = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
         error_handlers: Any = None,
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
@@ -43,15 +45,17 @@ class Runner:
         session: Any = None,
     ) -> RunResult:
         """Run to the end, or to where somebody has to decide."""
+        weigh("Runner.run", {"error_handlers": error_handlers})
         begun = _Beginning(
-            starting_agent, input, context, max_turns, run_config, previous_response_id, conversation_id, session_of(session)
+            starting_agent, input, context, max_turns, hooks, run_config, previous_response_id, conversation_id, session_of(session)
         )
-        begun.refuse(hooks=hooks, error_handlers=error_handlers)
         team, conversation, wrapper = await begun.prepare()
+        since = conversation.state.length
         await conversation.resume()
         result = RunResult(team, conversation, wrapper)
         if error := problem_of(result):
             raise error
+        await tell_end(team, conversation, wrapper, since)
         return result
 
     @classmethod
@@ -70,8 +74,8 @@ class Runner:
         input: str | list[TResponseInputItem] | RunState[Any],
         context: Any = None,
         max_turns: int | None = DEFAULT_MAX_TURNS,
-        hooks: Any = None,
-        run_config: RunConfig | None = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | dict[str, Any] | None = None,
         previous_response_id: str | None = None,
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
@@ -80,10 +84,10 @@ class Runner:
         error_handlers: Any = None,
     ) -> RunResultStreaming:
         """Begin a run, and look on with `stream_events()`."""
+        weigh("Runner.run", {"error_handlers": error_handlers})
         begun = _Beginning(
-            starting_agent, input, context, max_turns, run_config, previous_response_id, conversation_id, session_of(session)
+            starting_agent, input, context, max_turns, hooks, run_config, previous_response_id, conversation_id, session_of(session)
         )
-        begun.refuse(hooks=hooks, error_handlers=error_handlers)
         return RunResultStreaming(starting_agent, begun.prepare)
 
 
@@ -96,7 +100,8 @@ class _Beginning:
         input: str | list[TResponseInputItem] | RunState[Any],
         context: Any,
         max_turns: int | None,
-        config: RunConfig | None,
+        hooks: RunHooks[Any] | None,
+        config: RunConfig | dict[str, Any] | None,
         previous: str | None,
         conversation: str | None,
         session: SQLiteSession | None,
@@ -108,24 +113,18 @@ class _Beginning:
         self._input = input
         self._context = context
         self._max_turns = max_turns
-        self._config = config or RunConfig()
+        self._hooks = checked_hooks(hooks, RunHooks, "Runner.run")
+        self._config = RunConfig(**config) if isinstance(config, dict) else config or RunConfig()
         self._previous = previous
         self._conversation = conversation
         self._given = session
-
-    def refuse(self, **given: Any) -> None:
-        """What the SDK takes and this facade has no counterpart for."""
-        for name, value in given.items():
-            if value is not None:
-                instead = "look at stream_events(), or wrap models and tools with legato.Middleware"
-                raise UserError(f"{name}=... cannot be had here: {instead}")
 
     async def prepare(self) -> tuple[Team, Session, RunContextWrapper[Any]]:
         """The team, its session with what is said recorded in it, and the context."""
         state = self._input if isinstance(self._input, RunState) else None
         context = self._context if self._context is not None or state is None else state.wrapper.context
         wrapper: RunContextWrapper[Any] = RunContextWrapper(context)
-        team = await team_of(self._agent, wrapper, self._config, self._max_turns, self._conversation)
+        team = await team_of(self._agent, wrapper, self._config, self._max_turns, self._conversation, self._hooks)
         if state is not None:
             session = await self._resumed(state, team, wrapper)
         else:

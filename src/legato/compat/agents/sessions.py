@@ -7,7 +7,9 @@ from typing import Any
 
 from legato.compat.agents.building import NAME
 from legato.compat.agents.exceptions import UserError, means_nothing
-from legato.compat.agents.items import TResponseInputItem, accepted, input_list, named_contents
+from legato.compat.agents.from_ledger import accepted, input_list, named_contents
+from legato.compat.agents.items import TResponseInputItem
+from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.places import at_once, record
 from legato.core.facts import Opened, Origin
 from legato.core.graph import Graph
@@ -21,6 +23,7 @@ NOBODY = Graph(NAME, {}, "assistant")
 """A workflow without agents: in their place it is recorded what was said elsewhere."""
 
 
+@mirrors("SQLiteSession")
 class SQLiteSession:
     """One conversation, kept in a file of Legato's (or, with ":memory:", as long as this object).
 
@@ -39,9 +42,9 @@ class SQLiteSession:
     ) -> None:
         if (sessions_table, messages_table) != ("agent_sessions", "agent_messages"):
             means_nothing("sessions_table and messages_table", "a Legato store has tables of its own")
-        if session_settings is not None:
-            raise UserError("session_settings cannot be had here: choose what an agent sees with handoff(input_filter=...)")
+        weigh("SQLiteSession", {"session_settings": session_settings})
         self.session_id = session_id
+        self.session_settings = None
         self.store: Store = store or (MemoryStore() if str(db_path) == ":memory:" else SQLiteStore(db_path))
 
     def __repr__(self) -> str:
@@ -108,5 +111,5 @@ def session_of(session: Any) -> SQLiteSession | None:
         return session
     raise UserError(
         f"{type(session).__name__} keeps a history of its own, and here the ledger does: use SQLiteSession(id, path), or "
-        "SQLiteSession(id, store=...) with any store of legato.stores"
+        "SQLiteSession(id, store=...) with a store of legato.stores or of your own, see docs/stores.md#the-contract"
     )

@@ -7,13 +7,14 @@ A Responses model stores its replies and goes on from them ("chained"), as OpenA
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal
 
 import openai
 
-from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.exceptions import UserError
+from legato.compat.agents.mirroring import mirrors, weigh
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput
@@ -26,6 +27,7 @@ DEFAULT_MODEL = "gpt-5.6-luna"
 """What the SDK (0.24) asks where a program names no model; `OPENAI_DEFAULT_MODEL` names another."""
 
 
+@mirrors("ModelSettings")
 @dataclass
 class ModelSettings:
     """How a model is asked. `None` leaves it to the provider."""
@@ -51,31 +53,27 @@ class ModelSettings:
     extra_headers: Any = None
     extra_args: dict[str, Any] | None = None
     retry: Any = None
-    timeout: float | None = None
+    timeout: float | None = field(default=None, kw_only=True)
 
-    def resolve(self, override: ModelSettings | None) -> ModelSettings:
+    def __post_init__(self) -> None:
+        told = ("extra_headers", "extra_query", "response_include", "retry", "timeout", "include_usage")
+        weigh("ModelSettings", {name: getattr(self, name) for name in told})
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def resolve(self, override: ModelSettings | dict[str, Any] | None) -> ModelSettings:
         """These settings with what another says instead."""
         if override is None:
             return self
+        if isinstance(override, dict):
+            return self.resolve(ModelSettings(**override))
         given = {each.name: getattr(override, each.name) for each in fields(override)}
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def options(self) -> dict[str, Any]:
         """The same as options of a Legato model."""
-        for name, instead in (
-            ("extra_headers", "give the client default_headers= when you construct it"),
-            ("extra_query", "give the client default_query= when you construct it"),
-            ("response_include", "Legato asks for what it needs to go on; use ModelSettings(extra_body={'include': [...]})"),
-        ):
-            if getattr(self, name):
-                raise UserError(f"ModelSettings({name}=...) cannot be had here: {instead}")
-        for name, why in (
-            ("retry", "calls that may pass are retried, and each attempt is recorded"),
-            ("timeout", "give the client timeout= when you construct it"),
-            ("include_usage", "usage is always asked for"),
-        ):
-            if getattr(self, name) is not None:
-                means_nothing(f"ModelSettings({name}=...)", why)
         reasoning = self.reasoning
         effort, summary = (
             (reasoning.get("effort"), reasoning.get("summary"))
@@ -172,6 +170,7 @@ def _shared(model: OpenAIResponses | OpenAIChat) -> Model:
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
+@mirrors("OpenAIResponsesModel")
 @dataclass
 class OpenAIResponsesModel:
     """A model of the Responses API, with its client."""
@@ -188,6 +187,7 @@ class OpenAIResponsesModel:
         return _shared(OpenAIResponses(self.model, memory=memory, **options))
 
 
+@mirrors("OpenAIChatCompletionsModel")
 @dataclass
 class OpenAIChatCompletionsModel:
     """A model of Chat Completions, OpenAI's or anybody's, with its client."""

@@ -13,17 +13,21 @@ from typing import Any, Generic
 from legato.compat.agents.agent import Agent
 from legato.compat.agents.building import RunConfig, Team, team_of
 from legato.compat.agents.context import RunContextWrapper, TContext
-from legato.compat.agents.exceptions import UserError
-from legato.compat.agents.items import ToolApprovalItem, approval_items
-from legato.compat.agents.places import at_once, default_store
+from legato.compat.agents.exceptions import UserError, to_the_program
+from legato.compat.agents.from_ledger import approval_items
+from legato.compat.agents.items import ToolApprovalItem, TResponseInputItem
+from legato.compat.agents.mirroring import mirrors
+from legato.compat.agents.places import at_once, default_store, record
+from legato.compat.agents.sessions import SQLiteSession
 from legato.session import Session
 from legato.stores.contract import Store
 
 
 class ContextLeftBehind(UserWarning):
-    """A state was written down without the caller's context, because nothing says how to write that."""
+    """A state was written down without the caller's context, because nothing says how to write that; or read without it."""
 
 
+@mirrors("RunState")
 class RunState(Generic[TContext]):
     """A handle on a run: made by `result.to_state()`, or from a string."""
 
@@ -65,6 +69,17 @@ class RunState(Generic[TContext]):
         request = _request(approval_item)
         at_once(lambda: self._session().reject(request, rejection_message or ""))
 
+    def add_input(self, input: str | list[TResponseInputItem]) -> None:
+        """Say something more before the run goes on. It is recorded at once, and seen when the calls that wait have their outputs."""
+        graph, speaker = self._team.workflow.definition.graph, self._team.start.name
+        at_once(lambda: record(self.store, self.id, input, speaker, graph, "", run=True))
+
+    @staticmethod
+    async def from_session(initial_agent: Agent[Any], session: SQLiteSession, context: Any = None) -> RunState[Any]:
+        """Ours: the run that a session is in, wherever it was left, also in another process: nothing has to be written down."""
+        wrapper: RunContextWrapper[Any] = RunContextWrapper(context)
+        return RunState(await team_of(initial_agent, wrapper, RunConfig(), None), session.store, session.session_id, wrapper)
+
     # -- as text -------------------------------------------------------------------------------------------------------
 
     def to_string(
@@ -80,7 +95,7 @@ class RunState(Generic[TContext]):
         `strict_context` refuses, and which is told otherwise.
         """
         context = self.wrapper.context
-        write: Callable[[Any], Any] | None = None
+        write: Callable[[Any], Any]
         if context_serializer is not None:
             write = lambda wrapper: {"by": "serializer", "value": context_serializer(wrapper.context)}  # noqa: E731
         elif context is None or isinstance(context, Mapping):
@@ -92,7 +107,8 @@ class RunState(Generic[TContext]):
             )
         else:
             told = f"the context, a {type(context).__name__}, stays behind: pass context_serializer=... to take it along"
-            warnings.warn(told, ContextLeftBehind, stacklevel=2)
+            warnings.warn(told, ContextLeftBehind, stacklevel=to_the_program())
+            write = lambda wrapper: {"by": "nobody", "value": type(wrapper.context).__name__}  # noqa: E731
         return at_once(lambda: self._session().to_string(write, strict=False))
 
     def to_json(
@@ -118,7 +134,8 @@ class RunState(Generic[TContext]):
     ) -> RunState[Any]:
         """The run that a string holds, in this process's store (or the one given), to go on with these agents.
 
-        Where the store has that conversation already, it is the same one: what was decided there is decided.
+        Where the store has that conversation already, it is the same one: what was decided there is decided. A context that the string
+        had to leave behind, or that was written by a serializer and is not read by a deserializer, is told; `strict_context` refuses it.
         """
         wrapper: RunContextWrapper[Any] = RunContextWrapper(None)
         if isinstance(context_override, RunContextWrapper):
@@ -129,12 +146,19 @@ class RunState(Generic[TContext]):
             by, value = carried["by"], carried["value"]
             if context_override is not None:
                 wrapper.context = context_override
-            elif context_deserializer is not None and not (by == "itself" and value is None):
+                return wrapper
+            if by == "nobody":
+                missing = f"the string had to leave its context behind, a {value}: pass context_override=... to go on with one"
+            elif context_deserializer is not None and value is not None:
                 wrapper.context = context_deserializer(value)
-            elif by == "serializer" and strict_context:
-                raise UserError("the string carries a context that was written by a serializer: pass context_deserializer=...")
+                return wrapper
             else:
                 wrapper.context = value
+                missing = "the string's context was written by a serializer: pass context_deserializer=..., or context_override=..."
+            if by != "itself" and strict_context:
+                raise UserError(missing)
+            if by != "itself":
+                warnings.warn(missing, ContextLeftBehind, stacklevel=to_the_program())
             return wrapper
 
         wrapper.context = context_override

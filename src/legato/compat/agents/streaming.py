@@ -16,17 +16,10 @@ from openai.types.responses import ResponseTextDeltaEvent
 from legato.compat.agents.agent import Agent
 from legato.compat.agents.building import Team
 from legato.compat.agents.context import RunContextWrapper
-from legato.compat.agents.items import (
-    HandoffCallItem,
-    HandoffOutputItem,
-    MessageOutputItem,
-    ReasoningItem,
-    RunItem,
-    ToolCallOutputItem,
-    output_item,
-    reply_items,
-)
-from legato.compat.agents.results import RunResult, problem_of
+from legato.compat.agents.from_ledger import of_this_run, output_item, reply_items
+from legato.compat.agents.items import HandoffCallItem, HandoffOutputItem, MessageOutputItem, ReasoningItem, RunItem, ToolCallOutputItem
+from legato.compat.agents.mirroring import absent, mirrors
+from legato.compat.agents.results import RunResult, problem_of, tell_end
 from legato.core.facts import Answered, AnyFact, CallRef, Decided, HandedOff, Judged, Returned
 from legato.core.groups import CallState, Group
 from legato.core.state import State
@@ -71,6 +64,7 @@ StreamEvent: TypeAlias = RawResponsesStreamEvent | RunItemStreamEvent | AgentUpd
 Prepare: TypeAlias = Callable[[], Awaitable[tuple[Team, Session, RunContextWrapper[Any]]]]
 
 
+@mirrors("RunResultStreaming")
 class RunResultStreaming(RunResult):
     """A run that is under way: `async for event in result.stream_events()`, then everything that a result has.
 
@@ -89,7 +83,7 @@ class RunResultStreaming(RunResult):
     def __getattr__(self, name: str) -> Any:
         if name in ("_team", "_session", "context_wrapper"):
             raise AttributeError(f"the run has not begun: look at it after `async for event in result.stream_events()` ({name})")
-        raise AttributeError(name)
+        return absent(self, name)
 
     @property
     def interruptions(self) -> list[Any]:
@@ -105,6 +99,21 @@ class RunResultStreaming(RunResult):
     def current_agent(self) -> Agent[Any]:
         """Who has control."""
         return super().last_agent if "_session" in self.__dict__ and self._session.state.facts else self._starting
+
+    @property
+    def current_turn(self) -> int:
+        """How many replies there have been in this run."""
+        return len([group for group in of_this_run(self._state) if group.fact is not None]) if "_session" in self.__dict__ else 0
+
+    @property
+    def run_loop_task(self) -> asyncio.Task[None]:
+        """What drives the run."""
+        return self._task
+
+    @property
+    def run_loop_exception(self) -> BaseException | None:
+        """What the run ended with, if with an exception."""
+        return self._problem
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
         """Stop driving. What runs is finished and recorded; `to_state()` goes on from there."""
@@ -128,7 +137,7 @@ class RunResultStreaming(RunResult):
         try:
             self._queue.put_nowait(AgentUpdatedStreamEvent(self._starting))
             self._team, self._session, self.context_wrapper = await self._prepare()
-            await self._session.refresh()
+            since = (await self._session.refresh()).state.length
             teller = _Teller(self._team, self._session)
             async with aclosing(self._session.resume(stream=True).__aiter__()) as events:  # type: ignore[type-var]
                 async for event in events:
@@ -139,6 +148,8 @@ class RunResultStreaming(RunResult):
             for told in teller.rest():
                 self._queue.put_nowait(told)
             self._problem = problem_of(self) if not self._leave else None
+            if self._problem is None:
+                await tell_end(self._team, self._session, self.context_wrapper, since)
         except BaseException as error:
             self._problem = error
             if isinstance(error, asyncio.CancelledError):

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
 from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.from_ledger import raw_call
+from legato.compat.agents.mirroring import mirrors, weigh
 from legato.core.facts import CallRef
-from legato.tools import BadArguments, Tool, ToolCall
+from legato.core.groups import CallState
+from legato.tools import BadArguments, ToolCall
+from legato.tools import Tool as NativeTool
 from legato.tools import ToolContext as NativeContext
 from legato.tools.docstring import describe
 from legato.tools.schema import Arguments
 
+if TYPE_CHECKING:
+    from legato.compat.agents.agent import Agent
+
 Enabled: TypeAlias = bool | Callable[..., Any]
 Approval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 
-_UNSET: Any = object()
+
+def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
+    """What a model is told of a tool that raised, where the program says nothing else."""
+    return f"{type(error).__name__}: {error}"
 
 
+@mirrors("FunctionTool")
 @dataclass
 class FunctionTool:
     """A tool: made by `function_tool`, or by hand from a JSON schema and a function of (context, arguments as JSON text)."""
@@ -33,29 +45,40 @@ class FunctionTool:
     description: str
     params_json_schema: dict[str, Any]
     on_invoke_tool: Callable[[ToolContext[Any], str], Awaitable[Any]]
-    strict_json_schema: bool = True
+    strict_json_schema: bool | None = None
     is_enabled: Enabled = True
-    needs_approval: Approval = False
-    timeout_seconds: float | None = None
-    idempotent: bool = False
+    needs_approval: Approval = field(default=False, kw_only=True)
+    timeout_seconds: float | None = field(default=None, kw_only=True)
+    idempotent: bool = field(default=False, kw_only=True)
     """Ours: it may be started again if a process died while it ran. Otherwise a person is asked."""
-    arguments: Arguments | None = field(default=None, repr=False)
-    body: Callable[..., Any] | None = field(default=None, repr=False)
+    arguments: Arguments | None = field(default=None, repr=False, kw_only=True)
+    body: Callable[[Agent[Any] | None], Callable[..., Any]] | None = field(default=None, repr=False, kw_only=True)
 
-    def native(self) -> Tool:
-        """As Legato knows it."""
+    def __post_init__(self) -> None:
+        weigh("FunctionTool", {"strict_json_schema": self.strict_json_schema})
+
+    @property
+    def qualified_name(self) -> str:
+        return self.name
+
+    def native(self, agent: Agent[Any] | None = None) -> NativeTool:
+        """As Legato knows it, for an agent."""
         arguments, body = self.arguments, self.body
         if arguments is None or body is None:
             arguments, body = _as_text(self.params_json_schema), _invoking(self.on_invoke_tool)
-        return Tool(
+        return NativeTool(
             name=self.name,
             description=self.description,
-            function=body,
+            function=body(agent),
             arguments=arguments,
             needs_approval=_approval(self.needs_approval),
             timeout=self.timeout_seconds,
             idempotent=self.idempotent,
         )
+
+
+Tool: TypeAlias = FunctionTool | NativeTool
+"""What an agent may be given as a tool; one of Legato's will do too."""
 
 
 def function_tool(
@@ -65,31 +88,27 @@ def function_tool(
     description_override: str | None = None,
     docstring_style: str | None = None,
     use_docstring_info: bool = True,
-    failure_error_function: Any = _UNSET,
-    strict_mode: bool = True,
+    failure_error_function: Any = default_tool_error_function,
+    strict_mode: bool | None = None,
     is_enabled: Enabled = True,
     needs_approval: Approval = False,
     timeout: float | None = None,
-    tool_input_guardrails: Any = None,
-    tool_output_guardrails: Any = None,
     idempotent: bool = False,
+    **others: Any,
 ) -> Any:
     """Make a function, sync or async, a tool. Its first parameter may be annotated `RunContextWrapper` or `ToolContext`."""
-    if tool_input_guardrails or tool_output_guardrails:
-        raise UserError('guardrails of tools are Legato\'s @guardrail("tool"): build this agent natively, or check within the tool')
+    weigh("function_tool", {"strict_mode": strict_mode, "docstring_style": docstring_style, **others})
     if failure_error_function is None:
         means_nothing("failure_error_function=None", "a tool that raises never takes the run with it; the model is told what was raised")
-    if docstring_style is not None:
-        means_nothing("docstring_style", "the style is seen from the docstring")
     scope = dict(sys._getframe(1).f_locals)
 
     def make(function: Callable[..., Any]) -> FunctionTool:
         name = name_override or function.__name__
         about = describe(inspect.getdoc(function) or "") if use_docstring_info else describe("")
-        told = failure_error_function if callable(failure_error_function) else None
+        told = failure_error_function if failure_error_function is not default_tool_error_function else None
         wanted = _wanted(function, scope)
-        body = _body(name, function, wanted, told)
-        arguments = Arguments.of(name, body, inspect.unwrap(function), scope, about.arguments)
+        body = functools.partial(_body, name, function, wanted, told)
+        arguments = Arguments.of(name, body(None), inspect.unwrap(function), scope, about.arguments)
 
         async def invoke(context: ToolContext[Any], given: str) -> Any:
             made = function(**arguments.validate(name, given), **({wanted: context} if wanted else {}))
@@ -100,7 +119,6 @@ def function_tool(
             description=about.summary if description_override is None else description_override,
             params_json_schema=json.loads(arguments.schema),
             on_invoke_tool=invoke,
-            strict_json_schema=strict_mode,
             is_enabled=is_enabled,
             needs_approval=needs_approval,
             timeout_seconds=timeout,
@@ -118,13 +136,15 @@ def _wanted(function: Callable[..., Any], scope: Mapping[str, Any]) -> str:
     return first.name if first is not None and _is_context(function, first, scope) else ""
 
 
-def _body(name: str, function: Callable[..., Any], wanted: str, told: Callable[..., Any] | None) -> Callable[..., Any]:
+def _body(
+    name: str, function: Callable[..., Any], wanted: str, told: Callable[..., Any] | None, agent: Agent[Any] | None
+) -> Callable[..., Any]:
     """The function as Legato calls it: with Legato's context, where it wants the SDK's."""
     parameters = list(inspect.signature(function).parameters.values())
 
     def given(values: dict[str, Any]) -> tuple[dict[str, Any], ToolContext[Any] | None]:
         native = values.pop(_CONTEXT)
-        context = tool_context(native)
+        context = tool_context(native.context, native.call, agent, native.idempotency_key)
         return ({**values, wanted: context} if wanted else values), context
 
     async def later(**values: Any) -> Any:
@@ -177,21 +197,29 @@ def _is_context(function: Callable[..., Any], parameter: inspect.Parameter, scop
     return isinstance(kind, type) and issubclass(kind, RunContextWrapper)
 
 
-def tool_context(native: NativeContext[Any]) -> ToolContext[Any]:
+def tool_context(wrapper: RunContextWrapper[Any], call: ToolCall, agent: Agent[Any] | None, key: str = "") -> ToolContext[Any]:
     """The SDK's context of a call, from Legato's."""
-    wrapper: RunContextWrapper[Any] = native.context
-    call_id, arguments = written(wrapper, native.call)
+    found = written(wrapper, call)
     return ToolContext(
-        wrapper.context, wrapper.session, wrapper.judged, native.call.tool, call_id, arguments, native.idempotency_key
+        wrapper.context,
+        call.tool,
+        found.call.call_id,
+        found.arguments,
+        raw_call(found.call, found.arguments),
+        agent,
+        session=wrapper.session,
+        judged=wrapper.judged,
+        idempotency_key=key,
     )
 
 
-def written(wrapper: RunContextWrapper[Any], call: ToolCall) -> tuple[str, str]:
-    """The provider's id of a call, and its arguments as they are to run: both from the ledger."""
+def written(wrapper: RunContextWrapper[Any], call: ToolCall) -> CallState:
+    """A call that runs, or is to run, as the ledger has it."""
     assert wrapper.session is not None
     position, _, index = call.id.partition(".")
     found = wrapper.session.state.call(CallRef(int(position), int(index)))
-    return (found.call.call_id, found.arguments) if found is not None else ("", "{}")
+    assert found is not None  # nothing runs that is not recorded
+    return found
 
 
 def _approval(rule: Approval) -> Any:
@@ -201,8 +229,8 @@ def _approval(rule: Approval) -> Any:
         raise UserError(f"needs_approval takes True, False or a function of (context, params, call_id), not {rule!r}")
 
     async def needed(native: NativeContext[Any], values: dict[str, Any], call: ToolCall) -> bool:
-        call_id, arguments = written(native.context, call)
-        verdict: Any = rule(native.context, json.loads(arguments or "{}"), call_id)
+        found = written(native.context, call)
+        verdict: Any = rule(native.context, json.loads(found.arguments or "{}"), found.call.call_id)
         return bool(await verdict if inspect.isawaitable(verdict) else verdict)
 
     return needed
@@ -232,8 +260,12 @@ def _as_text(schema: Mapping[str, Any]) -> Arguments:
     return _AsText((), json.dumps(schema, ensure_ascii=False, separators=(",", ":")), frozenset(), (_CONTEXT,), BaseModel)
 
 
-def _invoking(invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> Callable[..., Any]:
-    async def body(text: str, **contexts: Any) -> Any:
-        return await invoke(tool_context(contexts[_CONTEXT]), text)
+def _invoking(invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> Callable[[Agent[Any] | None], Callable[..., Any]]:
+    def of(agent: Agent[Any] | None) -> Callable[..., Any]:
+        async def body(text: str, **contexts: Any) -> Any:
+            native = contexts[_CONTEXT]
+            return await invoke(tool_context(native.context, native.call, agent, native.idempotency_key), text)
 
-    return body
+        return body
+
+    return of

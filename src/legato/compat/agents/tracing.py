@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from legato.compat.agents.exceptions import means_nothing
+from legato.drive.clock import fresh_name
 
 LEDGER = "no trace is sent anywhere; the ledger records what happened"
 
 
-@contextmanager
-def trace(workflow_name: str, trace_id: str | None = None, group_id: str | None = None, **rest: Any) -> Iterator[None]:
+class Untraced:
+    """Stands where the SDK has a trace or a span: a block that can be entered, started and finished, and leaves no trace."""
+
+    def __init__(self, name: str = "", trace_id: str | None = None) -> None:
+        self.name = name
+        self.trace_id = trace_id or gen_trace_id()
+
+    def __enter__(self) -> Untraced:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def start(self, mark_as_current: bool = False) -> None:
+        """Nothing starts."""
+
+    def finish(self, reset_current: bool = False) -> None:
+        """Nothing ends."""
+
+
+def trace(workflow_name: str, trace_id: str | None = None, group_id: str | None = None, **rest: Any) -> Untraced:
     """A block that the SDK would trace as one."""
     means_nothing("trace(...)", LEDGER)
-    yield
+    return Untraced(workflow_name, trace_id)
+
+
+def custom_span(name: str = "", *details: Any, **rest: Any) -> Untraced:
+    """A block that the SDK would record as a span of its trace. All kinds of spans are this one."""
+    means_nothing("a span", LEDGER)
+    return Untraced(name)
+
+
+agent_span = function_span = generation_span = guardrail_span = handoff_span = mcp_tools_span = response_span = custom_span
+speech_group_span = speech_span = task_span = transcription_span = turn_span = custom_span
+
+
+def get_current_trace() -> None:
+    """There is none."""
+
+
+def get_current_span() -> None:
+    """There is none."""
+
+
+def flush_traces() -> None:
+    """Nothing waits to be sent."""
 
 
 def set_tracing_disabled(disabled: bool) -> None:
@@ -29,9 +69,12 @@ def set_tracing_export_api_key(api_key: str) -> None:
 
 def gen_trace_id() -> str:
     """A name of the form that the SDK gives its traces."""
-    from legato.drive.clock import fresh_name
-
     return f"trace_{fresh_name()}"
+
+
+def gen_span_id() -> str:
+    """A name of the form that the SDK gives its spans."""
+    return f"span_{fresh_name()[:24]}"
 
 
 def enable_verbose_stdout_logging() -> None:

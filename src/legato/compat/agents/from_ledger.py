@@ -1,0 +1,206 @@
+"""The ledger, read as the SDK's items. May know: groups and OpenAI's types. Decides: how a group reads as items, and as a list to send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputRefusal,
+    ResponseOutputText,
+    ResponseReasoningItem,
+)
+from openai.types.responses.response_reasoning_item import Summary
+
+from legato.compat.agents.context import usage_of
+from legato.compat.agents.items import (
+    HandoffCallItem,
+    HandoffOutputItem,
+    MessageOutputItem,
+    ModelResponse,
+    ReasoningItem,
+    RunItem,
+    ToolApprovalItem,
+    ToolCallItem,
+    ToolCallOutputItem,
+    TResponseInputItem,
+)
+from legato.core.digest import digest_arguments
+from legato.core.facts import Answered, Call, Hosted, Item, Reasoning, Refusal, Words
+from legato.core.frame import Frame
+from legato.core.graph import Graph
+from legato.core.groups import CallState, Group, Output
+from legato.core.messages import contents_named, text_of
+from legato.core.reply import Reply
+from legato.core.requests import Pending
+from legato.core.state import State
+from legato.core.view import Request
+from legato.wire.options import Options
+from legato.wire.responses.compile import compile_request
+
+if TYPE_CHECKING:
+    from legato.compat.agents.agent import Agent
+
+Find: TypeAlias = Callable[[str], "Agent[Any]"]
+"""The agent of a name."""
+
+NOT_YET = "Not run yet: it waited for a person's approval when this list was made."
+
+
+# -- from groups to items ------------------------------------------------------------------------------------------------
+
+
+def accepted(state: State) -> list[Group]:
+    """The conversation, without what a guardrail withheld and without replies that were not accepted."""
+    return [
+        group
+        for group in (*state.groups, *state.tail)
+        if not (group.blocked or group.rejected or group.kind in ("feedback", "prompt"))
+    ]
+
+
+def of_this_run(state: State) -> list[Group]:
+    """The replies since the user last spoke."""
+    groups = accepted(state)
+    last = max((index for index, group in enumerate(groups) if group.kind == "said"), default=-1)
+    return groups[last + 1 :]
+
+
+def run_items(groups: Iterable[Group], graph: Graph, find: Find) -> Iterator[RunItem]:
+    """What happened in these groups: each reply's items, then the outputs of its calls, in call order."""
+    for group in groups:
+        if group.fact is not None:
+            yield from reply_items(group, graph, find)
+            for call in group.calls:
+                if call.output is not None:
+                    yield output_item(group, call, graph, find)
+
+
+def reply_items(group: Group, graph: Graph, find: Find) -> Iterator[RunItem]:
+    """A reply's own items."""
+    assert group.fact is not None
+    agent, rules = find(group.agent), graph.agents.get(group.agent)
+    for item, raw in raw_items(group.fact):
+        if isinstance(item, Reasoning):
+            yield ReasoningItem(agent, raw)
+        elif isinstance(item, (Words, Refusal)):
+            yield MessageOutputItem(agent, raw)
+        elif isinstance(item, Call) and rules is not None and item.tool in rules.edges:
+            yield HandoffCallItem(agent, raw)
+        else:
+            yield ToolCallItem(agent, raw)
+
+
+def output_item(group: Group, call: CallState, graph: Graph, find: Find) -> RunItem:
+    """A call's output."""
+    assert call.output is not None
+    text = text_of(call.output.content)
+    raw = {"type": "function_call_output", "call_id": call.call.call_id, "output": text}
+    rules = graph.agents.get(group.agent)
+    edge = rules.edges.get(call.call.tool) if rules is not None else None
+    if edge is not None and group.handed_to == edge.target and call.output.status == "ok":
+        return HandoffOutputItem(find(group.agent), raw, source_agent=find(group.agent), target_agent=find(edge.target))
+    return ToolCallOutputItem(find(group.agent), raw, output=text)
+
+
+def raw_items(fact: Answered | Reply) -> Iterator[tuple[Item, Any]]:
+    """A reply's items with OpenAI's types for them."""
+    for item in fact.items:
+        match item:
+            case Words(text=text, item_id=id):
+                words = ResponseOutputText(text=text, annotations=[], type="output_text")
+                yield item, _message(id, words)
+            case Refusal(text=text, item_id=id):
+                yield item, _message(id, ResponseOutputRefusal(refusal=text, type="refusal"))
+            case Call():
+                yield item, raw_call(item, item.arguments)
+            case Reasoning(text=text, item_id=id):
+                summary = [Summary(text=text, type="summary_text")] if text else []
+                encrypted = item.encrypted or None
+                yield item, ResponseReasoningItem(id=id or "rs", summary=summary, type="reasoning", encrypted_content=encrypted)
+            case Hosted(body=body):
+                yield item, msgspec.json.decode(body)
+
+
+def _message(id: str, part: ResponseOutputText | ResponseOutputRefusal) -> ResponseOutputMessage:
+    return ResponseOutputMessage(id=id or "msg", content=[part], role="assistant", status="completed", type="message")
+
+
+def raw_call(call: Call, arguments: str) -> ResponseFunctionToolCall:
+    """A call in OpenAI's type."""
+    return ResponseFunctionToolCall(
+        arguments=arguments, call_id=call.call_id, name=call.tool, type="function_call", id=call.item_id or None, status="completed"
+    )
+
+
+def approval_items(state: State, pending: Iterable[Pending], find: Find) -> list[ToolApprovalItem]:
+    """The calls that wait for a person. A limit is none: it is told as an exception."""
+    return [ToolApprovalItem(find(each.agent), _asked_about(state, each), pending=each) for each in pending if each.kind != "limit"]
+
+
+def _asked_about(state: State, request: Pending) -> ResponseFunctionToolCall:
+    """The call that a request is about. Where that is recorded elsewhere (an agent that works as a tool has a ledger of its own), the
+    request itself says what it is."""
+    call = state.call(request.call) if request.call is not None else None
+    if call is not None and call.call.tool == request.tool and digest_arguments(call.arguments) == request.digest:
+        return raw_call(call.call, request.raw_arguments)
+    return raw_call(Call(request.tool, request.raw_arguments, request.id), request.raw_arguments)
+
+
+def response_of(said: Answered | Reply) -> ModelResponse:
+    """A reply as the SDK has it."""
+    raw = [raw for _, raw in raw_items(said)]
+    return ModelResponse(raw, usage_of(said.usage, 1), said.response_id or None, said.request_id or None)
+
+
+def responses_of(groups: Iterable[Group]) -> list[ModelResponse]:
+    """The replies in these groups."""
+    return [response_of(group.fact) for group in groups if group.fact is not None]
+
+
+# -- from groups to a list that can be sent --------------------------------------------------------------------------------
+
+
+def named_contents(groups: Iterable[Group]) -> set[str]:
+    """The digests of pictures and files in these groups."""
+    named: set[str] = set()
+    for group in groups:
+        named |= contents_named(group.content)
+        for call in group.calls:
+            named |= contents_named(call.output.content) if call.output is not None else set()
+    return named
+
+
+def input_list(groups: list[Group], contents: Mapping[str, bytes]) -> list[TResponseInputItem]:
+    """The conversation as input items, by value and without item ids: compiled as a request is, so it is always legal to send.
+
+    A call that still waits is told as such: a call without an output could not be sent.
+    """
+    if not groups:
+        return []
+    last = next((group.fact.origin for group in reversed(groups) if group.fact is not None), "")
+    request = Request(
+        session="",
+        frame=Frame(agent=""),
+        frame_digest="",
+        groups=tuple(group if group.complete else _answered(group) for group in groups),
+        upto=0,
+        turn=0,
+        agent_turn=0,
+        contents=contents,
+    )
+    compiled = compile_request(request, Options(model="any"), last, stream=False)
+    items: list[TResponseInputItem] = msgspec.json.decode(compiled.body)["input"]
+    return items
+
+
+def _answered(group: Group) -> Group:
+    twin = copy(group)
+    twin.wire, twin._entries, twin.calls, twin.unanswered = {}, None, [copy(call) for call in group.calls], 0
+    for call in twin.calls:
+        call.output = call.output or Output(NOT_YET, "pending", -1)
+    return twin

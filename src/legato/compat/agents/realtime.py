@@ -1,0 +1,8 @@
+"""`agents.realtime`: not here. Each of its names says what to write instead."""
+
+from typing import TYPE_CHECKING
+
+from legato.compat.agents.mirroring import absent_module
+
+if not TYPE_CHECKING:
+    __getattr__ = absent_module("agents.realtime", "conversations here are in words: leave speech to what surrounds them")

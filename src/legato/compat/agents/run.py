@@ -1,0 +1,12 @@
+"""`agents.run`, by name."""
+
+from typing import TYPE_CHECKING
+
+from legato.compat.agents.building import RunConfig
+from legato.compat.agents.mirroring import absent_name
+from legato.compat.agents.runner import DEFAULT_MAX_TURNS, Runner
+
+__all__ = ["DEFAULT_MAX_TURNS", "RunConfig", "Runner"]
+
+if not TYPE_CHECKING:
+    __getattr__ = absent_name
