@@ -6,9 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from legato.compat.agents import Agent, ContextLeftBehind, Runner, RunState, UserError
+from legato.compat.agents import Agent, ContextLeftBehind, Runner, RunState, SQLiteSession, UserError
+from legato.compat.agents.from_ledger import approval_items
 from legato.compat.agents.places import default_store
+from legato.core.digest import digest_arguments
+from legato.core.facts import CallRef
 from legato.errors import CodecError, NotPending
 from tests.compat.agents.conftest import Provider
 from tests.compat.agents.desk import Shop, desk, mind, read, write
@@ -66,11 +70,33 @@ async def test_a_context_that_cannot_go_along_is_refused_or_told(provider: Provi
     with pytest.warns(ContextLeftBehind):
         text = state.to_string()
     assert "Ladle" not in text.replace("of Ladle", "").replace("Ladle & Co refunded", "")
-    found = await RunState.from_string(desk(), text, context_override=Shop("Spoon Ltd"))
+    found = await RunState.from_string(desk(), text, context_override=Shop("Spoon Ltd"), strict_context=True)
     assert found.wrapper.context == Shop("Spoon Ltd")
-    written = state.to_string(context_serializer=write)
+
+
+async def test_a_context_that_was_left_behind_is_missed_where_the_run_goes_on(provider: Provider) -> None:
+    provider(mind)
+    state = (await waiting()).to_state()
+    with pytest.warns(ContextLeftBehind):
+        text = state.to_string()
+    with pytest.warns(ContextLeftBehind, match=r"a Shop: pass context_override") as caught:
+        found = await RunState.from_string(desk(), text)
+    assert found.wrapper.context is None
+    assert caught[0].filename == __file__
+    with pytest.raises(UserError, match=r"a Shop: pass context_override"):
+        await RunState.from_string(desk(), text, strict_context=True)
+    with pytest.raises(UserError, match=r"a Shop: pass context_override"):
+        await RunState.from_string(desk(), text, strict_context=True, context_deserializer=read)
+
+
+async def test_a_context_that_a_serializer_wrote_wants_a_deserializer(provider: Provider) -> None:
+    provider(mind)
+    written = (await waiting()).to_state().to_string(context_serializer=write)
     with pytest.raises(UserError, match="context_deserializer"):
         await RunState.from_string(desk(), written, strict_context=True)
+    with pytest.warns(ContextLeftBehind, match="context_deserializer"):
+        found = await RunState.from_string(desk(), written)
+    assert found.wrapper.context == {"name": "Ladle & Co"}
 
 
 async def test_a_mapping_goes_along_as_it_is_and_a_dict_is_as_good_as_a_string(provider: Provider) -> None:
@@ -85,3 +111,41 @@ async def test_what_is_no_state_is_refused() -> None:
     for text in ("{}", "not json", '{"$schemaVersion": "1.9"}'):
         with pytest.raises(CodecError):
             await RunState.from_string(Agent(name="clerk"), text)
+
+
+async def test_a_run_is_found_in_its_session_and_hears_what_is_added(provider: Provider) -> None:
+    emulator = provider(mind)
+    session = SQLiteSession("customer")
+    await Runner.run(desk(), SAID, context=Shop("Ladle & Co"), session=session)
+    state = await RunState.from_session(desk(), session, Shop("Ladle & Co"))
+    state.add_input("And thank you!")
+    state.reject(state.get_interruptions()[0], rejection_message="Not today.")
+    result = await Runner.run(desk(), state)
+    assert result.final_output == "You are welcome."
+    *_, last = [each.request for each in emulator.exchanges if each.asks]
+    assert [item.get("type", item.get("role")) for item in last["input"]] == [*["function_call_output"] * 3, "user"]
+
+
+async def test_what_was_decided_can_be_asked_of_the_context(provider: Provider) -> None:
+    provider(mind)
+    result = await waiting()
+    (item,) = result.interruptions
+    context, which = result.context_wrapper, (item.name, item.call_id)
+    assert context.get_approval_status(*which) is None
+    state = result.to_state()
+    state.reject(item, rejection_message="Not today.")
+    result = await Runner.run(desk(), state)
+    context = result.context_wrapper
+    assert (context.is_tool_approved(*which), context.get_rejection_message(*which)) == (False, "Not today.")
+
+
+async def test_a_request_whose_call_is_in_another_ledger_is_an_interruption_too(provider: Provider) -> None:
+    provider(mind)
+    result = await waiting()
+    (request,) = result.legato_session.pending
+    # As an agent that works as a tool raises it: its call has a place in a ledger of its own, where ours has another call or none.
+    for ref in (request.call, CallRef(999, 0)):
+        elsewhere = replace(request, id="other", tool="wipe", raw_arguments='{"disk": 1}', digest=digest_arguments('{"disk": 1}'), call=ref)
+        (item,) = approval_items(result.legato_session.state, [elsewhere], lambda name: Agent(name=name))
+        assert (item.name, item.arguments, item.call_id) == ("wipe", '{"disk": 1}', "other")
+        assert item.pending is elsewhere

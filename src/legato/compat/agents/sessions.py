@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,8 @@ class SQLiteSession:
         if (sessions_table, messages_table) != ("agent_sessions", "agent_messages"):
             means_nothing("sessions_table and messages_table", "a Legato store has tables of its own")
         weigh("SQLiteSession", {"session_settings": session_settings})
+        if store is None:
+            _check_not_theirs(Path(db_path), session_id, messages_table)
         self.session_id = session_id
         self.session_settings = None
         self.store: Store = store or (MemoryStore() if str(db_path) == ":memory:" else SQLiteStore(db_path))
@@ -96,6 +100,23 @@ class SQLiteSession:
         ledger = Ledger(self.store, self.session_id, NAME)
         await ledger.refresh()
         return ledger
+
+
+def _check_not_theirs(path: Path, session_id: str, table: str) -> None:
+    """Refuse a file that the SDK's own SQLiteSession wrote, before a store would refuse it as just anybody's."""
+    if not path.is_file():
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            theirs = file.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
+    except sqlite3.Error:
+        return  # what else is wrong with a file, the store says better
+    if theirs:
+        raise UserError(
+            f"{path} was written by the SDK's own SQLiteSession; here a session is a ledger in a store. Bring it along with\n"
+            f"  legato import {path} --of {session_id} --agent NAME --store sqlite:NEW.db --session {session_id} --workflow {NAME}\n"
+            f"and open SQLiteSession({session_id!r}, 'NEW.db'); see docs/migrate/index.md#the-conversations. Nothing was changed"
+        )
 
 
 async def items_of(state: State, store: Store, session: str) -> list[TResponseInputItem]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import RunConfig, Team, team_of
+from legato.compat.agents.building import NAME, RunConfig, Team, team_of
 from legato.compat.agents.context import RunContextWrapper, TContext
 from legato.compat.agents.exceptions import UserError, to_the_program
 from legato.compat.agents.from_ledger import approval_items
@@ -19,6 +19,7 @@ from legato.compat.agents.items import ToolApprovalItem, TResponseInputItem
 from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.places import at_once, default_store, record
 from legato.compat.agents.sessions import SQLiteSession
+from legato.errors import CodecError
 from legato.session import Session
 from legato.stores.contract import Store
 
@@ -137,6 +138,7 @@ class RunState(Generic[TContext]):
         Where the store has that conversation already, it is the same one: what was decided there is decided. A context that the string
         had to leave behind, or that was written by a serializer and is not read by a deserializer, is told; `strict_context` refuses it.
         """
+        _check_not_theirs(state_string)
         wrapper: RunContextWrapper[Any] = RunContextWrapper(None)
         if isinstance(context_override, RunContextWrapper):
             context_override = context_override.context
@@ -192,3 +194,18 @@ def _request(item: ToolApprovalItem) -> Any:
     if not isinstance(item, ToolApprovalItem) or item.pending is None:
         raise UserError("only an item of result.interruptions or state.get_interruptions() can be decided")
     return item.pending
+
+
+def _check_not_theirs(text: str) -> None:
+    """Refuse a state that the SDK itself wrote, before it would be refused as just anything."""
+    try:
+        theirs = "$schemaVersion" in json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return  # what else is wrong with it is told when it is read
+    if theirs:
+        raise CodecError(
+            "this is a RunState that the SDK itself wrote",
+            expected="text made by state.to_string() here",
+            do=f"write it to a file and bring it along: legato import FILE --store sqlite:NEW.db --session ID --workflow {NAME}, then "
+            "RunState.from_session(agent, SQLiteSession(ID, 'NEW.db')); see docs/migrate/index.md#the-conversations",
+        )
