@@ -40,7 +40,7 @@ INSTEAD = {
     ),
     **dict.fromkeys(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool", "HostedMCPTool"), _HOSTED),
 }
-NO_COUNTERPART = "there is no counterpart; {page} lists what there is, and its native way"
+NO_COUNTERPART = "there is no counterpart; {page} lists what is covered, with the native way of each"
 PAGES = {"agent_framework": "docs/migrate/agent-framework.md#names", "agents": "docs/migrate/openai-agents.md#names"}
 PRIVATE = "this is a private part of the framework, and nothing here stands for it"
 STAR = "name what is used: from {module} import A, B"

@@ -146,7 +146,7 @@ def test_pages_that_are_pointed_to_are_there_and_say_what_is_promised() -> None:
         for page in re.findall(r"docs/[\w/.-]*\w", source.read_text(encoding="utf-8")):
             assert (ROOT / page).exists(), f"{source.name} points to {page}"
     (nobody,) = migrated("from agent_framework import Nobody", {"agent_framework": ()}).missing
-    assert "docs/migrate lists what is covered, with the native way of each" in nobody.instead
+    assert "docs/migrate/agent-framework.md#names lists what is covered, with the native way of each" in nobody.instead
     for name in ("agent-framework", "openai-agents"):
         page = (ROOT / f"docs/migrate/{name}.md").read_text(encoding="utf-8")
         (header,) = re.findall(r"\n## Names\n(?:(?!\n##)[^|])*(\|.*)\n", page)

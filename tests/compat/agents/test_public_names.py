@@ -242,6 +242,6 @@ def test_what_is_said_of_a_name_that_is_not_covered_leads_somewhere() -> None:
     told = {name.name: name.instead for name in done.missing}
     assert "SQLiteSession" in told["Session"]
     assert "@function_tool" in told["ShellTool"]
-    assert told["Nonsense"].startswith("there is no counterpart; docs/migrate/openai-agents.md#names lists what there is")
+    assert told["Nonsense"].startswith("there is no counterpart; docs/migrate/openai-agents.md#names lists what is covered")
     done = migration.migrated("from agent_framework import Nonsense\n", migration.covered_names())
     assert "docs/migrate/agent-framework.md#names" in done.missing[0].instead
