@@ -1,5 +1,7 @@
 """A handle that is let go of leaves its state to the next one: who serves people request by request does not pay for the past again."""
 
+import gc
+
 import pytest
 
 from legato import Agent, HandoffBuilder, tool
@@ -143,3 +145,18 @@ async def test_a_store_keeps_spare_states_of_so_many_facts_and_the_longest_unuse
     for name in ("c", "b", "a")[kept:]:
         await workflow.session(name, store=store).refresh()
     assert store.read_facts == length * (3 - kept)
+
+
+async def test_handles_that_the_garbage_collector_lets_go_of_at_any_moment_do_not_block_anybody():
+    store, workflow = MemoryStore(), desk()
+    before = gc.get_threshold()
+    gc.set_threshold(1)  # it runs at nearly every allocation, in the middle of leaving and taking too
+    try:
+        for number in range(30):
+            session = workflow.session(f"s{number % 3}", store=store)
+            await session.run(f"order {number}")
+            session.cycle = session  # so that only the collector lets go of it
+            del session
+    finally:
+        gc.set_threshold(*before)
+    assert (await workflow.session("s0", store=store).refresh()).status == "pending"
