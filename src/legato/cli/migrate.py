@@ -1,6 +1,6 @@
 """`legato migrate`. May know: programs' text. Decides: what is shown, and which files are written.
 
-Exit code 0: all names are covered; 1: some are not; 2: a file is no Python, or cannot be read or written.
+Exit code 0: all that is used is covered; 1: something is not; 2: a file is no Python, or cannot be read or written.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def migrate(
 ) -> None:
     """Move a program from Microsoft Agent Framework or the OpenAI Agents SDK to Legato.
 
-    Says which of their names it uses and which are covered, and prints it with its imports changed; the rest of the program stays as
-    it is. The program is read, and never run. Nothing is written without --write.
+    Says which of their names it uses and which are covered, which attributes and arguments it uses that are not, and prints it with its
+    imports changed; the rest of the program stays as it is. The program is read, and never run. Nothing is written without --write.
 
     \b
     legato migrate desk.py                 what is covered, on standard error; the program, on standard output
@@ -56,7 +56,7 @@ def migrate(
                 typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
                 typer.echo(f"{path}: {error}", err=True)
             continue
-        missing |= bool(done.missing)
+        missing |= not done.is_covered
         told.append(_plain(path, done, done.program != source))
         if not as_json:
             _show(path, done, done.program != source, write)
@@ -117,8 +117,8 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
     covered = sorted({name.name for name in done.names if name.covered})
-    frameworks = sorted({TITLES[name.module.partition(".")[0]] for name in done.names})
-    if not done.names:
+    frameworks = sorted({TITLES[name.module.partition(".")[0]] for name in done.names} | {TITLES[use.framework] for use in done.uses})
+    if not frameworks:
         typer.echo(f"{path}: uses neither {' nor '.join(TITLES.values())}", err=True)
     else:
         typer.echo(f"{path}: {' and '.join(frameworks)}", err=True)
@@ -128,6 +128,9 @@ def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
     for name in done.missing:
         typer.secho("  not covered  ", fg="yellow", err=True, nl=False)
         typer.echo(f"{name.name} (line {name.line}): {name.instead}", err=True)
+    for use in done.uses:
+        typer.secho("  accepted, means nothing here: " if use.accepted else "  used and not covered: ", fg="yellow", err=True, nl=False)
+        typer.echo(f"{use.use} (line {use.line}): {use.instead}", err=True)
     for note in done.notes:
         typer.echo(f"  {note}", err=True)
     if write:
@@ -135,4 +138,4 @@ def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
 
 
 def _plain(path: Path, done: Migration, changed: bool) -> dict[str, Any]:
-    return {"file": str(path), "changed": changed, "names": done.names, "notes": done.notes, "program": done.program}
+    return {"file": str(path), "changed": changed, "names": done.names, "uses": done.uses, "notes": done.notes, "program": done.program}
