@@ -250,6 +250,29 @@ def test_without_the_openai_package_it_says_what_to_install(tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
+def test_a_notebook_is_refused_with_what_to_do_although_its_json_looks_like_python(tmp_path: Path) -> None:
+    for name in ("desk.ipynb", "desk.py"):
+        (tmp_path / name).write_text('{"cells": [{"source": ["from agents import Agent"]}], "nbformat": 4}')
+        done = command(tmp_path / name)
+        assert done.returncode == 2
+        assert "jupyter nbconvert --to script" in done.stderr
+
+
+def test_a_module_named_agents_that_has_nothing_of_what_is_taken_is_not_meant(tmp_path: Path) -> None:
+    package = tmp_path / "desk"
+    (package / "agents").mkdir(parents=True)
+    for place in ("__init__.py", "agents/__init__.py"):
+        (package / place).touch()
+    (package / "agents" / "triage.py").write_text("triage = 1\n")
+    (package / "main.py").write_text("from agents import Agent\nfrom .agents.triage import triage\n")
+    assert "from legato.compat.agents import Agent" in command(package / "main.py").stdout
+    (package / "main.py").write_text("from agents.triage import triage\n")
+    assert "of your own" in command(package / "main.py").stderr
+    (package / "agents" / "__init__.py").write_text("from .triage import *\n")
+    (package / "main.py").write_text("from agents import Agent\n")
+    assert "of your own" in command(package / "main.py").stderr, "it may have anything"
+
+
 def test_a_program_beside_a_module_named_agents_means_that_one(tmp_path: Path) -> None:
     (tmp_path / "agents.py").write_text("Agent = 1\n")
     (tmp_path / "desk.py").write_text("from agents import Agent\n")

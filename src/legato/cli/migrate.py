@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from legato.compat.migration import FACADES, TITLES, Migration, covered_names, migrated
+from legato.compat.migration import TITLES, Migration, covered_names, migrated, own_modules
 from legato.errors import BadInput
 
 SKIPPED = {"__pycache__", "node_modules", "site-packages"}
@@ -46,7 +46,7 @@ def migrate(
     for path in paths:
         try:
             source, encoding = _read(path)
-            done = migrated(source, covered, _own_modules(path))
+            done = migrated(source, covered, own_modules(path, source))
             if write and done.program != source:
                 _replace(path, done.program.encode(encoding))
         except BadInput as error:
@@ -81,17 +81,13 @@ def _programs(given: Path) -> Iterator[Path]:
         yield from sorted(Path(folder) / name for name in names if name.endswith(".py"))
 
 
-def _own_modules(path: Path) -> list[str]:
-    """A module `agents` beside the program is the program's own, and what it imports by that name."""
-    beside = path.resolve().parent
-    return [name for name in FACADES if (beside / f"{name}.py").exists() or (beside / name / "__init__.py").exists()]
-
-
 def _read(path: Path) -> tuple[str, str]:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise BadInput("it cannot be read", found=str(error.strerror)) from None
+    if path.suffix == ".ipynb" or (data[:1] == b"{" and b'"nbformat"' in data):
+        raise BadInput("this is a notebook, and programs are read", do=f"write it as one: jupyter nbconvert --to script {path.name}")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding), encoding
