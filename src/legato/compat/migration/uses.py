@@ -77,7 +77,8 @@ class _Seen:
             return
         said = [lacks(cls, name) for cls in classes]
         if None not in said and not hasattr(type, name):
-            yield self._use(label, classes[0], next(filter(None, said), "") or _words(name, classes) or NO_COUNTERPART[framework_of(classes[0])])
+            instead = next(filter(None, said), "") or _words(name, classes) or NO_COUNTERPART[framework_of(classes[0])]
+            yield self._use(label, classes[0], instead)
 
     # -- arguments -------------------------------------------------------------------------------------------------------
 
