@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from legato.compat.migration.facades import Takes, framework_of, lacks, takes, tried
+from legato.compat.migration.facades import Answer, Takes, framework_of, lacks, takes, told, tried
 from legato.compat.migration.flows import Flows
-from legato.compat.migration.instead import INSTEAD, MEANS_NOTHING, NO_COUNTERPART, PRIVATE, REFUSED
+from legato.compat.migration.instead import INSTEAD, MEANS_NOTHING, NO_COUNTERPART, PRIVATE
 from legato.compat.migration.things import Function, Instance, Kind
 
 
@@ -92,29 +92,25 @@ class _Seen:
         unknown = False
         for keyword in node.keywords:
             if keyword.arg is not None and not _is(keyword.value, None):
-                for use in self._argument(target, name, taken, keyword.arg, keyword):
-                    unknown |= keyword.arg not in taken.keywords
-                    yield use
+                unknown |= keyword.arg not in taken.keywords
+                yield from self._argument(target, name, taken, keyword.arg, keyword)
         if not unknown and (words := _does_not_fit(node, taken)):
             instead = _words_for(name, target) or f"here it takes other arguments: {words}"
             yield self._use(f"{name}(...)", target, instead, line=_line(node.func))
 
     def _argument(self, target: Any, name: str, taken: Takes, argument: str, given: ast.keyword) -> Iterator[Use]:
-        line, key, label, framework = given.lineno, f"{name}({argument})", f"{name}({argument}=...)", framework_of(target)
-        if argument in taken.keywords:
-            parameter = taken.signature.parameters.get(argument)
-            if parameter is not None and parameter.default is not parameter.empty and _is(given.value, parameter.default):
-                return  # what it is without it, too
-            if key in REFUSED[framework]:
-                yield self._use(label, target, REFUSED[framework][key], line=line)
-            elif key in MEANS_NOTHING[framework]:
-                yield self._use(label, target, MEANS_NOTHING[framework][key], accepted=True, line=line)
-            return
-        if not taken.rest:
-            yield self._use(label, target, INSTEAD.get(key, NO_COUNTERPART[framework]), line=line)
-        for other in taken.rest:
-            if (answer := tried(other, argument)) is not None:
-                yield self._use(label, target, answer.words or INSTEAD.get(key, NO_COUNTERPART[framework]), answer.accepted, line=line)
+        key, label = f"{name}({argument})", f"{name}({argument}=...)"
+        parameter = taken.signature.parameters.get(argument)
+        if parameter is not None and parameter.default is not parameter.empty and _is(given.value, parameter.default):
+            return  # what it is without it, too
+        answers = [told(target, name, argument)]
+        if answers == [None] and argument in taken.keywords:
+            answers = [Answer(True, MEANS_NOTHING[key]) if key in MEANS_NOTHING else None]
+        elif answers == [None]:
+            answers = [tried(other, argument) for other in taken.rest] or [Answer(False, "")]
+        for answer in filter(None, answers):
+            instead = answer.words or INSTEAD.get(key, NO_COUNTERPART[framework_of(target)])
+            yield self._use(label, target, instead, answer.accepted, given.lineno)
 
 
 def _line(node: ast.expr) -> int:
