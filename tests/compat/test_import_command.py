@@ -39,6 +39,7 @@ async def test_with_a_store_it_becomes_a_session_once(tmp_path: Path) -> None:
     done = command(SAMPLES / "session-0.13.3.db", *where, "--agent", "front", "--rename", "specialist=accounts", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["report"]["messages"] == 2
+    assert json.loads(done.stdout)["agents"] == ["front", "accounts"]
     async with SQLiteStore(tmp_path / "desk.sqlite") as store:
         facts = await store.read("customer-42")
         assert {(fact.source, fact.target) for fact in facts if isinstance(fact, HandedOff)} == {("front", "accounts")}
@@ -60,6 +61,8 @@ async def test_with_a_store_it_becomes_a_session_once(tmp_path: Path) -> None:
         [SAMPLES / "checkpoint-1.0.0.json", "--session", "s"],
         [SAMPLES / "checkpoint-1.0.0.json", "--session", "s", "--workflow", "w", "--store", "redis:x"],
         [SAMPLES / "checkpoint-1.0.0.json", "--session", "s", "--workflow", "w", "--store", "sqlite:s.db", "--rename", "a"],
+        [SAMPLES / "checkpoint-1.0.0.json", "--session", "s", "--workflow", "w", "--store", "sqlite:s.db", "--rename", "nobody=b"],
+        [SAMPLES / "checkpoint-1.0.0.json", "--session", "a\nb", "--workflow", "w", "--store", "sqlite:s.db"],
         [SAMPLES / "session-0.13.3.db", "--of", "nobody"],
     ],
 )

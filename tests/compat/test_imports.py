@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import pickle
 import re
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.compat.imports import Conversation, from_checkpoint, from_messages, from_run_state, from_sqlite_session
+from legato.compat.imports.reading import LONGEST
 from legato.core.facts import Answered, Call, Gated, HandedOff, Returned, Said
 from legato.emulator import Emulator, serve
-from legato.errors import CannotImport, LedgerExists
+from legato.errors import BadInput, CannotImport, LedgerExists
 from legato.models import OpenAIChat, OpenAIResponses
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel
@@ -231,6 +234,32 @@ async def test_control_that_passed_without_a_call_gets_one_and_the_report_says_s
     assert told(list(await renamed.read("s")))[-2:] == ["-> clerk", "clerk: Hello."]
 
 
+async def test_words_and_a_handoff_in_one_reply_keep_their_call_although_others_were_told_the_words_alone() -> None:
+    passing = message("assistant", text("One moment."), calls("handoff_to_b", "h1"), author="a", id="m1")
+    first = [message("user", text("Hi")), passing, message("tool", came("h1", "{}"))]
+    second = [message("user", text("Hi")), message("assistant", text("One moment."), author="a")]
+    second.append(message("assistant", text("Hello."), author="b", id="m2"))
+    conversation = from_checkpoint(checkpoint(a=first, b=second))
+    assert told(await facts_of(conversation)) == ["user: Hi", "a: One moment.", "a: handoff_to_b", "-> b", "b: Hello."]
+    assert (conversation.report.notes, conversation.report.left_out) == ([], [])
+
+
+def test_an_input_that_does_not_say_who_spoke_is_noted() -> None:
+    items = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Well?"}]
+    state = {"$schemaVersion": "1.6", "original_input": items, "generated_items": [], "current_agent": {"name": "a"}}
+    assert "the input does not say who spoke" in from_run_state(json.dumps(state)).report.notes[0]
+
+
+async def test_agents_are_renamed_only_if_they_are_there_and_each_keeps_a_name_of_its_own() -> None:
+    conversation = from_checkpoint(SAMPLES / "checkpoint-1.0.0.json")
+    store = MemoryStore()
+    with pytest.raises(BadInput, match=r"nobody here is called 'clerk'[\s\S]*coordinator, specialist"):
+        await conversation.save(store, "s", workflow="bank", agents={"clerk": "front"})
+    with pytest.raises(BadInput, match="two agents would be called 'specialist'"):
+        await conversation.save(store, "s", workflow="bank", agents={"coordinator": "specialist"})
+    assert list(await store.read("s")) == []
+
+
 async def test_pictures_and_files_come_along_with_their_bytes() -> None:
     picture = "data:image/png;base64," + base64.b64encode(b"pixels").decode()
     items = [{"role": "user", "content": [{"type": "input_text", "text": "See"}, {"type": "input_image", "image_url": picture}]}]
@@ -348,6 +377,33 @@ async def test_a_session_that_exists_is_left_as_it_is() -> None:
     assert list(await store.read("s")) == before
 
 
+@pytest.mark.parametrize("steps", range(8))
+async def test_an_import_that_is_stopped_in_the_middle_is_there_whole_or_not_at_all(tmp_path: Path, steps: int) -> None:
+    conversation = from_run_state(SAMPLES / "run-state-0.13.3-handoff.json")
+    whole = len(await facts_of(conversation))
+    async with SQLiteStore(tmp_path / "desk.sqlite") as store:
+        saving = asyncio.ensure_future(conversation.save(store, "s", workflow="bank"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        saving.cancel()
+        await asyncio.wait([saving])
+    async with SQLiteStore(tmp_path / "desk.sqlite") as store:
+        assert len(await store.read("s")) in (0, whole)
+
+
+def test_what_it_costs_grows_with_the_conversation_and_not_with_its_square() -> None:
+    def cost(turns: int) -> float:
+        kept = []
+        for turn in range(turns):
+            kept += [message("user", text("Look")), message("assistant", calls("look", f"c{turn}"), author="a", id=f"m{turn}")]
+            kept += [message("tool", came(f"c{turn}", "seen"), author="a"), message("assistant", text("Done."), author="a", id=f"n{turn}")]
+        begun = time.process_time()
+        assert from_checkpoint(checkpoint(a=kept)).report.replies == 2 * turns
+        return time.process_time() - begun
+
+    assert min(cost(2000) for _ in range(2)) < 10 * max(cost(500), 0.02)  # four times as much; sixteen, if it were the square
+
+
 class Bomb:
     def __reduce__(self) -> Any:
         return (Path.touch, (Path("exploded"),))
@@ -365,6 +421,35 @@ def test_a_pickle_is_never_run_and_a_checkpoint_of_nothing_else_is_refused_with_
     with pytest.raises(CannotImport, match="pickled"):
         from_messages(json.dumps([bomb]))
     assert not Path("exploded").exists()
+
+
+def test_a_checkpoint_before_the_first_word_and_a_conversation_that_is_one_pickle_are_told_apart() -> None:
+    with pytest.raises(CannotImport, match=r"nobody has said anything[\s\S]*take a later one"):
+        from_checkpoint(checkpoint(a=[]))
+    pickled = {"__pickled__": "gASV", "__type__": "builtins:list"}
+    executors = {"a": {"cache": pickled, "full_conversation": pickled}}
+    body = {"checkpoint_id": "c1", "version": "1.0", "messages": {}, "state": {"_executor_state": executors}}
+    with pytest.raises(CannotImport, match=r"without running pickles[\s\S]*2 pickled values[\s\S]*to_dict"):
+        from_checkpoint(json.dumps(body))
+
+
+def test_nothing_that_strangers_wrote_is_obeyed_by_a_terminal(tmp_path: Path) -> None:
+    state = {"$schemaVersion": "1.6", "original_input": "Hi", "current_agent": {"name": "a\x1b[2J"}}
+    output = {"type": "function_call_output", "call_id": "c\x1b[2J\nerror: fake", "output": ""}
+    item = {"type": "tool_call_output_item", "agent": {"name": "a"}, "raw_item": output}
+    report = str(from_run_state(json.dumps({**state, "generated_items": [item] * 30})).report)
+    assert "\x1b" not in report
+    assert report.count("\n") == 21, "twenty of them, and how many more there are"
+    assert report.endswith("left out: 10 more")
+    rows = [f"INSERT INTO agent_messages VALUES ({number}, 's{number}' || char(27) || '[2J', '{{}}', '')" for number in (1, 2)]
+    with pytest.raises(CannotImport) as refusal:
+        from_sqlite_session(damaged(tmp_path, TABLE, *rows))
+    assert "\x1b" not in str(refusal.value)
+
+
+def test_a_mark_before_the_text_does_no_harm() -> None:
+    whole = (SAMPLES / "run-state-0.13.3-handoff.json").read_bytes()
+    assert from_run_state(b"\xef\xbb\xbf" + whole).report == from_run_state(whole).report
 
 
 HOSTILE = [
@@ -429,6 +514,10 @@ ENDLESS = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SEL
         [f"CREATE VIEW agent_messages AS {ENDLESS}"],
         ["CREATE VIRTUAL TABLE agent_messages USING fts5(session_id, message_data)"],
         ["CREATE TABLE agent_messages (id, session_id)", "INSERT INTO agent_messages VALUES (1, 's')"],
+        [
+            "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT AS (hex(zeroblob(200000000))))",
+            "INSERT INTO agent_messages (id, session_id) VALUES (1, 's')",
+        ],
         [TABLE, "INSERT INTO agent_messages VALUES (1, 's', x'80ff', '')"],
         [TABLE, "INSERT INTO agent_messages VALUES (1, 's', CAST(x'80ff' AS TEXT), '')"],
         [TABLE, "INSERT INTO agent_messages VALUES (1, 's', NULL, '')"],
@@ -473,6 +562,15 @@ def test_reading_changes_nothing_of_the_file_although_its_newest_messages_are_in
     assert from_sqlite_session(path).report.messages == 3
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     connection.close()
+
+
+def test_a_journal_that_is_too_long_is_refused_before_it_is_copied(tmp_path: Path) -> None:
+    path = tmp_path / "session.db"
+    path.write_bytes((SAMPLES / "session-0.13.3.db").read_bytes())
+    with (tmp_path / "session.db-wal").open("wb") as journal:
+        journal.truncate(LONGEST + 1)
+    with pytest.raises(CannotImport, match=r"session.db-wal is too long"):
+        from_sqlite_session(path)
 
 
 def test_every_call_of_a_sample_is_in_the_ledger_once() -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from legato.compat import migration
-from legato.compat.migration import Migration, covered_names, migrated
+from legato.compat.migration import Migration, covered_names, facades, migrated, programs
 from legato.errors import BadInput
 
 COVERED = {
@@ -103,6 +102,9 @@ def test_what_is_not_covered_stays_where_it_was_and_says_what_to_write() -> None
     ast.parse(done.program)
     assert [(name.name, name.line) for name in done.missing] == [("WebSearchTool", 2), ("trace", 2)]
     assert "docs/models.md" in done.missing[0].instead
+    assert move("from agents import Agent, trace\r\nx = 1\r\n").program == (
+        "from legato.compat.agents import Agent\r\nfrom agents import trace\r\nx = 1\r\n"
+    )
     assert (
         move("x = 1; from agents import Agent, trace").program == "x = 1; from legato.compat.agents import Agent; from agents import trace"
     )
@@ -111,7 +113,7 @@ def test_what_is_not_covered_stays_where_it_was_and_says_what_to_write() -> None
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("from agents import *", "name what is used"),
+        ("from agents import *\nRunner.run(Agent())\nfunction_tool = 1", "name what is used: from agents import Agent, Runner"),
         ("import agents", "nothing is seen to be used"),
         ("import agents\nagents.trace()", "the ledger is the trace"),
         ("import agent_framework.azure", "so that the names can be seen"),
@@ -158,8 +160,9 @@ def test_which_names_are_covered_is_asked_of_the_facades(monkeypatch: pytest.Mon
     (package / "inner" / "__init__.py").write_text("")
     (package / "inner" / "filters.py").write_text("from os import getcwd\nLIMIT = 7\ndef keep(): ...\ndef _hide(): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(migration, "FACADES", {"agents": "some_facade", "agent_framework": "no_such_facade"})
-    names = migration.covered_names()
+    for module in (facades, programs):
+        monkeypatch.setattr(module, "FACADES", {"agents": "some_facade", "agent_framework": "no_such_facade"})
+    names = covered_names()
     assert names["agents"] == {"Agent"}
     assert names["agents.inner.filters"] == {"keep", "LIMIT"}
     assert names["agent_framework"] == frozenset()
@@ -226,7 +229,7 @@ def test_a_folder_is_searched_without_environments_and_the_exit_code_tells_what_
     assert "legato.compat.agents" in (tmp_path / "app" / "good.py").read_text()
 
 
-@pytest.mark.parametrize("data", [None, b"\xff\xfe\x00", b"# coding: nonsense\n", b"GIF89a\x00\x01"])
+@pytest.mark.parametrize("data", [None, b"\xff\xfe\x00", b"# coding: nonsense\n", b"GIF89a\x00\x01", b"x = '\xe4'\n", b"print 'hello'\n"])
 def test_a_file_that_is_no_python_gets_one_clear_error_and_code_2(tmp_path: Path, data: bytes | None) -> None:
     path = tmp_path / "program.py"
     if data is not None:
@@ -235,6 +238,39 @@ def test_a_file_that_is_no_python_gets_one_clear_error_and_code_2(tmp_path: Path
     assert done.returncode == 2
     assert done.stderr.count("error:") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_without_the_openai_package_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text("from agents import Agent\n")
+    program = "import sys; sys.modules['openai'] = None\nfrom legato.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, "migrate", tmp_path / "desk.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: what is covered is asked of legato.compat.agent")
+    assert "pip install '.[openai]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_notebook_is_refused_with_what_to_do_although_its_json_looks_like_python(tmp_path: Path) -> None:
+    for name in ("desk.ipynb", "desk.py"):
+        (tmp_path / name).write_text('{"cells": [{"source": ["from agents import Agent"]}], "nbformat": 4}')
+        done = command(tmp_path / name)
+        assert done.returncode == 2
+        assert "jupyter nbconvert --to script" in done.stderr
+
+
+def test_a_module_named_agents_that_has_nothing_of_what_is_taken_is_not_meant(tmp_path: Path) -> None:
+    package = tmp_path / "desk"
+    (package / "agents").mkdir(parents=True)
+    for place in ("__init__.py", "agents/__init__.py"):
+        (package / place).touch()
+    (package / "agents" / "triage.py").write_text("triage = 1\n")
+    (package / "main.py").write_text("from agents import Agent\nfrom .agents.triage import triage\n")
+    assert "from legato.compat.agents import Agent" in command(package / "main.py").stdout
+    (package / "main.py").write_text("from agents.triage import triage\n")
+    assert "of your own" in command(package / "main.py").stderr
+    (package / "agents" / "__init__.py").write_text("from .triage import *\n")
+    (package / "main.py").write_text("from agents import Agent\n")
+    assert "of your own" in command(package / "main.py").stderr, "it may have anything"
 
 
 def test_a_program_beside_a_module_named_agents_means_that_one(tmp_path: Path) -> None:

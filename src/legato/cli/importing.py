@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import msgspec
 import typer
 
 from legato.compat.imports import Conversation, Report, from_checkpoint, from_messages, from_run_state, from_sqlite_session
-from legato.compat.imports.reading import read_bytes, refused
+from legato.compat.imports.reading import BOM, printable, read_bytes, refused
 from legato.errors import BadInput
 
 KINDS = ("checkpoint", "messages", "run-state", "session")
@@ -39,15 +40,17 @@ def import_(
     conversation = _read(source, kind, agent, of)
     wanted = [name for name, value in (("--store", store), ("--session", session), ("--workflow", workflow)) if value]
     report = conversation.report
+    names = conversation.renaming(_names(rename))
     if session or workflow:
         if len(wanted) < 3:
             raise BadInput("to import, say where to", expected="--store, --session and --workflow", found=", ".join(wanted))
-        report = asyncio.run(_save(conversation, store, session, workflow, _names(rename)))
+        report = asyncio.run(_save(conversation, store, session, workflow, names))
+    agents = [names.get(name, name) for name in conversation.agents]
     if as_json:
-        typer.echo(msgspec.json.encode({"imported": bool(session), "agents": conversation.agents, "report": report}).decode())
+        typer.echo(msgspec.json.encode({"imported": bool(session), "agents": agents, "report": report}).decode())
         return
     typer.echo(str(report))
-    typer.echo(f"  agents: {', '.join(conversation.agents) or 'none'}")
+    typer.echo(printable(f"  agents: {', '.join(agents) or 'none'}"))
     typer.echo(
         f"imported as session {session!r} of workflow {workflow!r}"
         if session
@@ -75,7 +78,7 @@ class _Peek(msgspec.Struct):
 
 
 def _looks_like(source: Path) -> str:
-    data = read_bytes(source)
+    data = read_bytes(source).removeprefix(BOM)
     if data.startswith(b"SQLite format 3\x00"):
         return "session"
     if data.lstrip().startswith(b"["):
@@ -91,7 +94,7 @@ def _looks_like(source: Path) -> str:
     return "checkpoint" if peek.checkpoint_id else "run-state"
 
 
-async def _save(conversation: Conversation, store: str, session: str, workflow: str, names: dict[str, str]) -> Report:
+async def _save(conversation: Conversation, store: str, session: str, workflow: str, names: Mapping[str, str]) -> Report:
     from legato.stores import SQLiteStore
 
     scheme, _, path = store.partition(":")

@@ -1,6 +1,6 @@
 """`legato migrate`. May know: programs' text. Decides: what is shown, and which files are written.
 
-Exit code 0: all names are covered; 1: some are not; 2: a file is no Python, or cannot be read or written.
+Exit code 0: all that is used is covered; 1: something is not; 2: a file is no Python, or cannot be read or written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from legato.compat.migration import FACADES, TITLES, Migration, covered_names, migrated
+from legato.compat.migration import TITLES, Migration, covered_names, migrated, own_modules
 from legato.errors import BadInput
 
 SKIPPED = {"__pycache__", "node_modules", "site-packages"}
@@ -29,8 +29,8 @@ def migrate(
 ) -> None:
     """Move a program from Microsoft Agent Framework or the OpenAI Agents SDK to Legato.
 
-    Says which of their names it uses and which are covered, and prints it with its imports changed; the rest of the program stays as
-    it is. The program is read, and never run. Nothing is written without --write.
+    Says which of their names it uses and which are covered, which attributes and arguments it uses that are not, and prints it with its
+    imports changed; the rest of the program stays as it is. The program is read, and never run. Nothing is written without --write.
 
     \b
     legato migrate desk.py                 what is covered, on standard error; the program, on standard output
@@ -46,7 +46,7 @@ def migrate(
     for path in paths:
         try:
             source, encoding = _read(path)
-            done = migrated(source, covered, _own_modules(path))
+            done = migrated(source, covered, own_modules(path, source))
             if write and done.program != source:
                 _replace(path, done.program.encode(encoding))
         except BadInput as error:
@@ -56,7 +56,7 @@ def migrate(
                 typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
                 typer.echo(f"{path}: {error}", err=True)
             continue
-        missing |= bool(done.missing)
+        missing |= not done.is_covered
         told.append(_plain(path, done, done.program != source))
         if not as_json:
             _show(path, done, done.program != source, write)
@@ -81,17 +81,13 @@ def _programs(given: Path) -> Iterator[Path]:
         yield from sorted(Path(folder) / name for name in names if name.endswith(".py"))
 
 
-def _own_modules(path: Path) -> list[str]:
-    """A module `agents` beside the program is the program's own, and what it imports by that name."""
-    beside = path.resolve().parent
-    return [name for name in FACADES if (beside / f"{name}.py").exists() or (beside / name / "__init__.py").exists()]
-
-
 def _read(path: Path) -> tuple[str, str]:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise BadInput("it cannot be read", found=str(error.strerror)) from None
+    if path.suffix == ".ipynb" or (data[:1] == b"{" and b'"nbformat"' in data):
+        raise BadInput("this is a notebook, and programs are read", do=f"write it as one: jupyter nbconvert --to script {path.name}")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding), encoding
@@ -117,8 +113,8 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
     covered = sorted({name.name for name in done.names if name.covered})
-    frameworks = sorted({TITLES[name.module.partition(".")[0]] for name in done.names})
-    if not done.names:
+    frameworks = sorted({TITLES[name.module.partition(".")[0]] for name in done.names} | {TITLES[use.framework] for use in done.uses})
+    if not frameworks:
         typer.echo(f"{path}: uses neither {' nor '.join(TITLES.values())}", err=True)
     else:
         typer.echo(f"{path}: {' and '.join(frameworks)}", err=True)
@@ -128,6 +124,9 @@ def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
     for name in done.missing:
         typer.secho("  not covered  ", fg="yellow", err=True, nl=False)
         typer.echo(f"{name.name} (line {name.line}): {name.instead}", err=True)
+    for use in done.uses:
+        typer.secho("  accepted, means nothing here: " if use.accepted else "  used and not covered: ", fg="yellow", err=True, nl=False)
+        typer.echo(f"{use.use} (line {use.line}): {use.instead}", err=True)
     for note in done.notes:
         typer.echo(f"  {note}", err=True)
     if write:
@@ -135,4 +134,4 @@ def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
 
 
 def _plain(path: Path, done: Migration, changed: bool) -> dict[str, Any]:
-    return {"file": str(path), "changed": changed, "names": done.names, "notes": done.notes, "program": done.program}
+    return {"file": str(path), "changed": changed, "names": done.names, "uses": done.uses, "notes": done.notes, "program": done.program}

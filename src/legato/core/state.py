@@ -125,8 +125,10 @@ class State(Folded):
         group.began = not self.awaits_reply or bool(self.halt) or self.ended
         if self._halt == "limit":
             self._halt = ""  # it may have been said before the limit was refused, and waited: the user has spoken all the same
+        in_order = not self.tail or self.tail[-1].position < group.position
         self.tail.append(group)
-        self.tail.sort(key=_position)
+        if not in_order:  # it waited for its guardrail, and others were said meanwhile
+            self.tail.sort(key=_position)
         self.tally = Tally(self.tally)
         self._heard(group.content)
 

@@ -54,7 +54,7 @@ class Conversation:
             raise BadInput("a session id is 1 to 400 printable characters", found=repr(session)[:80], do="choose another id")
         if not isinstance(workflow, str) or not workflow:
             raise BadInput("a session belongs to a workflow", found=repr(workflow)[:80], do="give the name that its HandoffBuilder has")
-        facts, contents, report = self._write(workflow, agents or {}, now_ms())
+        facts, contents, report = self._write(workflow, self.renaming(agents), now_ms())
         born = fresh_name()
         facts[0] = replace(facts[0], ledger=born)
         try:
@@ -62,6 +62,16 @@ class Conversation:
         except LedgerConflict as conflict:
             raise LedgerExists(f"the store has a session {session!r} already", do="choose another id; nothing was imported") from conflict
         return report
+
+    def renaming(self, agents: Mapping[str, str] | None) -> Mapping[str, str]:
+        """The new names, if they are for agents that speak here and leave each one of them a name of its own."""
+        agents = agents or {}
+        if unknown := [name for name in agents if name not in self.agents]:
+            raise BadInput(f"nobody here is called {unknown[0]!r}", expected=", ".join(self.agents), do="rename those who speak")
+        names = [agents.get(name, name) for name in self.agents]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise BadInput(f"two agents would be called {twice[0]!r}", do="give each a name of its own, or nobody knows who handed over")
+        return agents
 
     def _write(self, workflow: str, agents: Mapping[str, str], at: int) -> tuple[list[AnyFact], dict[str, bytes], Report]:
         """The facts, proved to be a ledger: that they can be read again, and that each may follow the one before it."""

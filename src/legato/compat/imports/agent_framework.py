@@ -78,6 +78,8 @@ def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], 
     # Whose history the provider holds has their latest calls in the orchestrator's alone.
     speakers = dict.fromkeys(message.author for message in kept if message.role == "assistant" and message.author)
     told += [Own(name, kept) for name in speakers if name not in histories]
+    if not spoken and not pickles.number:
+        raise refused("nobody has said anything in this checkpoint yet", do="take a later one")
     if not spoken:
         do = "where the framework is, write the messages with json.dumps([m.to_dict() for m in messages]), and use from_messages"
         raise refused(
@@ -157,7 +159,9 @@ def _history(name: str, kept: object, pickles: Pickles) -> list[Told]:
 
 
 def _messages(given: object, where: str, pickles: Pickles) -> list[Told]:
-    told = []
+    told: list[Told] = []
+    if pickles.is_one(given, where):
+        return told
     for number, message in enumerate(a_list(given, where)):
         if pickles.is_one(message, where):
             continue
@@ -181,13 +185,15 @@ class Own:
         self.name = name
         self.copies = 0
         self.conversation: list[Told] = []
+        self.dialogue: list[Told] = []
+        """What every agent was told."""
         known: set[tuple[str, ...]] = set()
         given: list[Told] = []
         for told in history:
             if self.owns(told) and told.key not in known:
                 self._hear(given, known)
                 given = []
-                self.conversation.append(replace(told, author=name))
+                self._keep([replace(told, author=name)])
                 known.add(told.key)
             else:
                 given.append(told)
@@ -204,18 +210,17 @@ class Own:
         if last < 0 and before and len(now) > len(before) and all(_may_be_same(a, b) for a, b in zip(before, now, strict=False)):
             last = given.index(now[len(before) - 1])  # none of it has an id, and it begins as the conversation did
         self.copies += last + 1
-        self.conversation += given[last + 1 :]
+        self._keep(given[last + 1 :])
         known |= {told.key for told in given[last + 1 :] if told.key}
 
-    @property
-    def dialogue(self) -> list[Told]:
-        """What every agent was told."""
-        return [told for told in self.conversation if told.is_dialogue]
+    def _keep(self, new: list[Told]) -> None:
+        self.conversation += new
+        self.dialogue += [told for told in new if told.is_dialogue]
 
 
-def _may_be_same(one: Told, other: Told) -> bool:
-    """As far as roles, authors and ids tell."""
-    return one.role == other.role and one.author == other.author and one.id == other.id
+def _may_be_same(one: Told, other: Told, copied: bool = False) -> bool:
+    """As far as roles, authors and ids tell. `copied`: what other agents are told of a reply with calls is its words, without its id."""
+    return one.role == other.role and one.author == other.author and (one.id == other.id or (copied and not (one.id and other.id)))
 
 
 def _merged(spoken: list[Told], agents: list[Own], report: Report) -> Iterator[Told]:
@@ -224,7 +229,7 @@ def _merged(spoken: list[Told], agents: list[Own], report: Report) -> Iterator[T
     own: dict[int, Told] = {}
     for agent in agents:
         place, block = 0, list[Told]()
-        fits = all(_may_be_same(one, other) for one, other in zip(agent.dialogue, spoken, strict=False))
+        fits = all(_may_be_same(one, other, copied=True) for one, other in zip(agent.dialogue, spoken, strict=False))
         for told in agent.conversation:
             if told.is_dialogue:
                 between.setdefault(place, []).append(block)

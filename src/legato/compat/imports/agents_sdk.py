@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from legato.compat.imports.conversation import Came, Entry, Heard, Report, Spoke
-from legato.compat.imports.reading import Gathered, a_dict, a_list, a_text, as_text, read_bytes, read_json, refused
+from legato.compat.imports.reading import LONGEST, Gathered, a_dict, a_list, a_text, as_text, checked_length, read_bytes, read_json, refused
 from legato.core.facts import Call, Content, Refusal, Words
 
 MOST_STEPS = 200_000_000
@@ -32,7 +32,7 @@ class Items:
     def __init__(self, report: Report, agent: str) -> None:
         self.contents: dict[str, bytes] = {}
         self._report = report
-        self._start = self._agent = agent
+        self.agent = self._agent = agent
         self._left: Counter[str] = Counter()
 
     def conversation(self, items: Iterable[Any], what: str) -> Iterator[Entry]:
@@ -42,7 +42,7 @@ class Items:
         for number, item in enumerate(given):
             entry = self.read(item, f"{what}, item {number}", handoff=passed.get(str(item.get("call_id")), ""))
             if isinstance(entry, Heard):
-                self._agent = self._start
+                self._agent = self.agent
             if entry is not None:
                 yield entry
             if isinstance(entry, Came) and (next_agent := passed.get(entry.call_id)):
@@ -143,6 +143,9 @@ def run_state_entries(text: str | bytes, report: Report) -> tuple[list[Entry], d
         entries.append(Heard(a_text(given, "the input", empty=False)))
     else:
         entries += items.conversation(a_list(given, "the input"), "the input")
+        if any(isinstance(entry, Spoke) for entry in entries):
+            whose = f"replies in it are taken for {items.agent!r}'s, until a handoff names another"
+            report.notes.append(f"the input does not say who spoke: {whose}")
     asked = [a_dict(approval.get("raw_item"), "an interruption").get("call_id") for approval in _interruptions(state)]
     for number, item in enumerate(made):
         item, what = a_dict(item, f"item {number}"), f"item {number} of the RunState"
@@ -208,8 +211,10 @@ def _rows(path: Path, session_id: str | None) -> tuple[str, list[str]]:
         raise refused(f"{path.name} is no SQLite file")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "session.db"
-        for suffix in ("", "-wal"):
-            if (part := path.with_name(path.name + suffix)).is_file():
+        for suffix in ("", "-wal", "-journal"):
+            part = path.with_name(path.name + suffix)
+            if part.is_file():
+                checked_length(part)
                 shutil.copyfile(part, copy.with_name(copy.name + suffix))
         try:
             with closing(sqlite3.connect(copy)) as connection:
@@ -221,6 +226,7 @@ def _rows(path: Path, session_id: str | None) -> tuple[str, list[str]]:
 def _select(connection: sqlite3.Connection, session_id: str | None) -> tuple[str, list[str]]:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA query_only = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
     connection.text_factory = lambda data: data.decode("utf-8", "strict")
     steps = 0
 
@@ -237,11 +243,17 @@ def _select(connection: sqlite3.Connection, session_id: str | None) -> tuple[str
         known = [row[0] for row in connection.execute(f"SELECT DISTINCT session_id FROM {TABLE} LIMIT 20")]
         named = ", ".join(str(id) for id in known) or "no session at all"
         if session_id is None and len(known) != 1:
-            raise refused("which session of the file?", found=named, do="name one")
+            raise refused("which session of the file?", found=named, do="name one: --of, or session_id=")
         session_id = a_text(known[0], "the session's id") if session_id is None else session_id
-        rows = connection.execute(f"SELECT message_data FROM {TABLE} WHERE session_id = ? ORDER BY id", (session_id,)).fetchall()
+        found = connection.execute(f"SELECT message_data FROM {TABLE} WHERE session_id = ? ORDER BY id", (session_id,))
+        rows, length = list[str](), 0
+        for row in found:  # one by one: a column may be computed, and longer than the file
+            rows.append(a_text(row[0], f"message {len(rows)}"))
+            length += len(rows[-1])
+            if length > LONGEST:
+                raise refused("the session is too long", expected=f"at most {LONGEST} characters")
         if not rows:
             raise refused(f"there is no session {session_id!r} in the file", found=named)
     except UnicodeDecodeError as error:
         raise refused("a message is not text", found=str(error)) from None
-    return session_id, [a_text(row[0], f"message {number}") for number, row in enumerate(rows)]
+    return session_id, rows

@@ -6,15 +6,20 @@ ends, and how control passed is decided here, the same for every source. The fac
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from legato.compat.imports.reading import printable
 from legato.core.digest import digest_arguments
 from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Gated, HandedOff, Item, Opened, Returned, Said, Started
 from legato.core.frame import Frame, encode_frame
 from legato.core.wording import MAYBE
+
+SHOWN = 20
+"""Lines of a kind that a report prints."""
 
 
 class Heard(Struct, frozen=True):
@@ -67,10 +72,16 @@ class Report(Struct):
             f"  {self.pending} calls wait for approval" if self.pending else "",
             f"  {self.unknown} calls had no output; they are answered as of unknown outcome" if self.unknown else "",
             f"  {self.copies} copies that the framework had made of messages were not taken" if self.copies else "",
-            *(f"  left out: {what}" for what in self.left_out),
-            *(f"  note: {what}" for what in self.notes),
+            *_listed("left out", self.left_out),
+            *_listed("note", self.notes),
         ]
-        return "\n".join(line for line in lines if line)
+        return "\n".join(printable(line) for line in lines if line)
+
+
+def _listed(what: str, lines: list[str]) -> list[str]:
+    """The first of them; whoever wants all looks at the list itself."""
+    more = [f"  {what}: {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return [*(f"  {what}: {line}" for line in lines[:SHOWN]), *more]
 
 
 class _Reply:
@@ -83,10 +94,12 @@ class _Reply:
         self.asks: set[int] = set()
         self.outputs: dict[int, Came] = {}
         self.met_output = False
+        self._open: dict[str, deque[int]] = {}
 
     def add(self, spoke: Spoke) -> None:
         start = len(self.items)
         self.items.extend(spoke.items)
+        self._look_for_calls(start)
         self.handoffs |= {start + index: target for index, target in spoke.handoffs.items()}
         self.asks |= {start + index for index in spoke.asks}
 
@@ -97,6 +110,22 @@ class _Reply:
         self.handoffs = dict(spoke.handoffs) | {size + index: target for index, target in self.handoffs.items()}
         self.asks = set(spoke.asks) | {size + index for index in self.asks}
         self.outputs = {size + index: came for index, came in self.outputs.items()}
+        self._open.clear()
+        self._look_for_calls(0)
+
+    def _look_for_calls(self, start: int) -> None:
+        """Note which calls have no output, by id, the earliest first."""
+        for index in range(start, len(self.items)):
+            if isinstance(call := self.items[index], Call) and index not in self.outputs:
+                self._open.setdefault(call.call_id, deque()).append(index)
+
+    def answers(self, came: Came) -> bool:
+        """Give an output to the earliest call of its id that has none."""
+        if not (waiting := self._open.get(came.call_id)):
+            return False
+        self.outputs[waiting.popleft()] = came
+        self.met_output = True
+        return True
 
     @property
     def only_hands_over(self) -> bool:
@@ -111,6 +140,7 @@ class _Reply:
 def gathered(entries: Sequence[Entry], report: Report) -> list[Heard | _Reply]:
     """Messages and replies, each call with its output."""
     turns: list[Heard | _Reply] = []
+    waiting: dict[str, deque[_Reply]] = {}
     for entry in entries:
         last = turns[-1] if turns else None
         match entry:
@@ -119,6 +149,7 @@ def gathered(entries: Sequence[Entry], report: Report) -> list[Heard | _Reply]:
             case Spoke():
                 if isinstance(last, _Reply) and last.agent == entry.agent and last.only_hands_over:
                     last.put_before(entry)  # words that an agent said after its handoff and before the other began
+                    _expect(waiting, last, entry)
                     continue
                 if not isinstance(last, _Reply) or last.agent != entry.agent or last.met_output:
                     if not turns:
@@ -126,22 +157,23 @@ def gathered(entries: Sequence[Entry], report: Report) -> list[Heard | _Reply]:
                         continue
                     turns.append(last := _Reply(entry.agent))
                 last.add(entry)
+                _expect(waiting, last, entry)
             case Came():
-                _pair(entry, turns, report)
+                _pair(entry, waiting, report)
     return turns
 
 
-def _pair(came: Came, turns: Sequence[Heard | _Reply], report: Report) -> None:
+def _expect(waiting: dict[str, deque[_Reply]], reply: _Reply, spoke: Spoke) -> None:
+    for item in spoke.items:
+        if isinstance(item, Call):
+            waiting.setdefault(item.call_id, deque()).append(reply)
+
+
+def _pair(came: Came, waiting: dict[str, deque[_Reply]], report: Report) -> None:
     """Give an output to the earliest call of its id that has none: call ids may be used again."""
-    for turn in turns:
-        if isinstance(turn, _Reply):
-            for index in turn.calls:
-                item = turn.items[index]
-                if isinstance(item, Call) and item.call_id == came.call_id and index not in turn.outputs:
-                    turn.outputs[index] = came
-                    turn.met_output = True
-                    return
-    report.left_out.append(f"an output for call {came.call_id!r}, which is not there or has its output")
+    replies = waiting.get(came.call_id)
+    if not replies or not replies.popleft().answers(came):
+        report.left_out.append(f"an output for call {came.call_id!r}, which is not there or has its output")
 
 
 class Writer:
@@ -156,17 +188,20 @@ class Writer:
     def write(self, turns: Sequence[Heard | _Reply], ledger: str, workflow: str) -> None:
         """All of it."""
         self.facts.append(Opened(at=self._at, ledger=ledger, workflow=workflow))
+        followers = [""]  # of each turn, from the last: who replies next
+        for turn in reversed(turns):
+            followers.append(turn.agent if isinstance(turn, _Reply) else followers[-1])
         for place, turn in enumerate(turns):
             if isinstance(turn, Heard):
                 self.facts.append(Said(at=self._at, content=turn.content, author=turn.author))
                 self._report.messages += 1
             else:
-                self._reply(turn, turns[place + 1 :])
+                at_once = place + 1 < len(turns) and isinstance(turns[place + 1], _Reply)
+                self._reply(turn, followers[len(turns) - place - 1], at_once)
 
-    def _reply(self, reply: _Reply, after: Sequence[Heard | _Reply]) -> None:
-        follower = next((turn.agent for turn in after if isinstance(turn, _Reply)), "")
+    def _reply(self, reply: _Reply, follower: str, at_once: bool) -> None:
         position = len(self.facts)
-        target, taken = self._passes(reply, follower, bool(after) and isinstance(after[0], _Reply), position)
+        target, taken = self._passes(reply, follower, at_once, position)
         self.facts.append(
             Answered(at=self._at, agent=reply.agent, frame=self._frame(reply.agent), upto=position - 1, items=tuple(reply.items))
         )

@@ -19,11 +19,19 @@ from legato.errors import BadInput, CannotImport
 
 LONGEST = 256 * 1024 * 1024
 """Bytes of a file or string; more is refused unread."""
+BOM = b"\xef\xbb\xbf"
+"""What some editors put before a text."""
 
 
 def refused(summary: str, *, expected: str = "", found: str = "", do: str = "") -> CannotImport:
     """The refusal of something that cannot be imported."""
-    return CannotImport(summary, expected=expected, found=found[:200], do=f"{do}; nothing was imported" if do else "nothing was imported")
+    do = f"{do}; nothing was imported" if do else "nothing was imported"
+    return CannotImport(printable(summary), expected=expected, found=printable(found[:200]), do=do)
+
+
+def printable(text: str) -> str:
+    """What strangers wrote, with nothing in it that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -31,17 +39,23 @@ def read_bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise refused(f"{path.name} is no file", do="name the file itself")
-        if path.stat().st_size > LONGEST:
-            raise refused(f"{path.name} is too long", expected=f"at most {LONGEST} bytes", found=f"{path.stat().st_size} bytes")
+        checked_length(path)
         return path.read_bytes()
     except OSError as error:
         raise refused(f"{path.name} cannot be read", found=str(error.strerror)) from None
+
+
+def checked_length(path: Path) -> None:
+    """Refuse a file that is too long."""
+    if (size := path.stat().st_size) > LONGEST:
+        raise refused(f"{path.name} is too long", expected=f"at most {LONGEST} bytes", found=f"{size} bytes")
 
 
 def read_json(data: bytes | str, what: str) -> dict[str, Any]:
     """A JSON object."""
     if len(data) > LONGEST:
         raise refused(f"{what} is too long", expected=f"at most {LONGEST} bytes", found=f"{len(data)} bytes")
+    data = data.removeprefix(BOM) if isinstance(data, bytes) else data.removeprefix("\ufeff")
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -73,7 +87,10 @@ def a_text(value: object, what: str, empty: bool = True) -> str:
 
 def as_text(value: object, what: str) -> str:
     """Text as it is, anything else as the JSON that a model would have been shown."""
-    return a_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), what)
+    try:
+        return a_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), what)
+    except RecursionError:
+        raise refused(f"{what} is nested too deep") from None
 
 
 class Gathered(msgspec.Struct):

@@ -1,50 +1,24 @@
 """Programs of other frameworks, with their imports changed. May know: Python's grammar. Decides: which names move.
 
 A program is parsed and never run or imported. Only the text of its import statements changes: everything else, comments and blank
-lines too, stays as it is, byte for byte. Which names there are is asked of the facades themselves (`__all__`), so the answer cannot age.
+lines too, stays as it is, byte for byte. Which names there are is asked of the facades themselves, so the answer cannot age.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib
 import io
-import pkgutil
 import re
 import tokenize
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from types import ModuleType
 
 from msgspec import Struct
 
+from legato.compat.migration.facades import FACADES, said_of
+from legato.compat.migration.instead import INSTEAD, NO_COUNTERPART, PRIVATE, STAR, SUBMODULE
+from legato.compat.migration.uses import Use, used
 from legato.errors import BadInput
-
-FACADES = {"agent_framework": "legato.compat.agent_framework", "agents": "legato.compat.agents"}
-TITLES = {"agent_framework": "Microsoft Agent Framework", "agents": "OpenAI Agents SDK"}
-
-_HOSTED = "give the provider's own tools to the model, OpenAIResponses(..., hosted=[{'type': 'web_search'}]): see docs/models.md#options"
-_NOT_HANDOFFS = "Legato's workflows are handoffs: HandoffBuilder, an agent as a tool (agent.as_tool()), or plain Python around sessions"
-INSTEAD = {
-    "AzureAIClient": "use AzureOpenAIResponsesClient",
-    "AzureAIAgentClient": "use AzureOpenAIResponsesClient",
-    "FoundryChatClient": "use AzureOpenAIResponsesClient",
-    "OpenAIConversationsSession": "use legato.models.OpenAIResponses(..., memory='conversation'); the ledger stays the owner",
-    "set_default_openai_client": "give each agent its model: Agent(model=legato.models.OpenAIResponses(..., client=...))",
-    "set_default_openai_key": "set OPENAI_API_KEY, or give the model api_key=",
-    "set_default_openai_api": "choose the model: OpenAIResponses or OpenAIChat",
-    "set_tracing_disabled": "delete it: nothing is traced unless you ask",
-    "trace": "delete it: the ledger is the trace (session.facts, session.seen())",
-    **dict.fromkeys(
-        ("WorkflowBuilder", "SequentialBuilder", "ConcurrentBuilder", "GroupChatBuilder", "MagenticBuilder", "Executor"), _NOT_HANDOFFS
-    ),
-    **dict.fromkeys(("WebSearchTool", "FileSearchTool", "CodeInterpreterTool", "ImageGenerationTool", "HostedMCPTool"), _HOSTED),
-}
-NO_COUNTERPART = "there is no counterpart; {page} lists what is covered, with the native way of each"
-PAGES = {"agent_framework": "docs/migrate/agent-framework.md#names", "agents": "docs/migrate/openai-agents.md#names"}
-PRIVATE = "this is a private part of the framework, and nothing here stands for it"
-STAR = "name what is used: from {module} import A, B"
-SUBMODULE = "write from {module} import ..., so that the names can be seen"
 
 
 class Name(Struct, frozen=True):
@@ -63,40 +37,18 @@ class Migration(Struct, frozen=True):
     program: str
     names: tuple[Name, ...] = ()
     notes: tuple[str, ...] = ()
+    uses: tuple[Use, ...] = ()
+    """What it uses of covered classes that they do not have here, or that means nothing."""
 
     @property
     def missing(self) -> list[Name]:
-        """What is not covered."""
+        """Names that are not covered."""
         return [name for name in self.names if not name.covered]
 
-
-def covered_names() -> dict[str, frozenset[str]]:
-    """What the facades have, by the module that a program takes it from: `agents`, `agents.extensions.handoff_filters`."""
-    names: dict[str, frozenset[str]] = {}
-    for framework, facade in FACADES.items():
-        try:
-            package = importlib.import_module(facade)
-        except ModuleNotFoundError as missing:
-            if missing.name != facade:
-                raise
-            names[framework] = frozenset()
-            continue
-        inside = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{facade}.")
-        for module in (package, *(importlib.import_module(found.name) for found in inside)):
-            names[framework + module.__name__.removeprefix(facade)] = frozenset(getattr(module, "__all__", None) or _public(module))
-    for name in list(names):
-        package_name, _, leaf = name.rpartition(".")
-        if "." in package_name and package_name in names and names[name]:  # `from agents.extensions import handoff_filters`
-            names[package_name] |= {leaf}
-    return names
-
-
-def _public(module: ModuleType) -> Iterator[str]:
-    """What a module without `__all__` has of its own."""
-    for name, value in vars(module).items():
-        own = getattr(value, "__module__", "") == module.__name__ or (name.isupper() and name != "TYPE_CHECKING")
-        if own and not name.startswith("_"):
-            yield name
+    @property
+    def is_covered(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.missing and all(use.accepted for use in self.uses)
 
 
 def migrated(source: str, covered: Mapping[str, Collection[str]], own_modules: Collection[str] = ()) -> Migration:
@@ -114,7 +66,9 @@ def migrated(source: str, covered: Mapping[str, Collection[str]], own_modules: C
             editor.takes(node)
     names = sorted(editor.names, key=lambda name: (name.line, name.name))
     own = [f"{name} is a module of your own here, and was left alone" for name in sorted(own_modules) if re.search(rf"\b{name}\b", source)]
-    return Migration(editor.edited(), tuple(names), tuple(own))
+    theirs = {name: FACADES[framework] + name.removeprefix(framework) for name in editor.covered for framework in [name.partition(".")[0]]}
+    ours = theirs | {facade: facade for facade in theirs.values()}  # a program that was moved is looked at, too
+    return Migration(editor.edited(), tuple(names), tuple(own), tuple(used(tree, ours)))
 
 
 def parsed(source: str) -> ast.Module:
@@ -136,7 +90,7 @@ class _Editor:
         self.names: list[Name] = []
         self._source = source
         self._tree = tree
-        self._covered = covered
+        self.covered = covered
         self._changes: list[tuple[int, int, str]] = []
         lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", source)
         self._lines = lines
@@ -162,7 +116,7 @@ class _Editor:
 
     def takes_from(self, node: ast.ImportFrom, module: str) -> None:
         """`from agents import Agent, Runner as R`"""
-        if module.partition(".")[0] not in self._covered:
+        if module.partition(".")[0] not in self.covered:
             return
         moves: dict[str, list[ast.alias]] = {}
         stays: list[ast.alias] = []
@@ -179,7 +133,8 @@ class _Editor:
         elif moves:
             # Several statements out of one. What was remarked within it is kept before them.
             before = self._source[self._starts[node.lineno - 1] : start]
-            between = f"\n{before}" if not before.strip() else "; "
+            ending = "\r\n" if self._lines[node.lineno - 1].endswith("\r\n") else "\n"
+            between = f"{ending}{before}" if not before.strip() else "; "
             remarks = "".join(f"{comment}{between}" for comment in _comments(self._source[start:end]) if not before.strip())
             statements = [
                 f"from {new} import {', '.join(map(_written, names))}" for new, names in (*moves.items(), (module, stays)) if names
@@ -190,13 +145,19 @@ class _Editor:
         """Where a name is found here; else nothing, and what to write instead."""
         framework, _, rest = module.partition(".")
         if name == "*":
-            return "", STAR.format(module=module)
+            return "", STAR.format(module=module, names=", ".join(self._taken_by_star(module)) or "A, B")
         if name.startswith("_") or any(part.startswith("_") for part in rest.split(".")):
             return "", PRIVATE
         for place in (module, framework):
-            if name in self._covered.get(place, ()):
+            if name in self.covered.get(place, ()):
                 return FACADES[framework] + place.removeprefix(framework), ""
-        return "", INSTEAD.get(name) or _not_here(framework).get(name) or NO_COUNTERPART.format(page=PAGES[framework])
+        return "", said_of(FACADES[framework], name) or INSTEAD.get(name, NO_COUNTERPART[framework])
+
+    def _taken_by_star(self, module: str) -> list[str]:
+        """What a program uses that the module has, and that nothing else in it can be seen to bind."""
+        named = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name)]
+        stored = {node.id for node in named if not isinstance(node.ctx, ast.Load)}
+        return sorted({node.id for node in named} & set(self.covered.get(module, ())) - stored)
 
     # -- import x --------------------------------------------------------------------------------------------------------
 
@@ -204,7 +165,7 @@ class _Editor:
         """`import agents`, `import agents as sdk`"""
         for alias in node.names:
             framework, _, rest = alias.name.partition(".")
-            if framework not in self._covered:
+            if framework not in self.covered:
                 continue
             if rest:
                 instead = PRIVATE if any(part.startswith("_") for part in rest.split(".")) else SUBMODULE.format(module=alias.name)
@@ -222,16 +183,6 @@ class _Editor:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == bound:
                 yield node.attr, node.lineno
-
-
-def _not_here(framework: str) -> Mapping[str, str]:
-    """What the facade itself says of the names that it has not."""
-    try:
-        facade = importlib.import_module(FACADES[framework])
-    except ModuleNotFoundError:
-        return {}
-    names: Mapping[str, str] = getattr(facade, "NOT_HERE", {})
-    return names
 
 
 def _written(alias: ast.alias) -> str:

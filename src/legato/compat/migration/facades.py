@@ -1,0 +1,261 @@
+"""What our facades have, asked of themselves: the answer cannot age. May know: their classes, signatures, source. Decides: nothing."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from msgspec import Struct
+
+from legato.compat import MeansNothingHere
+from legato.errors import BadInput
+
+HERE = "legato.compat."
+FACADES = {"agent_framework": f"{HERE}agent_framework", "agents": f"{HERE}agents"}
+TITLES = {"agent_framework": "Microsoft Agent Framework", "agents": "OpenAI Agents SDK"}
+
+
+def covered_names() -> dict[str, frozenset[str]]:
+    """What the facades have, by the module that a program takes it from: `agents`, `agents.extensions.handoff_filters`."""
+    names: dict[str, frozenset[str]] = {}
+    for framework, facade in FACADES.items():
+        try:
+            package = importlib.import_module(facade)
+        except ModuleNotFoundError as missing:
+            if missing.name != facade:
+                what = f"what is covered is asked of {facade}, which needs the package {missing.name!r}"
+                raise BadInput(what, do="pip install '.[openai]' in a clone of Legato") from None
+            names[framework] = frozenset()
+            continue
+        inside = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{facade}.")
+        for module in (package, *(importlib.import_module(found.name) for found in inside)):
+            names[framework + module.__name__.removeprefix(facade)] = frozenset(getattr(module, "__all__", None) or _public(module))
+    for name in list(names):
+        package_name, _, leaf = name.rpartition(".")
+        if "." in package_name and package_name in names and names[name]:  # `from agents.extensions import handoff_filters`
+            names[package_name] |= {leaf}
+    return names
+
+
+def _public(module: ModuleType) -> Iterator[str]:
+    """What a module without `__all__` has of its own."""
+    for name, value in vars(module).items():
+        own = getattr(value, "__module__", "") == module.__name__ or (name.isupper() and name != "TYPE_CHECKING")
+        if own and not name.startswith("_"):
+            yield name
+
+
+def framework_of(thing: Any) -> str:
+    """Whose facade a class or function is of; empty if it is none of ours."""
+    module = getattr(thing, "__module__", "") or ""
+    return next((name for name, facade in FACADES.items() if module == facade or module.startswith(f"{facade}.")), "")
+
+
+# -- attributes --------------------------------------------------------------------------------------------------------------
+
+
+def lacks(cls: type, name: str) -> str | None:
+    """None if an object of this class may have such an attribute; else what the class itself says about it, which may be nothing.
+
+    An object that a program takes for one of `cls` may be of a class below it.
+    """
+    said = [_lacks(each, name) for each in (cls, *_below(cls))]
+    return None if None in said else next((words for words in said if words), "")
+
+
+def said_of(module: str, name: str) -> str:
+    """What a module of a facade says about a name that it does not have."""
+    try:
+        getattr(importlib.import_module(module), name)
+    except (AttributeError, ImportError) as error:
+        return "" if str(error).startswith(("module ", "No module", "cannot import")) else _words(error)
+    return ""
+
+
+def _lacks(cls: type, name: str) -> str | None:
+    if hasattr(cls, name) or any(name in _set_on_self(each) for each in cls.__mro__ if framework_of(each)):
+        return None
+    try:
+        if (found := inspect.getattr_static(cls, name, None)) is not None:
+            if type(found).__module__.startswith(HERE):
+                found.__get__(None, cls)  # it holds the place of something, to say that it is not there
+        elif any(name in getattr(each, "__annotations__", {}) for each in cls.__mro__):
+            return None
+        elif (ask := getattr(cls, "__getattr__", None)) is not None:
+            ask(object.__new__(cls), name)
+        else:
+            return ""
+    except Exception as error:
+        known = isinstance(error, AttributeError) or framework_of(type(error)) or type(error).__module__ == "legato.errors"
+        return _words(error) if known else None
+    return None
+
+
+def _words(error: Exception) -> str:
+    """What an error says to do: its last part, if it has words at all."""
+    told = str(error)
+    words = getattr(error, "do", "") or told.partition(" is not here: ")[2] or told.partition(" cannot be had here: ")[2] or told
+    return words if " " in words and "has no attribute" not in words else ""
+
+
+def _below(cls: type) -> list[type]:
+    subclasses: list[type] = type.__subclasses__(cls)
+    found = [each for each in subclasses if framework_of(each)]
+    return [*found, *(further for each in found for further in _below(each))]
+
+
+@cache
+def _set_on_self(cls: Any) -> frozenset[str]:
+    tree = _source(cls)
+    stores = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)] if tree else []
+    return frozenset(node.attr for node in stores if isinstance(node.value, ast.Name) and node.value.id == "self")
+
+
+@cache
+def _source(thing: Any) -> ast.Module | None:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(thing)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------------
+
+
+class Takes(Struct, frozen=True):
+    """What a call takes."""
+
+    signature: inspect.Signature
+    keywords: frozenset[str]
+    """By name, its own and those that it passes on."""
+    rest: tuple[Callable[..., Any], ...] = ()
+    """Who takes others and says itself which. Without one, there are no others."""
+
+
+@cache
+def takes(call: Callable[..., Any], bound: bool = False) -> Takes | None:
+    """What a class or function of ours takes; `bound`: its first parameter is given already. None if it cannot be told."""
+    try:
+        signature = inspect.signature(call)
+    except (ValueError, TypeError):
+        return None
+    parameters = list(signature.parameters.values())[int(bound) :]
+    names = {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    rest: tuple[Callable[..., Any], ...] = ()
+    if more := next((each.name for each in parameters if each.kind is each.VAR_KEYWORD), ""):
+        onwards = _passes_on(call, more)
+        for other, other_is_bound in onwards:
+            if (there := takes(other, other_is_bound)) is None:
+                return None
+            names |= there.keywords
+            rest += there.rest
+        if not onwards:
+            rest = (call,)
+    return Takes(signature.replace(parameters=parameters), frozenset(names), rest)
+
+
+def _passes_on(call: Callable[..., Any], more: str) -> list[tuple[Callable[..., Any], bool]]:
+    """To whom a function hands its `**more`, if it does nothing else with it: `return self.run(message, stream=True, **more)`."""
+    tree = _source(call) if inspect.isfunction(call) else None
+    if tree is None:
+        return []
+    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == more]
+    handed = [
+        node.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg is None and isinstance(keyword.value, ast.Name) and keyword.value.id == more
+    ]
+    owner = _owner(call)
+    found: list[tuple[Callable[..., Any], bool]] = []
+    for target in handed:
+        match target:
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if owner is not None and callable(getattr(owner, name, None)):
+                method = inspect.getattr_static(owner, name)
+                found.append((method.__func__, True) if isinstance(method, classmethod) else (method, True))
+            case ast.Name(id=name) if framework_of(other := call.__globals__.get(name) or _exported(call, name)):
+                found.append((other, False))
+    return found if len(found) == len(loads) else []
+
+
+def _owner(call: Callable[..., Any]) -> type | None:
+    name, dot, _ = call.__qualname__.rpartition(".")
+    owner = getattr(sys.modules[call.__module__], name, None) if dot else None
+    return owner if isinstance(owner, type) else None
+
+
+def _exported(thing: Any, name: str) -> Any:
+    """What the facade of `thing` has under a name that its module does not import until it runs."""
+    return getattr(importlib.import_module(FACADES[framework_of(thing)]), name, None) if framework_of(thing) else None
+
+
+class Answer(Struct, frozen=True):
+    """What a class says to an argument."""
+
+    accepted: bool
+    words: str
+
+
+def told(call: Any, name: str, argument: str) -> Answer | None:
+    """What the facade of a class or function lists about one of its arguments, in the tables `INSTEAD` and `NOTHING` that it may have."""
+    try:
+        tables = importlib.import_module(f"{FACADES[framework_of(call)]}.not_here")
+    except ModuleNotFoundError:
+        return None
+    owners = [vars(each).get("__mirrors__", each.__name__) for each in call.__mro__] if isinstance(call, type) else [name]
+    owners.append(name.rpartition("_")[0])  # run_sync and run_streamed take what run takes
+    for key in (f"{owner}.{argument}" for owner in owners):
+        for accepted, table in ((False, "INSTEAD"), (True, "NOTHING")):
+            if words := getattr(tables, table, {}).get(key):
+                return Answer(accepted, words)
+    return None
+
+
+@cache
+def tried(call: Callable[..., Any], name: str) -> Answer | None:
+    """What one of our classes says when it is given an argument that its signature does not list: it is made, and thrown away.
+
+    None if it takes the argument, or objects to something else.
+    """
+    if not isinstance(call, type) or any(each.default is each.empty for each in _named(call)):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MeansNothingHere)
+        try:
+            call(**{name: object()})
+        except MeansNothingHere as said:
+            told = str(said)
+            return Answer(True, told.partition("means nothing here: ")[2]) if f"({name}=...)" in told else None
+        except Exception as error:
+            about = f"takes no {name!r}" in str(error) or f"({name}=...)" in str(error)
+            return Answer(False, getattr(error, "do", "")) if about else None
+    return None
+
+
+def _named(call: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [each for each in inspect.signature(call).parameters.values() if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+
+
+# -- types -------------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def hints(thing: Any) -> dict[str, Any]:
+    """The annotations of a class or function, as far as they can be resolved."""
+    module = sys.modules.get(getattr(thing, "__module__", ""))
+    facade = importlib.import_module(FACADES[framework_of(thing)]) if framework_of(thing) else None
+    try:
+        # A module imports some names for type checkers alone; the facade has them too. The module's own meaning of a name comes first.
+        return get_type_hints(thing, {**(vars(facade) if facade else {}), **(vars(module) if module else {})})
+    except (NameError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,143 @@
+"""What a program uses of the classes that it takes from a framework. May know: its names (`flows.py`), our facades. Decides: what is told.
+
+Told is only what is certain: an attribute or an argument that our class does not have, or that it accepts and does nothing with. Where the
+class of something is not known, nothing is said.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from legato.compat.migration.facades import Answer, Takes, framework_of, lacks, takes, told, tried
+from legato.compat.migration.flows import Flows
+from legato.compat.migration.instead import INSTEAD, MEANS_NOTHING, NO_COUNTERPART, PRIVATE
+from legato.compat.migration.things import Function, Instance, Kind
+
+
+class Use(Struct, frozen=True):
+    """An attribute or argument of a covered class that is not there, or (`accepted`) means nothing here."""
+
+    use: str
+    framework: str
+    line: int
+    accepted: bool
+    instead: str
+
+
+def used(tree: ast.Module, ours: Mapping[str, str]) -> list[Use]:
+    """What is used and not covered, in order. `ours`: see `Flows`."""
+    if not ours:
+        return []
+    flows = Flows(tree, ours)
+    excused = {id(inner) for node in ast.walk(tree) if _expects_failure(node) for inner in ast.walk(node)}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Attribute, ast.Call)) and id(node) not in excused]
+    found = {use for node in nodes for use in _Seen(flows, node).uses()}
+    return sorted(found, key=lambda use: (use.line, use.use))
+
+
+def _expects_failure(node: ast.AST) -> bool:
+    """A `try` that looks whether something is there."""
+    caught = [each for handler in node.handlers if handler.type for each in ast.walk(handler.type)] if isinstance(node, ast.Try) else []
+    return any(isinstance(each, ast.Name) and each.id in ("AttributeError", "TypeError") for each in caught)
+
+
+class _Seen:
+    """One place of a program."""
+
+    def __init__(self, flows: Flows, node: ast.Attribute | ast.Call) -> None:
+        self._flows = flows
+        self._node = node
+
+    def uses(self) -> list[Use]:
+        try:
+            return list(self._attribute(self._node) if isinstance(self._node, ast.Attribute) else self._call(self._node))
+        except RecursionError:
+            return []  # a chain that nobody wrote by hand
+
+    def _use(self, use: str, of: Any, instead: str, accepted: bool = False, line: int = 0) -> Use:
+        return Use(use, framework_of(of), line or _line(self._node), accepted, instead)
+
+    # -- attributes ------------------------------------------------------------------------------------------------------
+
+    def _attribute(self, node: ast.Attribute) -> Iterator[Use]:
+        name = node.attr
+        if name in self._flows.own or (name.startswith("__") and name.endswith("__")):
+            return
+        of = self._flows.infer(node.value)
+        classes = of.classes if isinstance(of, Instance) else (of.cls,) if isinstance(of, Kind) else ()
+        if not classes:
+            return
+        label = f"{classes[0].__name__}.{name}"
+        if name.startswith("_"):
+            yield self._use(label, classes[0], PRIVATE)
+            return
+        said = [lacks(cls, name) for cls in classes]
+        if None not in said and not hasattr(type, name):
+            instead = next(filter(None, said), "") or _words(name, classes) or NO_COUNTERPART[framework_of(classes[0])]
+            yield self._use(label, classes[0], instead)
+
+    # -- arguments -------------------------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call) -> Iterator[Use]:
+        of = self._flows.infer(node.func)
+        target: Any = of.cls if isinstance(of, Kind) else of.call if isinstance(of, Function) else None
+        taken = takes(target, isinstance(of, Function) and of.bound) if target is not None else None
+        if taken is None:
+            return
+        name = of.name if isinstance(of, Function) else target.__name__
+        unknown = False
+        for keyword in node.keywords:
+            if keyword.arg is not None and not _is(keyword.value, None):
+                unknown |= keyword.arg not in taken.keywords
+                yield from self._argument(target, name, taken, keyword.arg, keyword)
+        if not unknown and (words := _does_not_fit(node, taken)):
+            instead = _words_for(name, target) or f"here it takes other arguments: {words}"
+            yield self._use(f"{name}(...)", target, instead, line=_line(node.func))
+
+    def _argument(self, target: Any, name: str, taken: Takes, argument: str, given: ast.keyword) -> Iterator[Use]:
+        key, label = f"{name}({argument})", f"{name}({argument}=...)"
+        parameter = taken.signature.parameters.get(argument)
+        if parameter is not None and parameter.default is not parameter.empty and _is(given.value, parameter.default):
+            return  # what it is without it, too
+        answers = [told(target, name, argument)]
+        if answers == [None] and argument in taken.keywords:
+            answers = [Answer(True, MEANS_NOTHING[key]) if key in MEANS_NOTHING else None]
+        elif answers == [None]:
+            answers = [tried(other, argument) for other in taken.rest] or [Answer(False, "")]
+        for answer in filter(None, answers):
+            instead = answer.words or INSTEAD.get(key, NO_COUNTERPART[framework_of(target)])
+            yield self._use(label, target, instead, answer.accepted, given.lineno)
+
+
+def _line(node: ast.expr) -> int:
+    """Of a chain over many lines, the line where the name stands."""
+    return node.end_lineno or node.lineno
+
+
+def _is(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is type(value) and node.value == value
+
+
+def _words(name: str, classes: tuple[type, ...]) -> str:
+    """What is said of an attribute, of the class or of one that it is a kind of."""
+    return next((INSTEAD[key] for cls in classes for each in cls.__mro__ if (key := f"{each.__name__}.{name}") in INSTEAD), "")
+
+
+def _words_for(name: str, target: Any) -> str:
+    """The same, of a method by its name."""
+    return INSTEAD.get(name) or INSTEAD.get(getattr(target, "__qualname__", ""), "")
+
+
+def _does_not_fit(node: ast.Call, taken: Takes) -> str:
+    """Why a call cannot be made; empty if it can, or if it is not written out."""
+    if any(isinstance(given, ast.Starred) for given in node.args) or any(keyword.arg is None for keyword in node.keywords):
+        return ""
+    try:
+        taken.signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
+    except TypeError as error:
+        return str(error)
+    return ""
