@@ -7,7 +7,7 @@ import pytest
 from legato import Agent, HandoffBuilder, tool
 from legato.core.groups import Group
 from legato.core.state import fold
-from legato.drive import spare
+from legato.drive import driver, spare
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import FailingStore, ScriptedModel, call, handoff
 
@@ -73,7 +73,9 @@ def meaning(state):
     return told(state)
 
 
-async def test_a_new_handle_reads_only_what_the_last_one_had_not():
+@pytest.mark.parametrize("watching", [0, 60], ids=["watching for others", "not watching"])
+async def test_a_new_handle_reads_only_what_the_last_one_had_not(watching, monkeypatch):
+    monkeypatch.setattr(driver, "UNWATCHED_SECONDS", watching)
     store, workflow = Counting(), desk()
     for number in range(20):
         result = await cycle(workflow, store, number)
@@ -147,16 +149,21 @@ async def test_a_store_keeps_spare_states_of_so_many_facts_and_the_longest_unuse
     assert store.read_facts == length * (3 - kept)
 
 
-async def test_handles_that_the_garbage_collector_lets_go_of_at_any_moment_do_not_block_anybody():
+async def test_a_handle_that_the_collector_lets_go_of_while_another_is_leaving_its_state_blocks_nobody(monkeypatch):
+    class Collecting(spare._Shelf):
+        def __init__(self):
+            super().__init__()
+            gc.collect()
+
+    monkeypatch.setattr(spare, "_Shelf", Collecting)
     store, workflow = MemoryStore(), desk()
-    before = gc.get_threshold()
-    gc.set_threshold(1)  # it runs at nearly every allocation, in the middle of leaving and taking too
+    forgotten, dropped = workflow.session("a", store=store), workflow.session("b", store=store)
+    await forgotten.run("order 1")
+    await dropped.run("order 2")
+    forgotten.cycle = forgotten  # only the collector lets go of it
+    gc.disable()
     try:
-        for number in range(30):
-            session = workflow.session(f"s{number % 3}", store=store)
-            await session.run(f"order {number}")
-            session.cycle = session  # so that only the collector lets go of it
-            del session
+        del forgotten, dropped
     finally:
-        gc.set_threshold(*before)
-    assert (await workflow.session("s0", store=store).refresh()).status == "pending"
+        gc.enable()
+    assert (await workflow.session("a", store=store).refresh()).status == "pending"

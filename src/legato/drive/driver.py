@@ -150,7 +150,9 @@ class Driver:
             if self._watcher is not None:
                 self._watcher.cancel()
             if tasks:
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.wait(tasks)  # not gather: the errors it collects keep the driver and its ledger alive
+                for task in tasks:
+                    _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
             self._running.clear()
             self._watcher = None
 
