@@ -30,7 +30,7 @@ from legato.core.facts import (
     Usage,
     Words,
 )
-from tests.core.ledgers import ARGS, answered, call, decided, gated, handed_off, handoff, opened, returned, said, started
+from tests.core.ledgers import ARGS, answered, call, decided, gated, handed_off, handoff, opened, paused, returned, said, started
 
 GOLDEN = Path(__file__).with_name("golden_ledgers")
 OK = digest_arguments(ARGS)
@@ -81,6 +81,11 @@ def ledgers() -> dict[str, tuple]:
             said("and?"), Asked(at=6, agent="a", conversation="conv_1", upto=5),
             Attempted(at=7, agent="a", frame="f", error="busy", upto=5, code="conversation_locked"),
             answered("a", 7, Reasoning(encrypted="blob", redacted=True), "nothing more"),
+        ),
+        "an_agent_as_a_tool_that_waited_for_people": (
+            opened(), said("pay them"), answered("a", 1, call(), call()), started(2), started(2, 1),
+            paused(2, took=5), paused(2, 1, session="s/other", length=7), started(2, attempt=2, epoch=2), returned(2, attempt=2),
+            Cancelled(at=10), returned(2, 1, attempt=0, status="cancelled"),
         ),
     }  # fmt: skip
 

@@ -13,6 +13,7 @@ from legato.core.facts import (
     HandedOff,
     Item,
     Opened,
+    Paused,
     Returned,
     Said,
     Started,
@@ -62,6 +63,11 @@ def started(position: int, index: int = 0, attempt: int = 1, epoch: int = 1, dig
 
 def returned(position: int, index: int = 0, attempt: int = 1, output: str = "out", **more: object) -> Returned:
     return Returned(at=next(_clock), call=CallRef(position, index), attempt=attempt, output=output, **more)
+
+
+def paused(position: int, index: int = 0, attempt: int = 1, session: str = "s/key", length: int = 4, **more: object) -> Paused:
+    call = CallRef(position, index)
+    return Paused(at=next(_clock), call=call, attempt=attempt, session=session, length=length, **more)
 
 
 def handed_off(position: int, index: int, source: str, target: str) -> HandedOff:

@@ -3,7 +3,7 @@
 import pytest
 
 from legato.core.digest import digest_arguments
-from legato.core.facts import Cancelled, Judged, Lost, Standing
+from legato.core.facts import CallRef, Cancelled, Judged, Lost, Standing
 from legato.core.graph import AgentRules, Limits, ToolRules
 from legato.core.owed import (
     Admit,
@@ -11,6 +11,7 @@ from legato.core.owed import (
     Answer,
     CallModel,
     DeclareLost,
+    GiveUp,
     HandOver,
     JudgeInput,
     JudgeOutput,
@@ -19,16 +20,32 @@ from legato.core.owed import (
     RunTool,
     Summarise,
     plan,
+    resting,
     status,
 )
-from tests.core.ledgers import ARGS, answered, call, decided, folded, gated, graph, handed_off, handoff, opened, returned, said, started
+from tests.core.ledgers import (
+    ARGS,
+    answered,
+    call,
+    decided,
+    folded,
+    gated,
+    graph,
+    handed_off,
+    handoff,
+    opened,
+    paused,
+    returned,
+    said,
+    started,
+)
 
 OK = digest_arguments(ARGS)
 START = (opened(), said())
 
 
-def kinds(facts, *tools, epoch=None, **more):
-    now = plan(folded(*facts), graph(*tools, **more), epoch)
+def kinds(facts, *tools, epoch=None, awake=(), **more):
+    now = plan(folded(*facts), graph(*tools, **more), epoch, frozenset(awake))
     return [type(effect) for effect in now.effects], [request.kind for request in now.requests]
 
 
@@ -38,6 +55,8 @@ def replied(*items, **more):
 
 OPEN, GATE, ALONE = ToolRules("t"), ToolRules("t", admission=True), ToolRules("alone", alone=True)
 SAFE, LATER = ToolRules("t", idempotent=True), ToolRules("t", deferred=True)
+
+WAITS = (*replied(call()), started(2), paused(2))
 
 OWED = {
     "nothing, when nobody has spoken": ((opened(),), (), {}, [], []),
@@ -62,6 +81,19 @@ OWED = {
     "an attempt of an earlier epoch is declared lost": ((*replied(call()), started(2, epoch=2)), (OPEN,), {"epoch": 3}, [DeclareLost], []),
     "a lost attempt asks for its outcome": ((*replied(call()), started(2), Lost(at=1, call=started(2).call, attempt=1)), (OPEN,), {}, [], ["outcome"]),
     "a lost attempt of an idempotent tool starts again": ((*replied(call()), started(2), Lost(at=1, call=started(2).call, attempt=1)), (SAFE,), {}, [RunTool], []),
+    "a call that waits for another conversation asks nobody here": (WAITS, (SAFE,), {}, [], []),
+    "it waits in a later epoch too, and is not lost": (WAITS, (SAFE,), {"epoch": 9}, [], []),
+    "it goes on when that conversation can": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [RunTool], []),
+    "it goes on once, and not for having gone on before": ((*WAITS, started(2, attempt=2), paused(2, attempt=2)), (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [], []),
+    "it goes on although the limit of calls is reached, as it is no other call": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)], "limits": Limits(tool_calls=1)}, [RunTool], []),
+    "its sibling runs while it waits": ((*replied(call(), call("o")), started(2), paused(2)), (SAFE, ToolRules("o")), {}, [RunTool], []),
+    "a handoff waits for it": ((*replied(call(), handoff("b")), started(2), paused(2)), (SAFE,), {}, [], []),
+    "a message leaves it waiting": ((*WAITS, said()), (SAFE,), {}, [], []),
+    "a message gives it up where messages supersede": ((*WAITS, said()), (SAFE,), {"supersede": True}, [GiveUp], []),
+    "a message does not give up what can go on": ((*WAITS, said()), (SAFE,), {"supersede": True, "awake": [RunTool(CallRef(2, 0), 2)]}, [RunTool], []),
+    "a cancel answers it": ((*WAITS, Cancelled(at=1)), (SAFE,), {}, [Answer], []),
+    "a limit that was refused lets it come to its end": ((*WAITS, decided(0, kind="limit", limit="turns", verdict="reject", digest="")), (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [RunTool], []),
+    "it is answered if its tool is gone": (WAITS, (), {}, [Answer], []),
     "a cancelled batch is answered": ((*replied(call(), call()), started(2, 0), Cancelled(at=1)), (OPEN,), {}, [Answer, Answer], []),
     "a message leaves pending calls pending": ((*replied(call()), gated(2), said()), (GATE,), {}, [], ["approval"]),
     "a message supersedes pending calls where the workflow says so": ((*replied(call()), gated(2), said()), (GATE,), {"supersede": True}, [Answer], []),
@@ -135,6 +167,12 @@ STATUSES = {
 @pytest.mark.parametrize(("name", "facts"), STATUSES.items(), ids=STATUSES)
 def test_status(name, facts):
     assert status(folded(*facts), graph(GATE)) == name
+
+
+def test_a_session_in_which_a_call_waits_for_another_conversation_is_pending_until_that_can_go_on():
+    state = folded(*WAITS)
+    assert status(state, graph(SAFE)) == "pending"
+    assert resting(state, graph(SAFE), frozenset({RunTool(CallRef(2, 0), 2)})) == ("running", [])
 
 
 def test_a_limit_says_which_loop_it_saw():

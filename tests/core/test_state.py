@@ -19,6 +19,7 @@ from tests.core.ledgers import (
     handed_off,
     handoff,
     opened,
+    paused,
     returned,
     said,
     started,
@@ -30,6 +31,7 @@ CALLED = (*START, answered("a", 1, call()))
 GATED = (*CALLED, gated(2))
 RUNNING = (*CALLED, started(2))
 LOST = (*RUNNING, Lost(at=1, call=started(2).call, attempt=1))
+PAUSED = (*RUNNING, paused(2))
 DONE = (*START, answered("a", 1, "hello"))
 
 ILLEGAL = {
@@ -67,6 +69,21 @@ ILLEGAL = {
     "a second output in time": ((*RUNNING, returned(2, status="timeout")), returned(2)),
     "an output called late that is in time": (RUNNING, returned(2, late=True)),
     "a loss of what was never started": (CALLED, Lost(at=1, call=started(2).call, attempt=1)),
+    "a pause of what was never started": (CALLED, paused(2)),
+    "a pause of what is paused": (PAUSED, paused(2)),
+    "a pause of what is lost": (LOST, paused(2)),
+    "a pause of what has returned": ((*RUNNING, returned(2)), paused(2)),
+    "a pause of an earlier attempt": ((*PAUSED, started(2, attempt=2)), paused(2)),
+    "a loss of what is paused": (PAUSED, Lost(at=1, call=started(2).call, attempt=1)),
+    "an output of an attempt that paused": (PAUSED, returned(2)),
+    "a late output of an attempt that paused": ((*PAUSED, started(2, attempt=2), returned(2, attempt=2)), returned(2, late=True)),
+    "an approval of a call that waits for another conversation": (PAUSED, decided(2)),
+    "an outcome of a call that waits for another conversation": (PAUSED, decided(2, kind="outcome")),
+    "a start of a waiting call with the number it had": (PAUSED, started(2)),
+    "a start of a waiting call that was cancelled": ((*PAUSED, Cancelled(at=1)), started(2, attempt=2)),
+    "a start of a waiting call with other arguments than were approved": ((*GATED, decided(2), started(2, digest=OK), paused(2)), started(2, attempt=2)),
+    "a reply while a call waits for another conversation": (PAUSED, answered("a", 4, "x")),
+    "a handoff while a sibling waits for another conversation": ((*START, answered("a", 1, call(), handoff("b")), started(2, 0), paused(2, 0)), handed_off(2, 1, "a", "b")),
     "a handoff while a sibling runs": ((*START, answered("a", 1, call(), handoff("b")), started(2, 0)), handed_off(2, 1, "a", "b")),
     "a handoff by somebody who is not in control": ((*START, answered("a", 1, handoff("b"))), handed_off(2, 0, "b", "a")),
     "a handoff that waits for approval": ((*START, answered("a", 1, handoff("b")), gated(2, arguments="{}")), handed_off(2, 0, "a", "b")),
@@ -123,6 +140,18 @@ def test_a_timed_out_call_is_answered_once_and_its_late_outcome_is_kept():
     state = folded(*RUNNING, returned(2, status="timeout", output="may have taken effect"), returned(2, late=True))
     assert seen(state)[-1] == "t: may have taken effect"
     assert len(state.late) == 1
+
+
+def test_a_call_that_waited_goes_on_as_another_attempt_of_the_same_call():
+    state = folded(*PAUSED, started(2, attempt=2), paused(2, attempt=2), started(2, attempt=3), returned(2, attempt=3))
+    assert seen(state) == ["user: hi", f"a: [t({ARGS})]", "t: out"]
+    assert state.tally.tool_calls == 1  # however often it had to wait
+
+
+def test_a_call_that_waits_waits_in_a_fork_too():
+    state = folded(*PAUSED, opened(origin=Origin("parent", len(PAUSED))))
+    assert state.batch[0].paused.session == "s/key"
+    assert not state.batch[0].running
 
 
 def test_a_fork_renames_requests_voids_standing_approvals_and_owns_no_attempt():

@@ -17,6 +17,7 @@ from legato.core.facts import (
     Judged,
     Opened,
     Origin,
+    Paused,
     Refusal,
     Returned,
     Said,
@@ -30,6 +31,7 @@ from legato.core.owed import (
     Admit,
     Bookkeeping,
     CallModel,
+    GiveUp,
     HandOver,
     JudgeInput,
     JudgeOutput,
@@ -117,7 +119,9 @@ class World:
     def step(self) -> None:
         """One more thing happens."""
         dice, chance = self.dice, self.dice.random()
-        now = plan(self.state, self.graph, self.epoch)
+        waiting = [call for call in self.state.batch if call.paused]
+        awake = {RunTool(call.ref, len(call.attempts) + 1) for call in waiting if dice.random() < 0.5}
+        now = plan(self.state, self.graph, self.epoch, frozenset(awake))
         if chance < 0.07 or not (now.effects or now.requests):
             self.say()
         elif chance < 0.10:
@@ -169,6 +173,8 @@ class World:
                 if not call.running:
                     epoch = max(self.epoch, state.epoch)
                     self.put(Started(at=self.at, call=ref, attempt=attempt, epoch=epoch, digest=digest_arguments(call.arguments)))
+                elif call.call.tool == "safe" and dice.random() < 0.5:
+                    self.put(Paused(at=self.at, call=ref, attempt=attempt, session="s/other", length=4, took=dice.randrange(80)))
                 else:
                     outcome = dice.choice(("ok", "ok", "error", "timeout"))
                     took = dice.randrange(80)
@@ -182,6 +188,8 @@ class World:
                     self.put(Judged(at=self.at, kind="tool", position=ref.position, index=ref.index, stop=dice.random() < 0.5, words="no"))
                 else:
                     self.put(Gated(at=self.at, call=ref, needed=dice.random() < 0.8, digest=digest_arguments(call.arguments)))
+            case GiveUp(call=ref):
+                self.put(Returned(at=self.at, call=ref, status="superseded", output="given up"))
             case HandOver(call=ref):
                 self.put(HandedOff(at=self.at, call=ref, source=state.active, target="b" if state.active == "a" else "a"))
             case JudgeInput(agent=agent, position=position):

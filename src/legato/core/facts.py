@@ -303,6 +303,19 @@ class Lost(Fact, frozen=True, tag="lost"):
     attempt: int
 
 
+class Paused(Fact, frozen=True, tag="paused"):
+    """An attempt came to where another conversation waits for its people: `session`, of which it had seen `length` facts.
+
+    The attempt is over, and the call is not answered: it waits, and is started again when that conversation can go on.
+    """
+
+    call: CallRef
+    attempt: int
+    session: str
+    length: int
+    took: int = 0
+
+
 class HandedOff(Fact, frozen=True, tag="handed_off"):
     """Control passed from `source` to `target` by `call`, whose arguments carry the reason and the input."""
 
@@ -359,6 +372,7 @@ AnyFact: TypeAlias = (
     | Started
     | Returned
     | Lost
+    | Paused
     | HandedOff
     | Judged
     | Prompted

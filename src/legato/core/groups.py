@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call, CallRef, Content, Item, Refusal, Words
+from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Refusal, Words
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
@@ -26,13 +26,14 @@ class Output(Struct, frozen=True):
 class Attempt:
     """One start of a tool. `open`: nobody has said yet how it ended."""
 
-    __slots__ = ("epoch", "known", "lost", "number")
+    __slots__ = ("epoch", "known", "lost", "number", "paused")
 
     def __init__(self, number: int, epoch: int) -> None:
         self.number = number
         self.epoch = epoch
         self.lost = False
         self.known = False  # how it really ended is recorded, in time or late
+        self.paused: Paused | None = None  # it ended where another conversation waits for its people
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.known else ''}>"
@@ -58,10 +59,15 @@ class CallState:
 
     @property
     def running(self) -> Attempt | None:
-        """The attempt that is open: started, and neither returned, lost nor answered in another way."""
-        if self.output is None and self.attempts and not self.attempts[-1].lost:
+        """The attempt that is open: started, and neither returned, lost, paused nor answered in another way."""
+        if self.output is None and self.attempts and not self.attempts[-1].lost and not self.attempts[-1].paused:
             return self.attempts[-1]
         return None
+
+    @property
+    def paused(self) -> Paused | None:
+        """What it waits for, while it waits for the people of another conversation."""
+        return self.attempts[-1].paused if self.output is None and self.attempts else None
 
     @property
     def lost(self) -> Attempt | None:

@@ -108,7 +108,13 @@ class Prompt(Struct, frozen=True):
     text: str
 
 
-Work: TypeAlias = CallModel | RunTool | Admit | HandOver | JudgeInput | JudgeOutput | JudgeTermination | Summarise
+class GiveUp(Struct, frozen=True):
+    """Stop the conversation that a call waits for; a message has superseded the call."""
+
+    call: CallRef
+
+
+Work: TypeAlias = CallModel | RunTool | Admit | HandOver | JudgeInput | JudgeOutput | JudgeTermination | Summarise | GiveUp
 Bookkeeping: TypeAlias = Answer | AdmitStanding | DeclareLost | Prompt
 Effect: TypeAlias = Work | Bookkeeping
 
@@ -120,13 +126,19 @@ class Plan(Struct, frozen=True):
     requests: list[Pending]
 
 
+NOBODY: frozenset[RunTool] = frozenset()
+
+
 def owed(state: State, graph: Graph, epoch: int | None = None) -> list[Effect]:
     """The effects of the plan."""
     return plan(state, graph, epoch).effects
 
 
-def plan(state: State, graph: Graph, epoch: int | None = None) -> Plan:
-    """What is owed in this state. `epoch` is the driver's; attempts of earlier ones are lost."""
+def plan(state: State, graph: Graph, epoch: int | None = None, awake: frozenset[RunTool] = NOBODY) -> Plan:
+    """What is owed in this state. `epoch` is the driver's; attempts of earlier ones are lost.
+
+    `awake` are the next attempts of calls that wait for another conversation which can go on. This ledger cannot know.
+    """
     if epoch is not None:
         lost: list[Effect] = [
             DeclareLost(call.ref, call.running.number) for call in state.batch if call.running and call.running.epoch < epoch
@@ -134,7 +146,7 @@ def plan(state: State, graph: Graph, epoch: int | None = None) -> Plan:
         if lost:
             return Plan(lost, [])
     if state.batch:
-        now = _batch(state, graph)
+        now = _batch(state, graph, awake)
     elif state.halt:
         now = Plan([], [])
     else:
@@ -170,15 +182,15 @@ def status(state: State, graph: Graph) -> Status:
     return resting(state, graph)[0]
 
 
-def resting(state: State, graph: Graph) -> tuple[Status, list[Pending]]:
+def resting(state: State, graph: Graph, awake: frozenset[RunTool] = NOBODY) -> tuple[Status, list[Pending]]:
     """The status, and what is asked of people."""
     if not state.groups and not state.tail and not state.waiting:
         return "new", []
-    now = plan(state, graph)
+    now = plan(state, graph, awake=awake)
     if now.effects:
         broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel) and not state.waiting
         return "failed" if broken else "running", now.requests
-    if now.requests:
+    if now.requests or any(call.paused for call in state.batch):
         return "pending", now.requests
     if state.halt == "cancelled":
         return "cancelled", []
@@ -188,7 +200,7 @@ def resting(state: State, graph: Graph) -> tuple[Status, list[Pending]]:
 # -- while a batch is open ---------------------------------------------------------------------------------------------
 
 
-def _batch(state: State, graph: Graph) -> Plan:
+def _batch(state: State, graph: Graph, awake: frozenset[RunTool]) -> Plan:
     assert state.reply is not None and state.reply.fact is not None
     rules = graph.agents.get(state.reply.agent) or AgentRules(state.reply.agent)
     effects: list[Effect] = []
@@ -208,6 +220,9 @@ def _batch(state: State, graph: Graph) -> Plan:
             handoffs.append((call, edge))
         elif tool is None and call.gate is None and not call.attempts:
             effects.append(Answer(call.ref, 0, "error", wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges])))
+        elif call.paused and tool is not None and RunTool(call.ref, len(call.attempts) + 1) not in awake:
+            if graph.supersede and state.unseen:
+                effects.append(GiveUp(call.ref))
         else:
             ready.append((call, tool or ToolRules(call.call.tool, gone=True)))
     free = [(call, tool) for call, tool in ready if not _settle(state, graph, rules, call, tool, effects, requests)]
@@ -262,7 +277,7 @@ def _ask(
         lost = call.attempts[-1].number if kind == "outcome" else 0
         effects.append(Answer(call.ref, lost, "superseded", wording.superseded(call.call.tool, kind == "outcome")))
     else:
-        requests.append(about_call(state.ledger, kind, call, agent, graph.secrets(agent, call.call.tool), gone))
+        requests.append(about_call(state.session, state.ledger, kind, call, agent, graph.secrets(agent, call.call.tool), gone))
 
 
 def _run(
@@ -280,13 +295,13 @@ def _run(
         if places <= 0 or any(other.alone for _, other in running) or (tool.alone and others):
             break
         # A limit that was refused stopped what had not started; what is still to run here comes to its end.
-        if not state.halt and (over := _over(state, graph.limits, "tool_calls", started)):
+        if not state.halt and not call.paused and (over := _over(state, graph.limits, "tool_calls", started)):
             told = f"{state.active} has made {started} tool calls, the limit is {over:g}."
             requests.append(_limit(state, "tool_calls", state.active, told))
             break
         effects.append(RunTool(call.ref, len(call.attempts) + 1))
         running.append((call, tool))
-        started += 1
+        started += call.paused is None
         places -= 1
 
 
@@ -436,7 +451,7 @@ def _limits_before_model(state: State, graph: Graph, agent: str) -> Pending | No
 
 
 def _limit(state: State, name: str, agent: str, told: str) -> Pending:
-    return about_limit(state.ledger, name, state.tally.number, state.tally.allowances.get(name, 0), agent, told.rstrip())
+    return about_limit(state.session, state.ledger, name, state.tally.number, state.tally.allowances.get(name, 0), agent, told.rstrip())
 
 
 def _loop_seen(state: State) -> str:

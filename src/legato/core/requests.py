@@ -32,6 +32,8 @@ class Pending(Struct, frozen=True):
     digest: str = ""
     call: CallRef | None = None
     limit: str = ""
+    session: str = ""
+    """The conversation that asks: the session's own, or that of an agent that works for it as a tool."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -49,7 +51,9 @@ class Pending(Struct, frozen=True):
         return f"<Pending {self}>"  # what logs and tracebacks show: the sentence, which hides secrets
 
 
-def about_call(name: str, kind: Kind, call: CallState, agent: str, secrets: Collection[str] | None, gone: bool = False) -> Pending:
+def about_call(
+    session: str, name: str, kind: Kind, call: CallState, agent: str, secrets: Collection[str] | None, gone: bool = False
+) -> Pending:
     """The question that a call raises. The sentence hides secret arguments; `.arguments` is exact."""
     tool, arguments = call.call.tool, masked(call.arguments, secrets)
     prompt = {
@@ -72,10 +76,11 @@ def about_call(name: str, kind: Kind, call: CallState, agent: str, secrets: Coll
         raw_arguments=call.arguments,
         digest=digest_arguments(call.arguments),
         call=call.ref,
+        session=session,
     )
 
 
-def about_limit(name: str, limit: str, run: int, times: int, agent: str, told: str) -> Pending:
+def about_limit(session: str, name: str, limit: str, run: int, times: int, agent: str, told: str) -> Pending:
     """The question that a limit raises."""
     return Pending(
         id=f"{name[:8]}-limit-{limit}-{run}-{times}",
@@ -83,4 +88,5 @@ def about_limit(name: str, limit: str, run: int, times: int, agent: str, told: s
         prompt=f"{told} Approve to allow as much again, or reject to give the turn back to the user.",
         agent=agent,
         limit=limit,
+        session=session,
     )

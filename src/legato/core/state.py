@@ -23,7 +23,8 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
  6. A call is answered once: by `Returned`, by `Decided` (reject, answer), by `Judged` (a guardrail's no) or by `HandedOff`.
     A `Returned` for an attempt of an answered call, or for an attempt that another one followed, is `late`: kept for people, once.
  7. `Lost` is legal for an open attempt. It makes the outcome unknown; a `Returned` that comes after all still answers the call,
-    unless a person decided first.
+    unless a person decided first. `Paused` is legal for an open attempt too, and ends it without an output: nothing else will be heard
+    of that attempt, and the call waits until it is started again.
  8. `HandedOff` is legal when nothing of the batch but handoffs is unanswered. It answers them all: its own call as taken, the
     others as not taken.
  9. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
@@ -55,6 +56,7 @@ from legato.core.facts import (
     Judged,
     Lost,
     Opened,
+    Paused,
     Prompted,
     Returned,
     Said,
@@ -302,10 +304,10 @@ class State(Folded):
             self._refuse(fact, f"its driver's epoch {fact.epoch} is over; the ledger is in epoch {self.epoch}")
         if call.gate and not (call.approved and fact.digest == digest_arguments(call.arguments)):
             self._refuse(fact, f"call {fact.call} is not approved for these arguments")
+        self.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
         call.attempts.append(Attempt(fact.attempt, fact.epoch))
         call.redo = False
         self.epoch = fact.epoch
-        self.tally.tool_calls += 1
 
     def _returned(self, fact: Returned) -> None:
         call = self.call(fact.call)
@@ -338,10 +340,18 @@ class State(Folded):
         self._output(call, Output(content, fact.status, self.length))
 
     def _lost(self, fact: Lost) -> None:
-        call = self._open_call(fact, fact.call)
-        if call.running is None or call.running.number != fact.attempt:
+        self._open_attempt(fact).lost = True
+
+    def _paused(self, fact: Paused) -> None:
+        attempt = self._open_attempt(fact)
+        attempt.paused, attempt.known = fact, True
+        self._work(fact.at, fact.took)
+
+    def _open_attempt(self, fact: Lost | Paused) -> Attempt:
+        attempt = self._open_call(fact, fact.call).running
+        if attempt is None or attempt.number != fact.attempt:
             self._refuse(fact, f"attempt {fact.attempt} of call {fact.call} is not open")
-        call.attempts[-1].lost = True
+        return attempt
 
     def _output(self, call: CallState, output: Output) -> None:
         assert self.reply is not None
@@ -478,6 +488,7 @@ _RULES: dict[type, Callable[[State, Any], None]] = {
     Started: State._started,
     Returned: State._returned,
     Lost: State._lost,
+    Paused: State._paused,
     HandedOff: State._handed_off,
     Judged: State._judged,
     Prompted: State._prompted,

@@ -45,6 +45,10 @@ def superseded(name: str, unknown_outcome: bool) -> str:
     return f"The outcome of {name!r} is unknown, and the user sent a new message first. {MAYBE}" if unknown_outcome else told
 
 
+def given_up(name: str) -> str:
+    return f"{name!r} had begun and waited for people. It was stopped, because the user sent a new message first."
+
+
 def stopped(name: str) -> str:
     return f"Not run: {name!r} was not started because a limit stopped this run."
 
