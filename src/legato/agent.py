@@ -14,7 +14,8 @@ from legato.drive.definition import AgentDefinition, ContextProvider, Guardrail,
 from legato.errors import BadInput, BuildError
 from legato.models.base import Model, resolve
 from legato.models.strings import check_string
-from legato.tools import Tool, ToolContext, tool
+from legato.nested import workflow_as_tool
+from legato.tools import Tool, tool
 
 if TYPE_CHECKING:
     from legato.run import Result, Run
@@ -114,29 +115,12 @@ class Agent:
         """This agent as a tool of another: it is given a task, works in a conversation of its own, and returns its reply.
 
         That conversation lives in the session `<caller's session>/<the call's idempotency key>` of the same store, so a restart goes on
-        with it, and a session that is deleted and made anew under the same id does not.
+        with it, and a session that is deleted and made anew under the same id does not. What it asks of people is pending in the caller's
+        session, and is answered there.
         """
-        for each in self.tools:
-            if each.needs_approval or each.deferred:
-                raise BuildError(
-                    f"agent {self.name!r} cannot be a tool: its tool {each.name!r} waits for people, and a tool cannot",
-                    do=f"hand over to {self.name!r} instead: .add_handoff(..., [{self.name!r}])",
-                )
-        workflow = self._workflow()
-
-        async def ask(task: str, ctx: ToolContext[Any]) -> object:
-            from legato.session import current_store
-
-            session = workflow.session(f"{ctx.session_id[:200]}/{ctx.idempotency_key}", store=current_store.get(), context=ctx.context)
-            result = await session.run(task, key=ctx.idempotency_key)
-            if result.status not in ("waiting", "terminated"):
-                raise RuntimeError(f"{self.name} did not finish: {result.status}")
-            return result.output
-
         chosen = text(f"the name of agent {self.name!r} as a tool", name or "ask_" + _plain(self.name))
         about = description or self.description or f"Give a task to {self.name} and get its answer."
-        # It may be started again after a crash: the task is delivered once by its key, and the conversation goes on.
-        return tool(name=chosen[:64], description=about, idempotent=True)(ask)
+        return workflow_as_tool(self._workflow(), chosen[:64], about)
 
     # -- what the driver and the plan need -----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from legato.core.checking import text
-from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
+from legato.core.facts import Answered, AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.frame import decode_frame
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
@@ -28,6 +28,7 @@ from legato.drive.driver import Driver, check_definition
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
+from legato.nested import Nested
 from legato.run import Result, Run
 from legato.stores.contract import Store, is_store
 from legato.tools import BadArguments, tool_content
@@ -52,6 +53,7 @@ class Session:
         self.store = store
         self.context = context
         self._ledger = Ledger(store, id, workflow.name)
+        self._nested = Nested(workflow, self._ledger)  # the conversations that calls of this one wait for
         self._arrival = LoopLock()
         self._arriving = arriving  # a copy that is yet to be put into the store; see portable.py
 
@@ -102,7 +104,7 @@ class Session:
             since, spent = self._ledger.state.length, self._ledger.state.spent.total
             await start()
             current_store.set(self.store)
-            return Driver(self.workflow.definition, self._ledger, self.context, show, stream, since)
+            return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since)
 
         async def finish() -> Result:
             # A message that is delivered again gets what followed it when it came first.
@@ -112,13 +114,20 @@ class Session:
 
     async def cancel(self, words: str = "") -> None:
         """Stop what the conversation is doing, from any process. Finished work is kept; the next message goes on."""
+        all_stopped = False
+        while not all_stopped:
+            await self.refresh()
+            # First the conversations that calls wait for: if the process ends in between, nothing of them can be approved any more.
+            stopped = await self._nested.stop_all(words)
 
-        def propose(state: State) -> Iterator[AnyFact]:
-            if status(state, self.workflow.definition.graph) in ("running", "pending", "failed"):
-                yield Cancelled(at=now_ms(), words=words)
-                yield from self._stopped(state)
+            def propose(state: State, stopped: set[CallRef] = stopped) -> Iterator[AnyFact]:
+                nonlocal all_stopped
+                all_stopped = all(call.ref in stopped for call in state.batch if call.paused)
+                if all_stopped and status(state, self.workflow.definition.graph) in ("running", "pending", "failed"):
+                    yield Cancelled(at=now_ms(), words=words)
+                    yield from self._stopped(state)
 
-        await self._append(propose)
+            await self._ledger.append(propose)
 
     # -- answering ---------------------------------------------------------------------------------------------------------
 
@@ -150,14 +159,18 @@ class Session:
         """Withdraw a standing approval."""
         text("the agent of a standing approval", agent)
         text("the tool of a standing approval", tool)
+        standing = Standing(agent, tool)
+        await self.refresh()
+        if standing not in self.state.standing and (other := self._nested.approving(standing)) is not None:
+            await other.revoke(agent, tool)
+            return
 
         def propose(state: State) -> Iterator[AnyFact]:
-            standing = Standing(agent, tool)
             if standing not in state.standing:
                 raise NotPending(f"there is no standing approval of {tool!r} for {agent!r}", do="nothing was changed")
             yield Decided(at=now_ms(), kind="standing", verdict="revoke", standing=standing)
 
-        await self._append(propose)
+        await self._ledger.append(propose)
 
     async def _decide(
         self,
@@ -172,6 +185,12 @@ class Session:
         always: bool = False,
     ) -> None:
         _check_key(key)
+        await self.refresh()
+        if (other := await self._asked_elsewhere(request, key or "")) is not None:
+            await other._decide(
+                request, verdict, key, words=words, arguments=arguments, output=output, contents=contents, always=always
+            )
+            return
 
         def decided(state: State) -> Decided:
             asked = self._find(state, request)
@@ -200,7 +219,14 @@ class Session:
             yield decided(state)
             yield from self._stopped(state)
 
-        await self._append(propose, contents)
+        await self._ledger.append(propose, contents)
+
+    async def _asked_elsewhere(self, request: Pending | str, key: str) -> Session | None:
+        """The conversation that a call waits for, if the question is one of its own."""
+        id = request.id if isinstance(request, Pending) else request
+        if any(each.id == id for each in plan(self.state, self.workflow.definition.graph).requests) or (key and key in self.state.keys):
+            return None
+        return await self._nested.asked_by(request, key)
 
     def _stopped(self, state: State) -> Iterator[AnyFact]:
         """The answers to the calls that a stop ends, for the same append: a message that came in between would end the stop first."""
@@ -267,10 +293,6 @@ class Session:
         yield said(state)
         check_definition(state, self.workflow.definition.graph)  # raising here, nothing is recorded
 
-    async def _append(self, propose: Callable[[State], Iterator[AnyFact]], contents: Mapping[str, bytes] | None = None) -> None:
-        await self.refresh()
-        await self._ledger.append(propose, contents)
-
     # -- looking ------------------------------------------------------------------------------------------------------------
 
     async def refresh(self) -> Session:
@@ -278,6 +300,8 @@ class Session:
         if self._arriving is not None:
             await self._arrive()
         await self._ledger.refresh()
+        self._nested.context = self.context
+        await self._nested.refresh()
         return self
 
     async def _arrive(self) -> None:
@@ -298,13 +322,17 @@ class Session:
 
     @property
     def pending(self) -> list[Pending]:
-        """What blocks the conversation, in order."""
-        return plan(self.state, self.workflow.definition.graph).requests
+        """What blocks the conversation, in order; also what agents ask that work for it as tools."""
+        return self._nested.requests(plan(self.state, self.workflow.definition.graph).requests)
+
+    def asking(self, request: Pending) -> Session:
+        """The conversation that asks this: this one, or that of an agent which works for it as a tool."""
+        return self._nested.asking(request.session) or self
 
     @property
     def status(self) -> Status:
         """One of new, running, waiting, pending, terminated, cancelled, failed."""
-        return status(self.state, self.workflow.definition.graph)
+        return resting(self.state, self.workflow.definition.graph, self._nested.ready)[0]
 
     @property
     def error(self) -> str:
@@ -366,12 +394,12 @@ class Session:
         messages = messages_of(state, since)
         said = [message for message in messages if message.role == "assistant"]
         text = said[-1].text if said else ""
-        now, pending = resting(state, self.workflow.definition.graph)
+        now, pending = resting(state, self.workflow.definition.graph, self._nested.ready)
         return Result(
             text=text,
             output=self._output(state, text),
             messages=messages,
-            pending=pending,
+            pending=self._nested.requests(pending),
             status=now,
             error=state.failed.error if state.failed and now == "failed" else "",
             finish=state.reply.fact.finish if said and state.reply and state.reply.fact else "stop",

@@ -16,6 +16,7 @@ from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
 from legato.drive.definition import Definition, EdgeDefinition, History, Middleware
 from legato.errors import BadInput, BuildError
+from legato.nested import with_workflow
 from legato.portable import unpack
 from legato.run import Result, Run
 from legato.session import Session
@@ -95,9 +96,18 @@ class Workflow:
         return Session(self, id or arriving["session"], store or self._store, context, arriving)
 
     def observed_by(self, *middleware: Middleware) -> Workflow:
-        """The same workflow with this middleware innermost around every agent's model and tools: for logs, measurements and tests."""
-        agents = self.definition.agents
-        watched = {name: replace(agent, middleware=(*agent.middleware, *middleware)) for name, agent in agents.items()}
+        """The same workflow with this middleware innermost around every agent's model and tools: for logs, measurements and tests.
+
+        Agents that work as tools are observed too.
+        """
+        watched = {
+            name: replace(
+                agent,
+                middleware=(*agent.middleware, *middleware),
+                tools={each.name: with_workflow(each, lambda nested: nested.observed_by(*middleware)) for each in agent.tools.values()},
+            )
+            for name, agent in self.definition.agents.items()
+        }
         return Workflow(replace(self.definition, agents=watched), self._given_store, self.description, self._dead_ends_meant)
 
     def graph(self) -> str:

@@ -42,13 +42,17 @@ async def check(told: Told) -> list[Request]:
     """Hold a story that was told to the promises; return the request behind each of its replies, in order."""
     await told.session.refresh()
     facts = told.session.facts
+    ledgers = {told.session.id: facts}
     for request in told.requests:
-        check_request(request, facts)
+        if request.session not in ledgers:  # of an agent that works as a tool
+            ledgers[request.session] = list(await told.session.store.read(request.session))
+        check_request(request, ledgers[request.session])
     shown = await requests_of(told.session)
-    check_ledger(facts)
     check_growth(shown)
-    check_shown(told.requests, shown, facts)
-    check_deeds(told, facts)
+    check_shown([request for request in told.requests if request.session == told.session.id], shown, facts)
+    for each in ledgers.values():
+        check_ledger(each)
+        check_deeds(told, each)
     return shown
 
 

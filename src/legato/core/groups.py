@@ -70,6 +70,11 @@ class CallState:
         return self.attempts[-1].paused if self.output is None and self.attempts else None
 
     @property
+    def waited(self) -> Paused | None:
+        """What it last waited for, although it may have gone on since."""
+        return next((attempt.paused for attempt in reversed(self.attempts) if attempt.paused), None)
+
+    @property
     def lost(self) -> Attempt | None:
         """The attempt whose outcome nobody knows, if that is where the call stands."""
         if self.output is None and self.attempts and self.attempts[-1].lost and not self.redo:

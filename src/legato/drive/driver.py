@@ -15,9 +15,11 @@ from typing import Any
 from legato.core.facts import Answered, AnyFact, Refusal, Words
 from legato.core.graph import Graph
 from legato.core.owed import (
+    NOBODY,
     Admit,
     Bookkeeping,
     CallModel,
+    GiveUp,
     HandOver,
     JudgeInput,
     JudgeOutput,
@@ -40,6 +42,7 @@ from legato.drive.events import Event, OutputData, Waiting, events_of, request_e
 from legato.drive.frames import Frames
 from legato.drive.judging import Judge
 from legato.drive.ledger import Ledger
+from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_later, record_outcomes
 from legato.drive.tools import ToolRunner
 from legato.errors import BadInput, DefinitionChanged, IllegalFact, StoreError
@@ -57,11 +60,20 @@ class Driver:
     """Drives one session until nothing more can be done without its people."""
 
     def __init__(
-        self, definition: Definition, ledger: Ledger, context: Any, show: Callable[[Event], None] | None, stream: bool, since: int
+        self,
+        definition: Definition,
+        ledger: Ledger,
+        context: Any,
+        others: Others,
+        show: Callable[[Event], None] | None,
+        stream: bool,
+        since: int,
     ) -> None:
         """`show` is told what happens; None: nobody looks."""
         self._definition = definition
         self._ledger = ledger
+        self._others = others
+        self._awake = NOBODY  # calls that wait for another conversation, which can go on
         self._show = show
         self._stream = stream
         self._shown = since  # events have been shown for all facts before this position
@@ -70,6 +82,7 @@ class Driver:
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
         self._watcher: asyncio.Task[None] | None = None
+        self._listener: asyncio.Task[None] | None = None  # to the conversations that calls wait for
         self._gave_up = False
         self._leaving = False
         self._recording = False
@@ -80,7 +93,7 @@ class Driver:
         self._speaker = ""
         frames = Frames(definition, ledger, context)
         self._models = ModelCaller(definition, ledger, frames)
-        self._tools = ToolRunner(definition, ledger, context)
+        self._tools = ToolRunner(definition, ledger, context, others)
         self._judge = Judge(definition, ledger, context)
 
     def leave(self) -> None:
@@ -103,7 +116,7 @@ class Driver:
             finally:
                 if lease is not None:
                     await store.release(lease)
-            if status(self._ledger.state, self._definition.graph) in SETTLED:
+            if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
                 break
             await store.wait(session, self._ledger.state.length, FOLLOW_SECONDS)
         self._show_rest()
@@ -116,8 +129,19 @@ class Driver:
         """Whether to begin nothing more, and only finish and record what runs."""
         return self._leaving or self._error is not None or self._overtaken(state)
 
+    async def _others_go_on(self) -> bool:
+        """Whether a call that waits for another conversation can be started again now."""
+        awake = await self._others.awake() if self._waits() else NOBODY
+        if awake != self._awake:
+            self._awake, self._planned = awake, None
+        return bool(awake) and not awake.isdisjoint(self._plan(self._ledger.state).effects)
+
+    def _waits(self) -> bool:
+        return any(call.paused for call in self._ledger.state.batch)
+
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
+        await self._others_go_on()
         self._wake.clear()
         self._ledger.listeners.append(self._moved)
         outcomes: list[Outcome] = []
@@ -126,13 +150,18 @@ class Driver:
                 await self._record(outcomes)
                 outcomes = []
                 # Nothing has happened between the append and this line, so what is wanted is what is recorded.
-                if not self._reconcile():
+                busy = self._reconcile()
+                if await self._others_go_on() and not self._nothing_new(self._ledger.state):
+                    continue
+                if not busy:
                     break
                 watching = asyncio.get_running_loop().call_later(UNWATCHED_SECONDS, self._begin_watching)
                 try:
                     await self._wake.wait()
                 finally:
                     watching.cancel()
+                    if self._listener is not None:
+                        self._listener.cancel()
                 self._wake.clear()
                 if self._watcher is not None and self._watcher.done() and not self._watcher.cancelled():
                     self._watcher.result()
@@ -146,7 +175,7 @@ class Driver:
                 record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
             for effect, task in list(self._running.items()):
                 self._stop(effect, task)
-            tasks: list[asyncio.Task[Any]] = [*self._running.values(), *([self._watcher] if self._watcher else [])]
+            tasks: list[asyncio.Task[Any]] = [*self._running.values(), *(each for each in (self._watcher, self._listener) if each)]
             if self._watcher is not None:
                 self._watcher.cancel()
             if tasks:
@@ -154,11 +183,18 @@ class Driver:
                 for task in tasks:
                     _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
             self._running.clear()
-            self._watcher = None
+            self._watcher = self._listener = None
 
     def _begin_watching(self) -> None:
         if self._watcher is None or self._watcher.done():
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        if self._waits():
+            self._listener = asyncio.get_running_loop().create_task(self._listen())
+
+    async def _listen(self) -> None:
+        """Wake when something happens in a conversation that a call waits for."""
+        await self._others.moved()
+        self._wake.set()
 
     async def _watch(self) -> None:
         """Read what others append, in this process or another, as soon as it is there; until this driver appends something itself."""
@@ -214,7 +250,7 @@ class Driver:
         """What is owed now. A state changes only by facts, so the newest plan is good until there is one more."""
         planned = self._planned
         if planned is None or planned[0] is not state or planned[1] != state.length:
-            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch))
+            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._awake))
         return planned[2]
 
     def _due(self, state: State, now: Plan) -> Iterator[AnyFact]:
@@ -230,7 +266,7 @@ class Driver:
                         yield gated
                 case HandOver():
                     yield self._tools.hand_over(state, effect.call)
-                case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise():
+                case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise() | GiveUp():
                     pass
                 case _:
                     yield fact_of(effect, now_ms())
@@ -278,6 +314,8 @@ class Driver:
                 return self._tools.run(effect)
             case Admit():
                 return self._tools.admit(effect)
+            case GiveUp():
+                return self._tools.give_up(effect)
             case JudgeInput():
                 return self._judge.input(effect)
             case JudgeOutput():
@@ -349,9 +387,9 @@ class Driver:
         if self._streamed:
             self._withdraw()  # the reply they were of came to nothing
         state, graph = self._ledger.state, self._definition.graph
-        now, requests = resting(state, graph)
+        now, requests = resting(state, graph, self._awake)
         if now == "pending":
-            for request in requests:
+            for request in self._others.requests(requests):
                 self._show(request_event(request, state.length - 1))
         if now == "waiting":
             self._show(Event("request_info", Waiting(in_control(state, graph)), state.length - 1))

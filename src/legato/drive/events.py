@@ -23,6 +23,7 @@ from legato.core.facts import (
     HandedOff,
     Judged,
     Lost,
+    Paused,
     Prompted,
     Returned,
     Said,
@@ -119,6 +120,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("tool_late" if fact.late else "tool_returned", data, position)
         case Lost():
             yield Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
+        case Paused():
+            yield Event("tool_paused", _tool(state, fact.call, graph, status="waits for people", attempt=fact.attempt), position)
         case HandedOff():
             taken = state.call(fact.call)
             arrival = Arrival(fact.source, fact.target, taken.arguments if taken else "")

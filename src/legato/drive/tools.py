@@ -13,18 +13,19 @@ from typing import Any
 
 from legato.core import wording
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Returned, Started
+from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Paused, Returned, Started
 from legato.core.graph import Edge
 from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
-from legato.core.owed import Admit, RunTool
+from legato.core.owed import Admit, GiveUp, RunTool
 from legato.core.state import State
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
+from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, record_later
 from legato.errors import StoreError
-from legato.tools import BadArguments, Tool, ToolCall, ToolContext, tool_content, tool_output
+from legato.tools import BadArguments, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
 
 OUTPUT_LETTERS = 64_000
 """What of an output a model is given. The whole of a longer one is kept in the store's contents, for people and tools."""
@@ -33,10 +34,11 @@ OUTPUT_LETTERS = 64_000
 class ToolRunner:
     """Performs `RunTool` and `Admit`, and decides what needs no performing."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, context: Any) -> None:
+    def __init__(self, definition: Definition, ledger: Ledger, context: Any, others: Others) -> None:
         self._definition = definition
         self._ledger = ledger
         self._context = context
+        self._others = others
         self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
 
     # -- decisions that need no waiting: facts at once ------------------------------------------------------------------
@@ -111,6 +113,11 @@ class ToolRunner:
         facts.append(Gated(at=now_ms(), call=call.ref, needed=needed, digest=digest_arguments(call.arguments)))
         return Outcome(partial(_unless_moved, call.ref, facts))
 
+    async def give_up(self, effect: GiveUp) -> Outcome:
+        """Stop the conversation that a call waits for, and then answer the call: so nothing can be approved there any more."""
+        await self._others.stop(effect.call)
+        return Outcome(partial(_superseded, effect.call))
+
     def _judged(self, ref: CallRef, words: str, by: str) -> Judged:
         return Judged(at=now_ms(), kind="tool", position=ref.position, index=ref.index, stop=bool(words), words=words, by=by)
 
@@ -152,6 +159,8 @@ class ToolRunner:
             if task is not None and task.cancelling():
                 raise
             status, output, contents = "error", "The tool was cancelled from within.", {}
+        except WaitsForPeople as waits:
+            return Outcome(partial(_paused, effect, waits, _took(begun)))
         except Exception as error:
             if tool.idempotent and isinstance(error, StoreError):
                 raise  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
@@ -191,13 +200,12 @@ class ToolRunner:
         in_background(late)
 
     def _tool_context(self, agent: str, call: CallState, attempt: int, values: dict[str, object]) -> ToolContext[Any]:
-        ledger = self._ledger.state.name_at(call.ref.position)
         return ToolContext(
             context=self._context,
             session_id=self._ledger.session,
             agent=agent,
             call=ToolCall(str(call.ref), call.call.tool, values),
-            idempotency_key=f"{ledger}:{call.ref}",
+            idempotency_key=idempotency_key(self._ledger.state, call.ref),
             attempt=attempt,
         )
 
@@ -226,6 +234,19 @@ def _in_time(effect: RunTool, status: Any, output: Content, full: str, took: int
     yield Returned(
         at=now_ms(), call=effect.call, attempt=effect.attempt, status=status, output=output, full=full, late=late, took=took
     )
+
+
+def _paused(effect: RunTool, waits: WaitsForPeople, took: int, state: State) -> Iterator[AnyFact]:
+    """The end of an attempt without an outcome; nothing, if the call was answered or the attempt taken for lost meanwhile."""
+    call = state.call(effect.call)
+    if call is not None and call.running is not None and call.running.number == effect.attempt:
+        yield Paused(at=now_ms(), call=effect.call, attempt=effect.attempt, session=waits.session, length=waits.length, took=took)
+
+
+def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
+    call = state.call(ref)
+    if call is not None and call.paused:
+        yield Returned(at=now_ms(), call=ref, status="superseded", output=wording.given_up(call.call.tool))
 
 
 def _unless_moved(ref: CallRef, facts: list[AnyFact], state: State) -> Iterator[AnyFact]:

@@ -40,6 +40,19 @@ The function receives the plain value, and type checkers see the plain type.
 """
 
 
+class WaitsForPeople(BaseException):
+    """Raised by a tool that works in a conversation of its own, when that waits for its people: no outcome, and no error either.
+
+    `session` is that conversation, `length` how much of it the tool has seen. A `BaseException`, so that what catches a tool's errors
+    does not take it for one.
+    """
+
+    def __init__(self, session: str, length: int) -> None:
+        super().__init__(f"session {session!r} waits for people")
+        self.session = session
+        self.length = length
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolCall:
     """The recorded call that is being run: its id in the session, the tool's name, and the arguments as they run."""

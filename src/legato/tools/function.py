@@ -37,6 +37,9 @@ else:
 NeedsApproval: TypeAlias = bool | Callable[[ToolContext[Any], dict[str, Any], ToolCall], bool | Awaitable[bool]]
 """Whether a call waits for a person: always, never, or as a (sync or async) function of context, arguments and call says."""
 
+WorksIn: TypeAlias = Callable[[str, Any, Any], Awaitable[Any]]
+"""Opens a session: given its id, the store it lives in, and the caller's context."""
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
 
@@ -53,6 +56,8 @@ class Tool(Generic[P, R]):
     alone: bool = False
     timeout: float | None = None
     deferred: bool = False
+    works_in: WorksIn | None = None
+    """Of a tool that works in a conversation of its own, and so may wait for people there: opens that conversation."""
     is_async: bool = field(default=False, init=False, repr=False)
     can_stop: bool = field(default=False, init=False, repr=False)
     """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""

@@ -1,0 +1,49 @@
+"""The conversations that calls of one session wait for. May know: the state. Decides: how they are named.
+
+A tool may work in a conversation of its own (an agent as a tool), and that may have to wait for people. The call then waits too. What is
+asked there is asked by that conversation's ledger alone, and answered in it; here it is only known whom a call waits for.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from legato.core.digest import digest_bytes
+from legato.core.facts import CallRef
+from legato.core.owed import RunTool
+from legato.core.requests import Pending
+from legato.core.state import State
+
+LONGEST = 200
+"""Letters of a session id that are part of the ids of conversations held for it; of a longer one, a digest is."""
+
+
+class Others(Protocol):
+    """What the driver needs to know of them, and to do to them."""
+
+    async def awake(self) -> frozenset[RunTool]:
+        """Look: the next attempts of those calls whose conversation can go on."""
+        ...
+
+    async def moved(self) -> None:
+        """Wait until something happens in one of them."""
+        ...
+
+    async def stop(self, call: CallRef) -> None:
+        """Stop the conversation that a call waits for: nothing that it asks can be approved afterwards."""
+        ...
+
+    def requests(self, own: list[Pending]) -> list[Pending]:
+        """What is asked of people, here and there, in the order of calls."""
+        ...
+
+
+def idempotency_key(state: State, call: CallRef) -> str:
+    """The name of a recorded call: the same for every attempt, and in every fork."""
+    return f"{state.name_at(call.position)}:{call}"
+
+
+def held_for(session: str, key: str) -> str:
+    """The id of the conversation that is held for one call of a session. Branches of a conversation hold each their own."""
+    whose = session if len(session) <= LONGEST else f"{session[: LONGEST - 33]}-{digest_bytes(session.encode())[:32]}"
+    return f"{whose}/{key}"

@@ -1,0 +1,231 @@
+"""Agents that work as tools of others. May know: sessions and workflows. Decides: where their conversations live, and who answers for them.
+
+The conversation that is held for a call is a session of its own, in the same store. When it has to wait for people, the call waits for it
+(`Paused`), and a handle on the outer session holds a handle on it: what it asks is read from its ledger and answered in its ledger,
+which alone decides. Nothing of it is copied here.
+
+A branch of the outer conversation holds a conversation of its own for the call: a fork of the one that it shares, from where it was when
+the call began to wait. So an approval in one branch approves nothing in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from legato.core.facts import CallRef, Paused, Standing
+from legato.core.groups import CallState
+from legato.core.owed import NOBODY, RunTool
+from legato.core.requests import Pending
+from legato.core.state import State
+from legato.drive.ledger import Ledger
+from legato.drive.others import held_for, idempotency_key
+from legato.errors import DefinitionChanged, LedgerExists, UnknownLedger
+from legato.stores.contract import Store
+from legato.tools import Tool, ToolContext, WaitsForPeople, tool
+
+if TYPE_CHECKING:
+    from legato.session import Session
+    from legato.workflow import Workflow
+
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class WorksIn:
+    """Opens the conversations of an agent that works as a tool."""
+
+    workflow: Workflow
+
+    async def __call__(self, id: str, store: Store, context: Any) -> Session:
+        return self.workflow.session(id, store=store, context=context)
+
+
+def workflow_as_tool(workflow: Workflow, name: str, description: str) -> Tool:
+    """A workflow as a tool: it is given a task, works in a conversation of its own, and returns its reply."""
+
+    async def ask(task: str, ctx: ToolContext[Any]) -> object:
+        from legato.session import current_store
+
+        id = held_for(ctx.session_id, ctx.idempotency_key)
+        session = workflow.session(id, store=current_store.get(), context=ctx.context)
+        result = await session.run(task, key=ctx.idempotency_key)
+        unless_waiting(session)
+        if result.status not in ("waiting", "terminated"):
+            raise RuntimeError(f"{workflow.name} did not finish: {result.status}")
+        return result.output
+
+    # It may be started again: the task is delivered once by its key, and the conversation goes on.
+    return replace(tool(name=name, description=description, idempotent=True)(ask), works_in=WorksIn(workflow))
+
+
+def unless_waiting(session: Session) -> None:
+    """Tell the driver that the tool which holds this conversation has to wait for its people, if so it is."""
+    if session.status == "pending":
+        raise WaitsForPeople(session.id, session.state.length)
+
+
+def workflow_of(tool: Tool) -> Workflow | None:
+    """The workflow that works as this tool."""
+    return tool.works_in.workflow if isinstance(tool.works_in, WorksIn) else None
+
+
+def with_workflow(tool: Tool, make: Callable[[Workflow], Workflow]) -> Tool:
+    """The same tool with what `make` makes of the workflow that works as it, if one does."""
+    if (workflow := workflow_of(tool)) is None:
+        return tool
+    made = workflow_as_tool(make(workflow), tool.name, tool.description)
+    return replace(tool, function=made.function, works_in=made.works_in)
+
+
+class Nested:
+    """Handles on the conversations that the calls of a session wait for."""
+
+    def __init__(self, workflow: Workflow, ledger: Ledger) -> None:
+        self._workflow = workflow
+        self._ledger = ledger
+        self.context: Any = None  # the caller's
+        self._handles: dict[CallRef, Session | None] = {}  # None: what is there now cannot open it
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> None:
+        """Read what was appended there, and open what was begun to be waited for."""
+        handles: dict[CallRef, Session | None] = {}
+        for call in _unanswered(self._ledger.state):
+            if (paused := call.waited) is not None:
+                handles[call.ref] = None
+                with suppress(DefinitionChanged):  # then the tool says so to the model, when it is started again
+                    handles[call.ref] = await self._level(call, paused)
+        self._handles = handles
+
+    async def awake(self) -> frozenset[RunTool]:
+        """Look: the next attempts of those calls whose conversation can go on."""
+        await self.refresh()
+        return self.ready
+
+    async def moved(self) -> None:
+        """Wait until something happens in one of them."""
+        store, known = self._ledger.store, self._known()
+        looks: list[asyncio.Future[Any]] = [asyncio.ensure_future(store.wait(id, length, HOUR)) for id, length in known]
+        looks = looks or [asyncio.ensure_future(asyncio.sleep(HOUR))]
+        try:
+            await asyncio.wait(looks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for look in looks:
+                look.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)  # a store that fails is told by whoever reads it next
+
+    def _known(self) -> list[tuple[str, int]]:
+        """How much was read of each, and of those that their own calls wait for."""
+        handles = [handle for _, handle in self._waiting() if handle is not None]
+        return [known for each in handles for known in ((each.id, each.state.length), *each._nested._known())]
+
+    @property
+    def ready(self) -> frozenset[RunTool]:
+        """The same, as far as these handles have read."""
+        if not (waiting := self._waiting()):
+            return NOBODY
+        able = [call for call, handle in waiting if handle is None or handle.status != "pending"]
+        return frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in able)
+
+    def requests(self, own: list[Pending]) -> list[Pending]:
+        """What is asked of people, here and there, in the order of calls."""
+        asked = [(request.call, request) for request in own]
+        asked += [(call.ref, request) for call, handle in self._waiting() if handle is not None for request in handle.pending]
+        asked.sort(key=lambda each: (each[0] is None, each[0] or CallRef(0, 0)))
+        return [request for _, request in asked]
+
+    def conversations(self) -> dict[str, Session]:
+        """The conversations that unanswered calls wait for, or waited for and go on with, by the key of their call."""
+        state = self._ledger.state
+        return {idempotency_key(state, ref): handle for ref, handle in self._handles.items() if handle is not None}
+
+    def _waiting(self) -> list[tuple[CallState, Session | None]]:
+        """The calls that wait, and for which conversation; those that were looked for."""
+        calls = [call for call in self._ledger.state.batch if call.paused and not call.stopped]
+        return [(call, self._handles[call.ref]) for call in calls if call.ref in self._handles]
+
+    # -- answering and stopping ----------------------------------------------------------------------------------------
+
+    async def asked_by(self, request: Pending | str, key: str) -> Session | None:
+        """The conversation that asks this, or that was answered with this key before; None if it is not one of these."""
+        id = request.id if isinstance(request, Pending) else request
+        for _, handle in self._waiting():
+            if handle is not None and any(each.id == id for each in handle.pending):
+                return handle
+        return await self._answered_with(key) if key else None
+
+    async def _answered_with(self, key: str) -> Session | None:
+        """A conversation that some call here has ever waited for, and that knows a delivery by this key."""
+        state = self._ledger.state
+        for ref in {fact.call: None for fact in state.facts if isinstance(fact, Paused)}:
+            call = state.call(ref)
+            handle = await self._open(call) if call is not None else None
+            if handle is not None and (key in (await handle.refresh()).state.keys or await handle._nested.asked_by("", key)):
+                return handle
+        return None
+
+    def asking(self, session: str) -> Session | None:
+        """The handle on the conversation of this id."""
+        for _, handle in self._waiting():
+            if handle is not None and (found := handle if handle.id == session else handle._nested.asking(session)):
+                return found
+        return None
+
+    def approving(self, standing: Standing) -> Session | None:
+        """The conversation in which a standing approval is in force."""
+        handles = [handle for _, handle in self._waiting() if handle is not None]
+        return next((each for each in handles if standing in each.state.standing or each._nested.approving(standing)), None)
+
+    async def stop(self, call: CallRef) -> None:
+        """Stop the conversation that a call waits for: nothing that it asks can be approved afterwards."""
+        await self.refresh()
+        if (handle := self._handles.get(call)) is not None:
+            await handle.cancel()
+
+    async def stop_all(self, words: str) -> set[CallRef]:
+        """Stop the conversations that are held for unanswered calls. The calls."""
+        stopped = set()
+        for call in _unanswered(self._ledger.state):
+            if call.attempts and (handle := self._handles.get(call.ref) or await self._open(call)) is not None:
+                with suppress(DefinitionChanged):
+                    await handle.cancel(words)
+            stopped.add(call.ref)
+        return stopped
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    async def _level(self, call: CallState, paused: Paused) -> Session | None:
+        """The conversation that is held for a call here, as it is now. In a branch that has none yet, a fork of the one that it shares."""
+        handle = self._handles.get(call.ref) or await self._open(call)
+        if handle is None or (await handle.refresh()).state.length or paused.session == handle.id:
+            return handle
+        origin = await self._open(call, paused.session)
+        assert origin is not None
+        with suppress(LedgerExists, UnknownLedger):  # another handle was first; or it is gone, and the tool begins anew
+            if (await origin.refresh()).state.length >= paused.length:
+                await origin.fork(paused.length, handle.id)
+        return await handle.refresh()
+
+    async def _open(self, call: CallState, id: str | None = None) -> Session | None:
+        ledger, opener = self._ledger, self._opener(call)
+        if opener is None:
+            return None
+        here = held_for(ledger.session, idempotency_key(ledger.state, call.ref))
+        opened: Session = await opener(id or here, ledger.store, self.context)
+        return opened
+
+    def _opener(self, call: CallState) -> Any:
+        reply = self._ledger.state.facts[call.ref.position]
+        agent = self._workflow.definition.agents.get(getattr(reply, "agent", ""))
+        tool = agent.tools.get(call.call.tool) if agent is not None else None
+        return tool.works_in if tool is not None else None
+
+
+def _unanswered(state: State) -> list[CallState]:
+    return [call for call in state.batch if call.output is None]
