@@ -1,7 +1,8 @@
 """Sessions as text. May know: ledgers, contents, signatures. Decides: what may be loaded where.
 
 A loaded string is a *copy*: it gets a marker (`Opened` with its origin), so its requests have ids of their own and its open attempts
-belong to nobody. Loading into a store that has the ledger already: a prefix is the same ledger; a divergence is refused.
+belong to nobody. Loading into a store that has the ledger already: a prefix is the same ledger; a divergence is refused. The
+conversations that its calls wait for (agents that work as tools) travel along, each as a copy of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from legato.core.messages import contents_named
 from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import meet
+from legato.drive.others import held_for, idempotency_key
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
+from legato.stores.contract import Store
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -35,6 +38,8 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     contents: dict[str, str] = {}
     context: Any = None
     has_context: bool = False
+    nested: dict[str, _Envelope] = {}
+    """The conversations that calls wait for, by the idempotency key of the call."""
 
 
 class _Peek(msgspec.Struct):
@@ -52,22 +57,21 @@ async def depart(
             f"session {session.id!r} has a context, and nothing says how to write it down",
             do="pass serialize_context=..., or strict=False to leave it behind",
         )
-    facts = session.facts
-    contents = {digest: b64encode(await session.store.content(session.id, digest)).decode() for digest in _named(facts)}
-    taken = serialize is not None and session.context is not None
-    envelope = _Envelope(
-        FORMAT,
-        session.id,
-        [msgspec.Raw(encode(fact)) for fact in facts],
-        contents,
-        serialize(session.context) if serialize and taken else None,
-        taken,
-    )
+    envelope = await _envelope(session)
+    if serialize is not None and session.context is not None:
+        envelope.context, envelope.has_context = serialize(session.context), True
     try:
         text = msgspec.json.encode(envelope).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"serialize_context gave something that is not JSON: {error}", do="return plain values") from error
     return f"{text}\n{_signature(text, secret_key('sign_with', sign_with))}" if sign_with is not None else text
+
+
+async def _envelope(session: Session) -> _Envelope:
+    facts = session.facts
+    contents = {digest: b64encode(await session.store.content(session.id, digest)).decode() for digest in _named(facts)}
+    nested = {key: await _envelope(each) for key, each in session._nested.conversations().items()}
+    return _Envelope(FORMAT, session.id, [msgspec.Raw(encode(fact)) for fact in facts], contents, nested=nested)
 
 
 def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any]:
@@ -84,43 +88,65 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
         if format < 1:
             raise ValueError("it names no format")
         envelope = msgspec.json.decode(body, type=_Envelope)
-        contents = {digest: b64decode(data, validate=True) for digest, data in envelope.contents.items()}
+        arriving = _opened(envelope)
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as error:
         if isinstance(error, CodecError):
             raise
         expected = "text made by session.to_string()"
         raise CodecError(f"this is not a session: {error}", expected=expected, do="check where it comes from") from None
+    if arriving["facts"] and arriving["workflow"] != workflow:
+        raise DefinitionChanged(
+            f"this is a session of workflow {arriving['workflow']!r}, not of {workflow!r}", do="load it with a workflow of that name"
+        )
+    return arriving
+
+
+def _opened(envelope: _Envelope) -> dict[str, Any]:
+    """An envelope's contents, checked; with those of the conversations that its calls wait for."""
+    contents = {digest: b64decode(data, validate=True) for digest, data in envelope.contents.items()}
     facts = [decode(bytes(raw)) for raw in envelope.facts]
     state = fold(facts)  # a ledger that breaks the rules is refused here, before it touches a store
-    if facts and state.workflow != workflow:
-        raise DefinitionChanged(
-            f"this is a session of workflow {state.workflow!r}, not of {workflow!r}", do="load it with a workflow of that name"
-        )
     for digest, data in contents.items():
         if digest_bytes(data) != digest:
             raise CodecError(f"the content {digest!r} was changed: its bytes are not those it names", do="get the string anew")
-    context = envelope.context if envelope.has_context else None
-    return {"session": envelope.session, "facts": facts, "contents": contents, "context": context, "has_context": envelope.has_context}
+    waiting = {idempotency_key(state, call.ref) for call in state.batch if call.waited}
+    if stray := envelope.nested.keys() - waiting:
+        raise CodecError(f"it holds a conversation that no call waits for: {min(stray)[:80]!r}", do="check where it comes from")
+    return {
+        "session": envelope.session,
+        "workflow": state.workflow,
+        "facts": facts,
+        "contents": contents,
+        "context": envelope.context if envelope.has_context else None,
+        "has_context": envelope.has_context,
+        "nested": {key: _opened(each) for key, each in envelope.nested.items()},
+    }
 
 
 async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     """Put a copy into the session's store, or find that it is there. `LedgerExists` if another conversation is."""
+    await _all_arrive(session.store, session.id, arriving)
+
+
+async def _all_arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
+    for key, each in arriving["nested"].items():  # first, so that they are there when the call that waits for them is
+        await _all_arrive(store, held_for(id, key), each)
     while True:
         try:
-            return await _arrive(session, arriving)
+            return await _arrive(store, id, arriving)
         except LedgerConflict:
             continue  # the same string is being loaded by somebody else, or its conversation goes on: look again
 
 
-async def _arrive(session: Session, arriving: Mapping[str, Any]) -> None:
+async def _arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
     facts: list[AnyFact] = arriving["facts"]
-    born, read = await meet(session.store, session.id)
+    born, read = await meet(store, id)
     there = list(read)
     if there[: len(facts)] == facts:
         return
     if facts[: len(there)] != there:
         raise LedgerExists(
-            f"the store has another session {session.id!r}: the two went different ways",
+            f"the store has another session {id!r}: the two went different ways",
             expected=f"a ledger that begins with the {len(facts)} loaded facts",
             found=f"{len(there)} facts that differ",
             do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
@@ -130,8 +156,8 @@ async def _arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     if not there:
         origin = Origin(arriving["session"], len(facts), "copy")
         born = fresh_name()
-        new = [*new, Opened(at=now_ms(), ledger=born, workflow=session.workflow.name, origin=origin)]
-    await session.store.append(session.id, len(there), new, contents=arriving["contents"], born=born)
+        new = [*new, Opened(at=now_ms(), ledger=born, workflow=arriving["workflow"], origin=origin)]
+    await store.append(id, len(there), new, contents=arriving["contents"], born=born)
 
 
 def _named(facts: list[AnyFact]) -> set[str]:
