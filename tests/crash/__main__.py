@@ -11,14 +11,14 @@ import time
 
 from legato.testing.crash import SweepReport, crash_sweep
 from tests.crash.kills import KillReport, kill_until
-from tests.crash.test_sweep import ALL, modes_of
+from tests.crash.test_sweep import ALL, MODES
 
 
 def sweep(job: tuple[str, bool, int | None]) -> tuple[str, SweepReport]:
     """In a worker: one story."""
     title, stream, second = job
     name = f"{title} (streaming)" if stream else title
-    return title, crash_sweep(ALL[title], name=name, stream=stream, modes=(*modes_of(title), "second death"), second=second)
+    return title, crash_sweep(ALL[title], name=name, stream=stream, modes=(*MODES, "second death"), second=second)
 
 
 def quiet() -> None:

@@ -20,19 +20,15 @@ from tests.stories.all import STORIES
 
 ALL: dict[str, Story] = {**OWN, **STORIES}
 
-AS_A_TOOL = "an agent as a tool of another works in a conversation of its own and returns its reply"
+MODES: tuple[Mode, ...] = ("death", "error", "broken")
 
 SAMPLE = [
     "a tool call and a handoff in one reply: the tool's output is in the next agent's request",
     "two handoffs, the first gated and rejected: the second is taken",
     "three parallel calls, gated, open, gated: approve the first and edit the last, all three are answered in order",
     "a message while an approval is pending is kept, and seen after the batch is answered",
+    "an agent as a tool asks people: approve, reject and edit in the outer session, and both conversations go on",
 ]
-
-
-def modes_of(title: str) -> tuple[Mode, ...]:
-    # A store's error inside an agent that works as a tool is that tool's error: the model is told, and the story takes another course.
-    return ("death", "broken") if title == AS_A_TOOL else ("death", "error", "broken")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +42,7 @@ def total(request: pytest.FixtureRequest) -> Iterator[SweepReport]:
 @pytest.mark.parametrize("title", ALL)
 def test_a_story_survives_a_death_at_every_point(title: str, total: SweepReport) -> None:
     report = SweepReport()
-    for mode in modes_of(title):
+    for mode in MODES:
         report.add(crash_sweep(ALL[title], name=title, modes=(mode,), stride=1 if mode == "death" else 3))
     assert report.violations == []
     assert report.deaths >= report.points / 4  # points counts each mode's whole run: a sweep of nothing would show here
@@ -60,7 +56,7 @@ def test_a_story_survives_a_second_death_while_it_recovers(title: str) -> None:
     assert report.deaths > report.points
 
 
-@pytest.mark.parametrize("title", SAMPLE[:3])
+@pytest.mark.parametrize("title", [*SAMPLE[:3], SAMPLE[-1]])
 def test_a_story_survives_deaths_on_a_file(title: str, tmp_path: Path) -> None:
     report = crash_sweep(ALL[title], name=title, modes=("death",), stride=2, store=Files(tmp_path), simulated=False)
     assert report.violations == []

@@ -63,8 +63,9 @@ async def facts_of(request: Pending) -> Sequence[AnyFact]:
 
 
 async def messages_said(request: Pending) -> int:
-    """How many messages the user has sent in the session of this request."""
-    return sum(isinstance(fact, Said) for fact in await facts_of(request))
+    """How many messages the user has sent in the session of this request, or in the outermost that it is asked for."""
+    store, _ = _here.get()
+    return sum(isinstance(fact, Said) for fact in await store.read(request.session.partition("/")[0]))
 
 
 def done(world: World, ctx: ToolContext[Any], what: str) -> str:

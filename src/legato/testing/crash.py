@@ -21,13 +21,13 @@ the same world, and at the end the story's own check and every promise must hold
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from legato.core.facts import AnyFact
+from legato.core.facts import AnyFact, Opened
 from legato.core.requests import Pending
 from legato.core.view import Request
 from legato.drive.definition import Middleware, called
@@ -39,6 +39,7 @@ from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
 from legato.testing.people import Decide, Person, Verdict, approve_all
 from legato.testing.promises import Rules, Violation, check_promises
 from legato.testing.story import Story, Told, World
+from legato.testing.waiting import check_waiting
 from legato.tools import ToolCall
 from legato.workflow import Workflow
 
@@ -327,20 +328,21 @@ async def _check(
         broken.append(Violation("story", f"the story's check failed at {_line(error)}: {error!r}"))
     workflow = lives[-1].workflow
     assert workflow is not None
-    for info in await base.list():
-        facts = await base.read(info.ledger)
+    ledgers = {info.ledger: await base.read(info.ledger) for info in await base.list()}
+    broken += check_waiting(ledgers)
+    rules = Rules.of(workflow)
+    for ledger, facts in ledgers.items():
         report.facts += len(facts)
-        acknowledged = [(at, given) for life in lives for ledger, at, given in life.store.acknowledged if ledger == info.ledger]
-        main = info.ledger == "story"
+        acknowledged = [(at, given) for life in lives for name, at, given in life.store.acknowledged if name == ledger]
         broken += check_promises(
             facts,
             told.requests,
-            told.world.deeds if main else (),
-            rules=Rules.of(workflow) if main else None,
+            told.world.deeds,
+            rules=rules if ledger == "story" else rules.of_tools(),
             acknowledged=acknowledged,
-            session=info.ledger,
+            session=ledger,
         )
-        outcome.shape += [_shape(fact) for fact in facts]
+    outcome.shape = _shape(ledgers)
 
 
 def _line(error: BaseException) -> str:
@@ -350,10 +352,18 @@ def _line(error: BaseException) -> str:
     return f"line {trace.tb_lineno} of {trace.tb_frame.f_code.co_filename}" if trace else ""
 
 
-def _shape(fact: AnyFact) -> bytes:
-    """A fact without what differs from run to run."""
-    plain: dict[str, Any] = {name: getattr(fact, name) for name in fact.__struct_fields__ if name not in ("at", "took", "ledger")}
-    return type(fact).__name__.encode() + msgspec.json.encode(plain)
+def _shape(ledgers: Mapping[str, Sequence[AnyFact]]) -> list[bytes]:
+    """The facts of all ledgers without what differs from run to run: times, and the unique names of ledgers, which keys are made of."""
+    names = [fact.ledger.encode() for facts in ledgers.values() for fact in facts if isinstance(fact, Opened)]
+    shapes = []
+    for name in sorted(ledgers, key=lambda name: (name.count("/"), len(ledgers[name]))):
+        for fact in ledgers[name]:
+            plain: dict[str, Any] = {each: getattr(fact, each) for each in fact.__struct_fields__ if each not in ("at", "took")}
+            shape = type(fact).__name__.encode() + msgspec.json.encode(plain)
+            for unique in names:
+                shape = shape.replace(unique, b"a name")
+            shapes.append(shape)
+    return shapes
 
 
 # -- where processes live --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from legato.core.facts import Answered, AnyFact, Decided, HandedOff, Judged, Returned, Said, Started
+from legato.core.facts import Answered, AnyFact, Decided, HandedOff, Judged, Paused, Returned, Said, Started
 from legato.core.graph import Limits
 
 
@@ -54,6 +54,7 @@ class _Counted:
 def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tuple[str, str]]:
     """Promises that are broken, and how: a limit was passed and nobody was asked, or a call gave way to a message that is not there."""
     messages, run = Landings(), _Counted()
+    paused = {(fact.call, fact.attempt + 1) for fact in facts if isinstance(fact, Paused)}
     for position, fact in enumerate(facts):
         if messages.landed(position, fact) >= 0:
             run = _Counted()
@@ -62,6 +63,8 @@ def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tu
             run.refused = run.refused or fact.verdict == "reject"
         if isinstance(fact, Returned) and fact.status == "superseded" and not messages.unseen:
             yield "C1", f"at {position} call {fact.call} was superseded, and no message that anybody was let say had come"
+        if isinstance(fact, Started) and (fact.call, fact.attempt) in paused:
+            continue  # a call that waited goes on, and is no other call
         for name, what in _uses(fact):
             limit = getattr(limits, name) if limits is not None else None
             used = run.used[what] = run.used.get(what, 0) + 1

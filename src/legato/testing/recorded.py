@@ -21,6 +21,7 @@ from legato.core.facts import (
     Judged,
     Lost,
     Opened,
+    Paused,
     Returned,
     Said,
     Standing,
@@ -45,6 +46,7 @@ class CallRead:
         self.decided: list[tuple[str, str, int]] = []  # kind, verdict, position
         self.starts: list[int] = []
         self.lost: list[int] = []
+        self.paused: list[int] = []
         self.settled: set[int] = set()  # attempts whose real outcome is recorded
         self.answers: list[tuple[int, Content | None]] = []  # position and content (None: any)
 
@@ -115,6 +117,11 @@ class Reading:
                     if call.answers or fact.attempt != len(call.starts):
                         self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was lost, which was not open")
                     call.lost.append(fact.attempt)
+            elif isinstance(fact, Paused):
+                if call := self._call(fact.call, position):
+                    if call.answers or fact.attempt != len(call.starts) or fact.attempt in (*call.lost, *call.paused):
+                        self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} paused, which was not open")
+                    call.paused.append(fact.attempt)
             elif isinstance(fact, Returned):
                 self._returned(position, fact)
             elif isinstance(fact, Judged):
@@ -183,7 +190,7 @@ class Reading:
             self.say("D4", f"at {position} call {call.ref} was started, which had been cancelled")
         if fact.attempt != len(call.starts) + 1:
             self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was started after {len(call.starts)} others")
-        if call.starts:
+        if call.starts and len(call.starts) not in call.paused:
             if len(call.starts) not in call.lost:
                 self.say("D2", f"at {position} call {call.ref} was started while another attempt was open")
             since = call.starts[-1]
@@ -204,6 +211,8 @@ class Reading:
             return
         if fact.attempt > len(call.starts):
             self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} returned, which was never started")
+        if fact.attempt in call.paused:
+            self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} returned, which had paused")
         if not fact.attempt and fact.status == "ok":
             self.say("D2", f"at {position} call {call.ref} has a result, and it never ran")
         if fact.attempt and fact.status in ("ok", "error"):

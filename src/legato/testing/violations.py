@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from legato.core.graph import Limits
+from legato.nested import workflow_of
+from legato.tools import Tool
 from legato.workflow import Workflow
 
 
@@ -45,12 +49,24 @@ class Rules(Struct, frozen=True):
 
     @classmethod
     def of(cls, workflow: Workflow) -> Rules:
-        """The rules of a workflow."""
+        """The rules of a workflow. Those of its tools hold for the agents that work as tools too."""
         definition = workflow.definition
-        tools = [tool for agent in definition.agents.values() for tool in agent.tools.values()]
+        tools = list(_tools(workflow))
         return cls(
             frozenset(tool.name for tool in tools if tool.idempotent),
             frozenset(tool.name for tool in tools if tool.needs_approval is True),
             frozenset(definition.edges),
             definition.graph.limits,
         )
+
+    def of_tools(self) -> Rules:
+        """What holds in the conversations of agents that work as tools: they have edges and limits of their own."""
+        return Rules(self.idempotent, self.gated)
+
+
+def _tools(workflow: Workflow) -> Iterator[Tool]:
+    for agent in workflow.definition.agents.values():
+        for tool in agent.tools.values():
+            yield tool
+            if (nested := workflow_of(tool)) is not None:
+                yield from _tools(nested)

@@ -1,0 +1,421 @@
+"""An agent that works as a tool asks people: what a session shows of it, who may answer, and what stops, forks and travels with it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
+from legato.core.facts import Cancelled, Decided, Paused, Returned, Started
+from legato.core.requests import Pending
+from legato.errors import CodecError, NotPending, StoreFull
+from legato.session import Session
+from legato.stores import MemoryStore, SQLiteStore
+from legato.stores.contract import Store
+from legato.testing import ScriptedModel, call
+from legato.testing.story import World
+from legato.testing.waiting import check_waiting
+from tests.stories import checking
+from tests.stories.nested import payer
+from tests.stories.test_death import Dying
+
+
+def office(world: World, *replies: Any, messages: str = "queue", tools: Any = ()) -> Workflow:
+    """A boss, whose payer asks before it pays."""
+    helper = payer(world, *(replies or (call("pay", to="ann", cents=5), "Ann is paid.")))
+    batch = [call("ask_payer", task="Pay ann"), *(call(each.name) for each in tools)]
+    model = ScriptedModel(by_agent={"boss": [batch, "All done.", "Yes?"]})
+    return HandoffBuilder("office", [Agent("boss", model=model, tools=[helper.as_tool(), *tools])]).with_messages(messages).build()
+
+
+async def waiting(store: Store, world: World, *replies: Any, **more: Any) -> Session:
+    session = office(world, *replies, **more).session("s", store=store)
+    assert (await session.run("Pay ann")).status == "pending"
+    return session
+
+
+async def lengths(store: Store) -> dict[str, int]:
+    return {info.ledger: info.length for info in await store.list()}
+
+
+async def all_is_kept(store: Store) -> None:
+    assert list(check_waiting({info.ledger: await store.read(info.ledger) for info in await store.list()})) == []
+
+
+# -- what is shown, and who may answer -----------------------------------------------------------------------------------
+
+
+async def test_a_request_says_whose_it_is_and_is_told_by_an_event_streaming_and_not(store: Store, stream: bool) -> None:
+    session = office(World()).session("s", store=store)
+    events = [event async for event in session.run("Pay ann", stream=stream)]
+    (request,) = session.pending
+    assert (request.agent, request.tool, request.arguments) == ("payer", "pay", {"to": "ann", "cents": 5})
+    assert request.session.startswith("s/")
+    assert session.asking(request).id == request.session
+    assert [event.type for event in events][-3:] == ["tool_paused", "request_info", "status"]
+    assert events[-2].data == request
+    assert events[-1].data == session.status == "pending"
+
+
+async def test_resume_that_finds_no_answer_adds_nothing_to_any_ledger(store: Store, stream: bool) -> None:
+    session = await waiting(store, World())
+    before = await lengths(store)
+    for _ in range(10):
+        result = await session.resume(stream=stream)
+        assert [request.tool for request in result.pending] == ["pay"]
+    assert await lengths(store) == before
+
+
+async def test_after_a_restart_the_request_is_pending_under_the_same_id_and_is_answered_by_it(tmp_path: Path, stream: bool) -> None:
+    world = World()
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        (request,) = (await waiting(store, world)).pending
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        session = office(world).session("s", store=store)
+        assert [each.id for each in (await session.refresh()).pending] == [request.id]
+        await session.approve(request.id)
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        session = office(world).session("s", store=store)
+        assert (await session.refresh()).status == "running"
+        assert (await session.resume(stream=stream)).text == "All done."
+        assert world.times("paid 5 to ann") == 1
+        assert checking.outputs((await checking.requests_of(session))[-1]) == ["Ann is paid."]
+
+
+async def test_of_two_handles_that_answer_one_request_at_the_same_moment_one_wins_and_the_other_is_told(store: Store) -> None:
+    world = World()
+    session = await waiting(store, world)
+    (request,) = session.pending
+    others = [await office(world).session("s", store=store).refresh() for _ in range(3)]
+    answers = [others[0].approve(request), others[1].reject(request, "no"), others[2].approve(request.id)]
+    outcomes = await asyncio.gather(*answers, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in outcomes) == ["NoneType", "NotPending", "NotPending"]
+    await asyncio.gather(*(_text(each) for each in (session, *others)))
+    assert world.times("paid 5 to ann") == (0 if outcomes[1] is None else 1)
+    assert session.status == "waiting"
+    assert sum(isinstance(fact, Decided) for fact in await store.read(request.session)) == 1
+    await all_is_kept(store)
+
+
+async def _text(session: Session) -> str:
+    return (await session.resume()).text
+
+
+async def test_answered_in_its_own_session_the_outer_one_goes_on_too(store: Store) -> None:
+    world = World()
+    session = await waiting(store, world)
+    inner = session.asking(session.pending[0])
+    await inner.approve(inner.pending[0])
+    await inner.resume()
+    assert world.times("paid 5 to ann") == 1
+    assert (await session.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
+
+
+async def test_a_result_a_limit_and_an_unknown_outcome_are_asked_and_answered_like_approvals(store: Store) -> None:
+    world = World()
+    session = await waiting(store, world, call("ask_bank", question="rate?"), "Nothing is paid, the bank said no.")
+    (request,) = session.pending
+    assert (request.kind, request.agent) == ("result", "payer")
+    await session.answer(request, "no")
+    assert (await session.resume()).text == "All done."
+
+    class Sum(BaseModel):
+        cents: int
+
+    counting = ScriptedModel(lambda seen: "many" if seen.turn < 2 else '{"cents": 7}')
+    counter = Agent("counter", model=counting, output_type=Sum, output_retries=0)
+    model = ScriptedModel(by_agent={"boss": [call("ask_counter", task="Count"), "Counted."]})
+    session = HandoffBuilder("count", [Agent("boss", model=model, tools=[counter.as_tool()])]).build().session("c", store=store)
+    await session.run("Count")
+    for _ in range(2):
+        (limit,) = session.pending
+        assert (limit.kind, limit.limit, limit.agent) == ("limit", "output", "counter")
+        await session.approve(limit)
+        result = await session.resume()
+    assert result.text == "Counted."
+
+    looking = (call("look_up", to="ann"), "Ann is there.")
+    with pytest.raises(StoreFull):
+        await office(world, *looking).session("o", store=Dying(store, Returned)).run("Look")
+    session = office(world, *looking).session("o", store=store)
+    await session.resume()
+    (outcome,) = session.pending
+    assert (outcome.kind, outcome.tool, outcome.agent) == ("outcome", "look_up", "payer")
+    await session.answer(outcome, "looked up ann")
+    assert (await session.resume()).text == "All done."
+    assert world.times("looked up ann") == 1
+
+
+async def test_one_answer_delivered_again_and_again_with_one_key_is_recorded_once(store: Store) -> None:
+    world = World()
+    session = await waiting(store, world)
+    (request,) = session.pending
+    for _ in range(2):
+        await session.approve(request.id, key="webhook-1")
+    assert (await session.resume()).text == "All done."
+    await office(world).session("s", store=store).approve(request.id, key="webhook-1")  # long after
+    assert sum(isinstance(fact, Decided) for fact in await store.read(request.session)) == 1
+    with pytest.raises(NotPending):
+        await session.approve(request.id, key="webhook-2")
+
+
+async def test_approve_always_holds_in_that_conversation_and_can_be_revoked(store: Store) -> None:
+    world = World()
+    ann, bob, cyd = (call("pay", to=name, cents=1) for name in ("ann", "bob", "cyd"))
+    session = await waiting(store, world, ann, bob, call("ask_bank", question="?"), cyd, "Paid.")
+    await session.approve(session.pending[0], always=True)
+    await session.resume()
+    assert [request.kind for request in session.pending] == ["result"]
+    await session.revoke("payer", "pay")
+    await session.answer(session.pending[0], "fine")
+    await session.resume()
+    assert [request.arguments["to"] for request in session.pending] == ["cyd"]
+    assert [told for _, told in world.deeds] == ["paid 1 to ann", "paid 1 to bob"]
+
+
+async def test_requests_are_in_the_order_of_calls_one_s_own_among_them(store: Store) -> None:
+    world = World()
+
+    @tool(needs_approval=True)
+    async def sign(ctx: ToolContext[Any]) -> str:
+        world.did(ctx, "signed")
+        return "signed"
+
+    helper = payer(world, [call("pay", to="ann", cents=5), call("pay", to="bob", cents=6)], "Paid.")
+    batch = [call("sign"), call("ask_payer", task="Pay"), call("sign")]
+    model = ScriptedModel(by_agent={"boss": [batch, "All done."]})
+    session = HandoffBuilder("office", [Agent("boss", model=model, tools=[helper.as_tool(), sign])]).build().session("s", store=store)
+    result = await session.run("Go")
+    assert [request.tool for request in result.pending] == ["sign", "pay", "pay", "sign"]
+    for request in result.pending[:2]:
+        await session.approve(request)
+    result = await session.resume()  # a part is answered: what can go on goes on
+    assert [request.tool for request in result.pending] == ["pay", "sign"]
+    assert sorted(what for _, what in world.deeds) == ["paid 5 to ann", "signed"]
+    for request in result.pending:
+        await session.approve(request)
+    assert (await session.resume()).text == "All done."
+    assert len(world.deeds) == 4
+
+
+async def test_answered_while_another_driver_is_busy_with_a_sibling_it_goes_on_all_the_same(store: Store) -> None:
+    world, go = World(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        await go.wait()
+        return "slow, but done"
+
+    workflow = office(world, tools=[slow])
+    driving = asyncio.ensure_future(_said(workflow.session("s", store=store)))
+    other = workflow.session("s", store=store)
+    for _ in range(2000):
+        if (await other.refresh()).pending:
+            break
+        await asyncio.sleep(0.005)
+    await other.approve(other.pending[0])
+    following = asyncio.ensure_future(_text(other))
+    for _ in range(2000):
+        if world.deeds:
+            break
+        await asyncio.sleep(0.005)
+    assert world.times("paid 5 to ann") == 1  # at once: nobody waits for the sibling
+    go.set()
+    assert await asyncio.gather(driving, following) == ["All done.", "All done."]
+    assert world.times("paid 5 to ann") == 1
+
+
+async def _said(session: Session) -> str:
+    return (await session.run("Pay ann")).text
+
+
+# -- stopping ------------------------------------------------------------------------------------------------------------
+
+
+async def test_cancel_stops_what_is_asked_there_and_it_can_never_be_approved_again(store: Store, stream: bool) -> None:
+    world = World()
+    session = await waiting(store, world)
+    (request,) = session.pending
+    inner = session.asking(request)
+    await session.cancel()
+    assert (session.status, session.pending) == ("cancelled", [])
+    assert (await inner.refresh()).status == "cancelled"
+    for handle in (session, inner):
+        with pytest.raises(NotPending):
+            await handle.approve(request)
+        await handle.resume(stream=stream)
+    assert (await session.run("Never mind", stream=stream)).text == "All done."
+    assert world.deeds == []
+    assert "cancelled" in checking.outputs((await checking.requests_of(session))[-1])[0]
+    await all_is_kept(store)
+
+
+async def test_a_process_that_dies_in_the_middle_of_a_cancel_leaves_nothing_that_could_be_approved(store: Store) -> None:
+    world = World()
+    (request,) = (await waiting(store, world)).pending
+
+    class DyingOutside(Dying):
+        async def append(self, ledger: str, expected: int, facts: Any, **more: Any) -> int:
+            if ledger != "s":
+                return await self._store.append(ledger, expected, facts, **more)
+            return await super().append(ledger, expected, facts, **more)
+
+    with pytest.raises(StoreFull):
+        await office(world).session("s", store=DyingOutside(store, Cancelled)).cancel()
+    session = await office(world).session("s", store=store).refresh()
+    assert session.pending == []
+    with pytest.raises(NotPending):
+        await session.approve(request)
+    await session.cancel()
+    assert session.status == "cancelled"
+    assert world.deeds == []
+    await all_is_kept(store)
+
+
+async def test_a_cancel_while_the_agent_works_stops_its_conversation_too(store: Store) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @tool(idempotent=True)
+    async def dig() -> str:
+        started.set()
+        await go.wait()
+        return "dug"
+
+    digger = Agent("digger", model=ScriptedModel(by_agent={"digger": [call("dig"), "Dug."]}), tools=[dig])
+    model = ScriptedModel(by_agent={"boss": [call("ask_digger", task="Dig"), "All done."]})
+    workflow = HandoffBuilder("site", [Agent("boss", model=model, tools=[digger.as_tool()])]).build()
+    driving = asyncio.ensure_future(_said(workflow.session("s", store=store)))
+    await started.wait()
+    session = workflow.session("s", store=store)
+    await session.cancel()
+    await driving
+    for info in await store.list():
+        facts = await store.read(info.ledger)
+        assert sum(isinstance(fact, Cancelled) for fact in facts) == 1, info.ledger
+    go.set()
+
+
+# -- branches ------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_approval_in_one_branch_approves_nothing_in_the_other(store: Store) -> None:
+    world = World()
+    trunk = await waiting(store, world)
+    branch = await trunk.fork(id="branch")
+    (here,), (there,) = trunk.pending, branch.pending
+    assert here.id != there.id
+    assert here.session != there.session
+    with pytest.raises(NotPending):
+        await branch.approve(here)
+    with pytest.raises(NotPending):
+        await trunk.approve(there.id)
+    await trunk.approve(here)
+    assert (await trunk.resume()).text == "All done."
+    assert (await branch.resume()).pending == [there]
+    await branch.reject(there, "not here")
+    assert (await branch.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
+    await all_is_kept(store)
+
+
+async def test_a_fork_at_every_position_asks_for_itself_and_does_nothing_twice_unasked(store: Store) -> None:
+    world = World()
+    looking = [call("look_up", to="ann"), call("pay", to="ann", cents=5)]
+    trunk = await waiting(store, world, looking, "Ann is paid.")
+    await trunk.approve(trunk.pending[0])
+    await trunk.resume()
+    facts = trunk.facts
+    (paused,) = [position for position, fact in enumerate(facts) if isinstance(fact, Paused)]
+    for at in range(paused + 1, len(facts) + 1):
+        branch = await trunk.fork(at, f"branch-{at}")
+        result = await branch.resume()
+        if result.status == "pending":
+            assert [request.tool for request in result.pending] == ["pay"]  # the trunk's approval is the trunk's
+            await branch.reject(result.pending[0], "not here")
+            result = await branch.resume()
+        assert result.status == "waiting"
+        await checking.requests_of(branch)
+    assert world.times("looked up ann") == world.times("paid 5 to ann") == 1
+    assert (await trunk.refresh()).facts == facts
+    await all_is_kept(store)
+
+
+async def test_branches_whose_long_ids_begin_alike_do_not_share_a_conversation(store: Store) -> None:
+    world = World()
+    trunk = office(world).session("x" * 399 + "1", store=store)
+    await trunk.run("Pay ann")
+    branch = await trunk.fork(id="x" * 399 + "2")
+    assert trunk.pending[0].session != branch.pending[0].session
+    await trunk.approve(trunk.pending[0])
+    await trunk.resume()
+    assert len((await branch.refresh()).pending) == 1
+
+
+# -- travelling ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["asked", "answered"])
+async def test_written_down_and_loaded_elsewhere_the_question_is_pending_and_an_answer_holds(store: Store, answered: bool) -> None:
+    world = World()
+    session = await waiting(store, world)
+    if answered:
+        await session.approve(session.pending[0])
+    text = await session.to_string(sign_with=b"k" * 32)
+    copy = await office(world).load(text, store=MemoryStore(), verify_with=b"k" * 32).refresh()
+    assert [request.tool for request in copy.pending] == ([] if answered else ["pay"])
+    for request in copy.pending:
+        assert request.id != session.pending[0].id
+        await copy.approve(request)
+    assert (await copy.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
+    again = await office(world).load(text, store=store, verify_with=b"k" * 32).refresh()
+    assert again.facts == session.facts  # where it comes from, it is the same conversation
+    assert again.pending == session.pending
+
+
+async def test_a_string_with_a_conversation_that_no_call_waits_for_is_refused(store: Store) -> None:
+    session = await waiting(store, World())
+    text = await session.to_string()
+    key = session.pending[0].session.partition("/")[2]
+    with pytest.raises(CodecError, match="no call waits for"):
+        office(World()).load(text.replace(f'"{key}"', '"other"'))
+
+
+# -- definitions that change ---------------------------------------------------------------------------------------------
+
+
+async def test_a_tool_that_is_gone_is_answered_so_and_the_session_goes_on(store: Store) -> None:
+    world = World()
+    await waiting(store, world)
+    model = ScriptedModel(by_agent={"boss": [call("ask_payer", task="Pay ann"), "I cannot pay any more."]})
+    session = HandoffBuilder("office", [Agent("boss", model=model)]).build().session("s", store=store)
+    assert (await session.resume()).text == "I cannot pay any more."
+    assert "no longer there" in checking.outputs((await checking.requests_of(session))[-1])[0]
+
+
+async def test_an_agent_of_another_name_behind_the_same_tool_does_not_go_on_with_it(store: Store) -> None:
+    world = World()
+    await waiting(store, world)
+    other = Agent("lender", model=ScriptedModel(["I lend."])).as_tool(name="ask_payer")
+    model = ScriptedModel(by_agent={"boss": [call("ask_payer", task="Pay ann"), "So be it."]})
+    session = HandoffBuilder("office", [Agent("boss", model=model, tools=[other])]).build().session("s", store=store)
+    assert (await session.resume()).text == "So be it."
+    assert "belongs to workflow 'payer'" in checking.outputs((await checking.requests_of(session))[-1])[0]
+
+
+async def test_waiting_costs_no_tool_call_of_the_limit_and_one_attempt_for_each_answer(store: Store) -> None:
+    world = World()
+    batch = [call("pay", to=name, cents=1) for name in ("ann", "bob", "cyd")]
+    session = await waiting(store, world, batch, "Paid.")
+    while session.pending:
+        await session.approve(session.pending[0])
+        await session.resume()
+    assert session.state.tally.tool_calls == 1
+    assert [fact.attempt for fact in session.facts if isinstance(fact, Started)] == [1, 2, 3, 4]
+    assert all(isinstance(request, Pending) for request in session.pending)
+    assert len(world.deeds) == 3
