@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from legato import nested
 from legato.core import folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Returned, Said, Words
 from legato.core.messages import Message, parts_of
@@ -338,7 +339,7 @@ def _(patch: Patch) -> None:
 @mutant("a new driver takes an attempt that was started by a dead one for its own")
 def _(patch: Patch) -> None:
     before = driver.plan
-    patch(driver, "plan", lambda now, graph, epoch=None: before(now, graph, None))
+    patch(driver, "plan", lambda now, graph, epoch=None, *more: before(now, graph, None, *more))
 
 
 @mutant("a driver whose lease was lost goes on starting tools")
@@ -431,6 +432,78 @@ def _(patch: Patch) -> None:
             self.tally = Tally(self.tally)
 
     patch(state._RULES, Judged, judged)
+
+
+# -- agents that work as tools, and wait for people ----------------------------------------------------------------------
+
+
+@mutant("a cancel leaves what an agent asks that works as a tool to be approved")
+def _(patch: Patch) -> None:
+    async def stop_all(self: nested.Nested, words: str) -> Any:
+        return {call.ref for call in self._session._ledger.state.batch}
+
+    patch(nested.Nested, "stop_all", stop_all)
+
+
+@mutant("a message that supersedes a call leaves what its agent asks to be approved")
+def _(patch: Patch) -> None:
+    async def stop(self: nested.Nested, call: Any) -> None:
+        pass
+
+    patch(nested.Nested, "stop", stop)
+
+
+@mutant("a cancel stops the caller first, and then the agents that work for it")
+def _(patch: Patch) -> None:
+    before, stop_all = Session.cancel, nested.Nested.stop_all
+
+    async def later(self: nested.Nested, words: str) -> Any:
+        return {call.ref for call in self._session._ledger.state.batch}
+
+    async def cancel(self: Session, words: str = "") -> None:
+        await self.refresh()
+        waiting = [handle for _, handle in self._nested._waiting() if handle is not None]
+        await before(self, words)
+        for handle in waiting:
+            await stop_all(handle._nested, words)
+            await before(handle, words)
+
+    patch(nested.Nested, "stop_all", later)
+    patch(Session, "cancel", cancel)
+
+
+@mutant("branches share the conversation of an agent that works as a tool")
+def _(patch: Patch) -> None:
+    patch(nested, "held_for", lambda session, key: f"s/{key}")
+
+
+@mutant("a branch begins the conversation of an agent that works as a tool anew")
+def _(patch: Patch) -> None:
+    async def level(self: nested.Nested, call: Any, paused: Any) -> Any:
+        return await (self._handles.get(call.ref) or await self._open(call)).refresh()
+
+    patch(nested.Nested, "_level", level)
+
+
+@mutant("a call that waits for an agent is started again although nobody has answered")
+def _(patch: Patch) -> None:
+    before = nested.Nested.awake
+
+    async def awake(self: nested.Nested) -> Any:
+        waiting = [call for call in self._session._ledger.state.batch if call.paused]
+        return await before(self) | {owed.RunTool(call.ref, 2) for call in waiting}
+
+    patch(nested.Nested, "awake", awake)
+
+
+@mutant("nobody notices that what an agent asked was answered")
+def _(patch: Patch) -> None:
+    patch(nested.Nested, "ready", property(lambda self: owed.NOBODY))
+
+
+@mutant("a call that waits for an agent is taken for lost by the next driver")
+def _(patch: Patch) -> None:
+    patch(groups.CallState, "paused", property(lambda self: None))
 
 
 # -- safety ------------------------------------------------------------------------------------------------------------

@@ -31,12 +31,14 @@ from legato.core.view import Request
 from legato.drive.definition import Definition, called
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
 from legato.models.base import Emit, Model, Reply
+from legato.nested import with_workflow, workflow_of
 from legato.stores.memory import MemoryStore
 from legato.testing.actors import Actor
 from legato.testing.faults import Died, FailingStore
 from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
 from legato.testing.promises import Deed, Rules, Violation, check_promises
 from legato.testing.sampling import sample
+from legato.testing.waiting import check_waiting
 from legato.tools import Tool, ToolContext
 from legato.workflow import Workflow
 
@@ -125,19 +127,28 @@ class Stage:
         between: Callable[[Model], Model] | None = None,
         message: Callable[[str], Sendable | Iterable[Sendable]] | None = None,
     ) -> None:
-        definition = workflow.definition
         self.message = message or str
         model: Model = between(SeededModel()) if between else SeededModel()
+        self.schemas: dict[str, str] = {}
+        self.workflow = self._played(workflow, model, real_tools)
+        self.rules = Rules.of(workflow)
+
+    def _played(self, workflow: Workflow, model: Model, real_tools: bool) -> Workflow:
+        """The workflow with its models and tools played, and those of agents that work as its tools."""
+        definition = workflow.definition
+
+        def played(tool: Tool) -> Tool:
+            self.schemas[tool.name] = tool.parameters
+            if workflow_of(tool) is not None:
+                return with_workflow(tool, lambda nested: self._played(nested, model, real_tools))
+            return tool if real_tools else _simulated(tool)
+
         agents = {
-            name: replace(
-                agent, model=model, tools=agent.tools if real_tools else {each.name: _simulated(each) for each in agent.tools.values()}
-            )
+            name: replace(agent, model=model, tools={each.name: played(each) for each in agent.tools.values()})
             for name, agent in definition.agents.items()
         }
-        played: Definition = replace(definition, agents=agents, termination=_heard(definition.termination))
-        self.workflow = Workflow(played, MemoryStore(), workflow.description, ())
-        self.rules = Rules.of(workflow)
-        self.schemas = {tool.name: tool.parameters for agent in definition.agents.values() for tool in agent.tools.values()}
+        heard: Definition = replace(definition, agents=agents, termination=_heard(definition.termination))
+        return Workflow(heard, MemoryStore(), workflow.description, ())
 
 
 _schedule: ContextVar[Schedule] = ContextVar("schedule")
@@ -438,9 +449,11 @@ class Schedule:
             self.report.facts += len(facts)
             # A deed of a call that a branch shares belongs to the branch it was done in.
             deeds = [deed for deed in self.deeds if deed.session == branch]
+            rules = self.stage.rules if branch in self.branches else self.stage.rules.of_tools()
             self.broken += check_promises(
-                facts, self.requests, deeds, rules=self.stage.rules, acknowledged=acknowledged.get(branch, ()), session=branch
+                facts, self.requests, deeds, rules=rules, acknowledged=acknowledged.get(branch, ()), session=branch
             )
+        self.broken += check_waiting(ledgers)
         self._check_words(ledgers)
         if self.told is not None:
             for branch, facts in ledgers.items():

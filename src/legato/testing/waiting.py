@@ -28,9 +28,10 @@ def check_waiting(ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violatio
 
 def _gone_on(name: str, facts: Sequence[AnyFact], position: int, waits: Paused, there: Sequence[AnyFact]) -> Iterator[Violation]:
     """What became of a call that waited."""
-    about = (fact for fact in facts[position + 1 :] if isinstance(fact, (Started, Returned)) and fact.call == waits.call)
-    followed = next(about, None)
-    if isinstance(followed, Started) and len(there) <= waits.length:
+    about = [fact for fact in facts[position + 1 :] if isinstance(fact, (Started, Returned, Paused)) and fact.call == waits.call]
+    followed = about[0] if about else None
+    again = next((fact.length for fact in about if isinstance(fact, Paused)), len(there))
+    if isinstance(followed, Started) and again <= waits.length:
         yield Violation("D2", f"call {waits.call} of {name} was started again, and nobody had answered what {waits.session} asks")
     if isinstance(followed, Returned):
         reading = Reading(there, Rules(), [])

@@ -132,7 +132,7 @@ def _workflow(number: int) -> Workflow:
             name,
             f"You are {name}.",
             ScriptedModel(by_agent={}),
-            dice.sample(TOOLS, dice.randrange(0, 6)),
+            [*dice.sample(TOOLS, dice.randrange(0, 6)), *_helpers(Random(f"helpers {number} {name}"))],
             history=_policy(dice),
             guardrails=[each for each in rails if dice.random() < 0.1],
         )
@@ -158,6 +158,15 @@ def _workflow(number: int) -> Workflow:
     builder.with_model_attempts(dice.choice((1, 2, 3)))
     builder.with_parallel_tools(dice.choice((1, 2, 16)))
     return builder.build()
+
+
+def _helpers(dice: Random) -> list[Tool]:
+    """Some agents have another as a tool, which has tools that wait for people, and sometimes such a helper of its own."""
+    made: list[Tool] = []
+    for level in range(dice.choice((0, 0, 0, 1, 1, 2))):
+        tools = [*dice.sample(TOOLS, dice.randrange(1, 4)), *made]
+        made = [Agent(f"helper{level}", "You help.", ScriptedModel(by_agent={}), tools).as_tool()]
+    return made
 
 
 def _policy(dice: Random, edge: bool = False) -> History | None:
