@@ -10,15 +10,20 @@ from legato.compat.agent_framework import (
     AgentResponseUpdate,
     Content,
     HandoffAgentUserRequest,
+    HandoffBuilder,
     InMemoryCheckpointStorage,
     Message,
+    OpenAIResponsesClient,
     Workflow,
     WorkflowEvent,
     WorkflowRunState,
+    tool,
 )
 from legato.compat.agent_framework.requests import question
 from legato.core.facts import CallRef
 from legato.core.requests import Pending
+from legato.emulator import serve
+from legato.emulator.minds import Prompt, Use
 from legato.emulator.running import Emulator
 from legato.errors import BadInput, ModelFailed, NotPending
 from tests.compat.agent_framework.desk import desk
@@ -180,3 +185,33 @@ def test_a_question_out_of_another_ledger_is_an_approval_like_any_other_under_it
     for event in asked:
         assert (event.type, event.response_type, event.data.type) == ("request_info", Content, "function_approval_request")
         assert event.data.function_call.parse_arguments() == {"amount": 5}
+
+
+async def test_an_agent_as_a_tool_asks_through_the_workflow_of_its_caller() -> None:
+    paid: list[float] = []
+
+    @tool(approval_mode="always_require")
+    def pay(amount: float) -> str:
+        """Pay money back."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    def mind(prompt: Prompt) -> Any:
+        last = prompt.heard[-1]
+        if prompt.instructions == "You delegate.":
+            return f"Done: {last.text}" if last.who == "tool" else Use("ask_payer", '{"task": "Pay 5"}')
+        return last.text if last.who == "tool" else Use("pay", '{"amount": 5}')
+
+    with serve(mind=mind) as running:
+        client = OpenAIResponsesClient(model="gpt-5.1", base_url=running.openai_url)
+        payer = client.as_agent(name="payer", instructions="You pay.", tools=[pay])
+        boss = client.as_agent(name="boss", instructions="You delegate.", tools=[payer.as_tool()])
+        workflow = HandoffBuilder(name="office", participants=[boss]).with_checkpointing(InMemoryCheckpointStorage()).build()
+        request = await asked(workflow, "Pay me 5")
+        assert (request.data.type, request.source_executor_id) == ("function_approval_request", "payer")
+        assert (request.data.function_call.name, paid) == ("pay", [])
+        again = workflow.run(session_id=workflow.session_id)
+        assert [each.request_id for each in (await again).get_request_info_events()] == [request.request_id]
+        result = await workflow.run(responses={request.request_id: request.data.to_function_approval_response(True)})
+        assert result.get_outputs()[-1].text == "Done: paid 5.0"
+        assert paid == [5]

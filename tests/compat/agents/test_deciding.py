@@ -6,13 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from legato.compat.agents import Agent, ContextLeftBehind, Runner, RunState, SQLiteSession, UserError
-from legato.compat.agents.from_ledger import approval_items
 from legato.compat.agents.places import default_store
-from legato.core.digest import digest_arguments
-from legato.core.facts import CallRef
 from legato.errors import CodecError, NotPending
 from tests.compat.agents.conftest import Provider
 from tests.compat.agents.desk import Shop, desk, mind, read, write
@@ -137,15 +133,3 @@ async def test_what_was_decided_can_be_asked_of_the_context(provider: Provider) 
     result = await Runner.run(desk(), state)
     context = result.context_wrapper
     assert (context.is_tool_approved(*which), context.get_rejection_message(*which)) == (False, "Not today.")
-
-
-async def test_a_request_whose_call_is_in_another_ledger_is_an_interruption_too(provider: Provider) -> None:
-    provider(mind)
-    result = await waiting()
-    (request,) = result.legato_session.pending
-    # As an agent that works as a tool raises it: its call has a place in a ledger of its own, where ours has another call or none.
-    for ref in (request.call, CallRef(999, 0)):
-        elsewhere = replace(request, id="other", tool="wipe", raw_arguments='{"disk": 1}', digest=digest_arguments('{"disk": 1}'), call=ref)
-        (item,) = approval_items(result.legato_session.state, [elsewhere], lambda name: Agent(name=name))
-        assert (item.name, item.arguments, item.call_id) == ("wipe", '{"disk": 1}', "other")
-        assert item.pending is elsewhere

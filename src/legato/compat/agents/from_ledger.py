@@ -29,7 +29,6 @@ from legato.compat.agents.items import (
     ToolCallOutputItem,
     TResponseInputItem,
 )
-from legato.core.digest import digest_arguments
 from legato.core.facts import Answered, Call, Hosted, Item, Reasoning, Refusal, Words
 from legato.core.frame import Frame
 from legato.core.graph import Graph
@@ -44,6 +43,7 @@ from legato.wire.responses.compile import compile_request
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent
+    from legato.session import Session
 
 Find: TypeAlias = Callable[[str], "Agent[Any]"]
 """The agent of a name."""
@@ -137,18 +137,15 @@ def raw_call(call: Call, arguments: str) -> ResponseFunctionToolCall:
     )
 
 
-def approval_items(state: State, pending: Iterable[Pending], find: Find) -> list[ToolApprovalItem]:
-    """The calls that wait for a person. A limit is none: it is told as an exception."""
-    return [ToolApprovalItem(find(each.agent), _asked_about(state, each), pending=each) for each in pending if each.kind != "limit"]
+def approval_items(session: Session, find: Find) -> list[ToolApprovalItem]:
+    """The calls that wait for a person, of agents that work as tools too. A limit is none: it is told as an exception."""
+    return [ToolApprovalItem(find(each.agent), _asked_about(session, each), pending=each) for each in session.pending if each.call]
 
 
-def _asked_about(state: State, request: Pending) -> ResponseFunctionToolCall:
-    """The call that a request is about. Where that is recorded elsewhere (an agent that works as a tool has a ledger of its own), the
-    request itself says what it is."""
-    call = state.call(request.call) if request.call is not None else None
-    if call is not None and call.call.tool == request.tool and digest_arguments(call.arguments) == request.digest:
-        return raw_call(call.call, request.raw_arguments)
-    return raw_call(Call(request.tool, request.raw_arguments, request.id), request.raw_arguments)
+def _asked_about(session: Session, request: Pending) -> ResponseFunctionToolCall:
+    call = session.asking(request).state.call(request.call) if request.call else None
+    assert call is not None
+    return raw_call(call.call, request.raw_arguments)
 
 
 def response_of(said: Answered | Reply) -> ModelResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from legato.compat.agents.agent import Agent
@@ -12,7 +13,10 @@ from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.results import RunResult, problem_of
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, function_tool
-from legato.session import current_store
+from legato.drive.others import held_for
+from legato.nested import unless_waiting
+from legato.session import Session, current_store
+from legato.stores.contract import Store
 
 
 def agent_as_tool(
@@ -31,21 +35,22 @@ def agent_as_tool(
         raise UserError(f"as_tool({next(iter(unknown))}=...) cannot be had here: hand over to the agent, or call Runner.run within a tool")
     config = run_config or RunConfig()
 
-    async def ask(ctx: ToolContext[Any], input: str) -> Any:
-        wrapper = RunContextWrapper(ctx.context)
+    async def held(id: str, store: Store | None, context: Any) -> RunResult:
+        wrapper = RunContextWrapper(context)
         team = await team_of(agent, wrapper, config, max_turns)
-        for name, each in team.workflow.definition.agents.items():
-            for tool in each.tools.values():
-                if tool.needs_approval:
-                    raise UserError(f"{tool.name!r} of {name!r} waits for people, and a tool cannot: hand over to {agent.name!r} instead")
+        wrapper.session = team.workflow.session(id, store=store, context=wrapper)
+        return RunResult(team, wrapper.session, wrapper)
+
+    async def works_in(id: str, store: Store, context: RunContextWrapper[Any]) -> Session:
+        return (await held(id, store, context.context)).legato_session
+
+    async def ask(ctx: ToolContext[Any], input: str) -> Any:
         assert ctx.session is not None
-        id = f"{ctx.session.id[:200]}/{ctx.idempotency_key}"
-        session = team.workflow.session(id, store=current_store.get(), context=wrapper)
-        wrapper.session = session
-        await session.run(input, key=ctx.idempotency_key)
-        result = RunResult(team, session, wrapper)
+        result = await held(held_for(ctx.session.id, ctx.idempotency_key), current_store.get(), ctx.context)
+        await result.legato_session.run(input, key=ctx.idempotency_key)
         if error := problem_of(result):
             raise error
+        unless_waiting(result.legato_session)
         if extract is None:
             return result.final_output
         made = extract(result)
@@ -56,4 +61,4 @@ def agent_as_tool(
     made: FunctionTool = function_tool(
         ask, name_override=name, description_override=about, is_enabled=is_enabled, needs_approval=needs_approval, idempotent=True
     )
-    return made
+    return replace(made, works_in=works_in)

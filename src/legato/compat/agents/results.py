@@ -81,7 +81,7 @@ class RunResult:
     @property
     def interruptions(self) -> list[ToolApprovalItem]:
         """The calls that wait for a person. The others of their batch have run, and their outputs are kept."""
-        return approval_items(self._state, self._session.pending, self._team.find)
+        return approval_items(self._session, self._team.find)
 
     @property
     def final_output(self) -> Any:
@@ -194,6 +194,8 @@ def _problem(result: RunResult) -> AgentsException | None:
     if session.status == "cancelled":
         return None
     for request in session.pending:
+        if request.session != session.id:
+            continue  # of an agent that works as a tool
         if request.limit == "output":
             verdict = next(fact for fact in reversed(state.facts) if isinstance(fact, Judged) and fact.kind == "output")
             if verdict.by == "output_type":

@@ -49,7 +49,7 @@ class RunState(Generic[TContext]):
 
         async def look() -> list[ToolApprovalItem]:
             session = await self._session().refresh()
-            return approval_items(session.state, session.pending, self._team.find)
+            return approval_items(session, self._team.find)
 
         return at_once(look)
 

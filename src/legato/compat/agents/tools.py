@@ -53,6 +53,8 @@ class FunctionTool:
     """Ours: it may be started again if a process died while it ran. Otherwise a person is asked."""
     arguments: Arguments | None = field(default=None, repr=False, kw_only=True)
     body: Callable[[Agent[Any] | None], Callable[..., Any]] | None = field(default=None, repr=False, kw_only=True)
+    works_in: Any = field(default=None, repr=False, kw_only=True)
+    """Ours: of an agent as a tool, opens the conversation in which it works."""
 
     def __post_init__(self) -> None:
         weigh("FunctionTool", {"strict_json_schema": self.strict_json_schema})
@@ -74,6 +76,7 @@ class FunctionTool:
             needs_approval=_approval(self.needs_approval),
             timeout=self.timeout_seconds,
             idempotent=self.idempotent,
+            works_in=self.works_in,
         )
 
 
