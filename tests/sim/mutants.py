@@ -440,7 +440,7 @@ def _(patch: Patch) -> None:
 @mutant("a cancel leaves what an agent asks that works as a tool to be approved")
 def _(patch: Patch) -> None:
     async def stop_all(self: nested.Nested, words: str) -> Any:
-        return {call.ref for call in self._session._ledger.state.batch}
+        return {call.ref for call in self._ledger.state.batch}
 
     patch(nested.Nested, "stop_all", stop_all)
 
@@ -458,7 +458,7 @@ def _(patch: Patch) -> None:
     before, stop_all = Session.cancel, nested.Nested.stop_all
 
     async def later(self: nested.Nested, words: str) -> Any:
-        return {call.ref for call in self._session._ledger.state.batch}
+        return {call.ref for call in self._ledger.state.batch}
 
     async def cancel(self: Session, words: str = "") -> None:
         await self.refresh()
@@ -490,7 +490,7 @@ def _(patch: Patch) -> None:
     before = nested.Nested.awake
 
     async def awake(self: nested.Nested) -> Any:
-        waiting = [call for call in self._session._ledger.state.batch if call.paused]
+        waiting = [call for call in self._ledger.state.batch if call.paused]
         return await before(self) | {owed.RunTool(call.ref, 2) for call in waiting}
 
     patch(nested.Nested, "awake", awake)
