@@ -501,11 +501,6 @@ def _(patch: Patch) -> None:
     patch(nested.Nested, "ready", property(lambda self: owed.NOBODY))
 
 
-@mutant("a call that waits for an agent is taken for lost by the next driver")
-def _(patch: Patch) -> None:
-    patch(groups.CallState, "paused", property(lambda self: None))
-
-
 # -- safety ------------------------------------------------------------------------------------------------------------
 
 

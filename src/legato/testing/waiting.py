@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from legato.core.facts import AnyFact, Opened, Paused, Returned, Started
+from legato.core.facts import AnyFact, CallRef, Opened, Paused, Returned, Started
+from legato.drive.others import held_for
 from legato.testing.recorded import Reading
 from legato.testing.violations import Rules, Violation
 
@@ -17,22 +18,47 @@ def check_waiting(ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violatio
     """Promises that are broken between ledgers: these are all that a store has."""
     owners: dict[str, str] = {}
     for name, facts in ledgers.items():
-        own = max((index for index, fact in enumerate(facts) if isinstance(fact, Opened)), default=0)
-        for position, fact in enumerate(facts):
-            if not isinstance(fact, Paused) or position < own:
-                continue
-            if owners.setdefault(fact.session, name) != name:
-                yield Violation("S2", f"{name} and {owners[fact.session]} wait for one conversation, {fact.session}: one decides for both")
-            yield from _gone_on(name, facts, position, fact, ledgers.get(fact.session, ()))
+        own = max((index for index, fact in enumerate(facts) if isinstance(fact, Opened)), default=0)  # a branch shares what lies before
+        for course in _courses(facts, own).values():
+            for index, fact in enumerate(course):
+                if not isinstance(fact, Paused):
+                    continue
+                if owners.setdefault(fact.session, name) != name:
+                    told = f"{name} and {owners[fact.session]} wait for one conversation, {fact.session}: one decides for both"
+                    yield Violation("S2", told)
+                yield from _gone_on(name, fact, course[index + 1 : index + 3], ledgers.get(fact.session, ()))
+        yield from _shared(name, facts, own, ledgers)
 
 
-def _gone_on(name: str, facts: Sequence[AnyFact], position: int, waits: Paused, there: Sequence[AnyFact]) -> Iterator[Violation]:
-    """What became of a call that waited."""
-    about = [fact for fact in facts[position + 1 :] if isinstance(fact, (Started, Returned, Paused)) and fact.call == waits.call]
-    followed = about[0] if about else None
-    again = next((fact.length for fact in about if isinstance(fact, Paused)), len(there))
-    if isinstance(followed, Started) and again <= waits.length:
-        yield Violation("D2", f"call {waits.call} of {name} was started again, and nobody had answered what {waits.session} asks")
+def _shared(name: str, facts: Sequence[AnyFact], own: int, ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violation]:
+    """What a branch made of the conversations that calls waited for when it parted."""
+    for call, course in _courses(facts[:own], 0).items():
+        waits = next(fact for fact in reversed(course) if isinstance(fact, Paused))
+        opened = [fact.ledger for fact in facts[: call.position] if isinstance(fact, Opened)]
+        here = ledgers.get(held_for(name, f"{opened[-1]}:{call}"), ())
+        if not isinstance(course[-1], Returned) and here and here[: waits.length] != ledgers.get(waits.session, here)[: waits.length]:
+            yield Violation("D2", f"{name} does anew what {waits.session} had done for call {call} when the two parted")
+
+
+def _courses(facts: Sequence[AnyFact], start: int) -> dict[CallRef, list[Started | Returned | Paused]]:
+    """What happened to each call that paused, in order."""
+    paused = {fact.call for fact in facts[start:] if isinstance(fact, Paused)}
+    courses: dict[CallRef, list[Started | Returned | Paused]] = {call: [] for call in paused}
+    for fact in facts[start:]:
+        if isinstance(fact, (Started, Returned, Paused)) and fact.call in paused:
+            courses[fact.call].append(fact)
+    return courses
+
+
+def _gone_on(
+    name: str, waits: Paused, after: Sequence[Started | Returned | Paused], there: Sequence[AnyFact]
+) -> Iterator[Violation]:
+    """What became of a call that waited: it was started again, and then perhaps paused again; or it was answered."""
+    followed = after[0] if after else None
+    if isinstance(followed, Started):
+        again = after[1] if len(after) > 1 else None
+        if (again.length if isinstance(again, Paused) else len(there)) <= waits.length:
+            yield Violation("D2", f"call {waits.call} of {name} was started again, and nobody had answered what {waits.session} asks")
     if isinstance(followed, Returned):
         reading = Reading(there, Rules(), [])
         reading.read()
