@@ -202,7 +202,10 @@ class Nested:
 
     async def _level(self, call: CallState, paused: Paused) -> Session | None:
         """The conversation that is held for a call here, as it is now. In a branch that has none yet, a fork of the one that it shares."""
-        handle = self._handles.get(call.ref) or await self._open(call)
+        if (known := self._handles.get(call.ref)) is not None:
+            with suppress(UnknownLedger):  # it was deleted; there may be another by now
+                return await known.refresh()
+        handle = await self._open(call)
         if handle is None or (await handle.refresh()).state.length or paused.session == handle.id:
             return handle
         origin = await self._open(call, paused.session)

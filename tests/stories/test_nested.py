@@ -408,6 +408,20 @@ async def test_an_agent_of_another_name_behind_the_same_tool_does_not_go_on_with
     assert "belongs to workflow 'payer'" in checking.outputs((await checking.requests_of(session))[-1])[0]
 
 
+async def test_a_conversation_that_was_deleted_while_a_call_waited_for_it_begins_anew(store: Store) -> None:
+    world = World()
+    session = await waiting(store, world)
+    (request,) = session.pending
+    await store.delete(request.session)
+    result = await session.resume()
+    (again,) = result.pending
+    assert (again.tool, again.session) == ("pay", request.session)
+    assert again.id != request.id
+    await session.approve(again)
+    assert (await session.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
+
+
 async def test_waiting_costs_no_tool_call_of_the_limit_and_one_attempt_for_each_answer(store: Store) -> None:
     world = World()
     batch = [call("pay", to=name, cents=1) for name in ("ann", "bob", "cyd")]
