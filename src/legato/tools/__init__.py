@@ -6,6 +6,6 @@ Everything a user or the driver needs is exported here; the rest of this package
 from legato.tools.context import Secret, ToolCall, ToolContext
 from legato.tools.function import Tool, tool
 from legato.tools.output import tool_content, tool_output
-from legato.tools.schema import BadArguments
+from legato.tools.refusals import BadArguments
 
 __all__ = ["BadArguments", "Secret", "Tool", "ToolCall", "ToolContext", "tool", "tool_content", "tool_output"]

@@ -19,12 +19,13 @@ from legato.core.graph import HANDOFF_PREFIX
 from legato.errors import BadInput
 from legato.tools.context import ToolCall, ToolContext
 from legato.tools.docstring import describe
-from legato.tools.schema import Arguments
 from legato.tools.threads import in_thread
 
 if TYPE_CHECKING:
     # With defaults a plain `Tool` means "any tool". Only checkers need them, and they bring this module themselves.
     from typing_extensions import ParamSpec, TypeVar
+
+    from legato.tools.schema import Arguments
 
     P = ParamSpec("P", default=...)
     R = TypeVar("R", covariant=True, default=Any)
@@ -178,6 +179,8 @@ def tool(
     scope = dict(sys._getframe(1).f_locals)
 
     def make(body: Callable[..., Any]) -> Tool[..., Any]:
+        from legato.tools.schema import Arguments  # with the first tool, not before: it brings pydantic
+
         _check_body(body)
         written = _written(body)
         chosen = _name(name, body)

@@ -1,6 +1,7 @@
 """From a signature to a schema and a check. May know: annotations and pydantic. Decides: what a model may pass to a function.
 
 The schema and the check are made from one pydantic model, once, when the function is decorated, so they cannot disagree.
+This module is imported with the first tool: pydantic takes as long to import as asyncio (docs/PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, Valid
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from legato.errors import BadInput, LegatoError
+from legato.errors import BadInput
 from legato.tools.context import SecretMark, ToolContext
+from legato.tools.refusals import BadArguments
 
 SHOWN = 80
 """How many characters of a wrong value an error repeats: enough to recognise it, too few to fill a context window."""
@@ -27,12 +29,6 @@ LISTED = 8
 
 # NaN and Infinity are not JSON: a person's approval is bound to the arguments as JSON, so they must be just that.
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class BadArguments(LegatoError, ValueError):
-    """A model's arguments do not fit the tool. The message is written for that model; the tool did not run."""
-
-    code = "bad_arguments"
 
 
 @dataclass(frozen=True, slots=True)
