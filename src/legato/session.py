@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from legato import run
 from legato.core.checking import text
 from legato.core.facts import Answered, AnyFact, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.frame import decode_frame
@@ -421,6 +422,10 @@ class Session:
 
         await self.refresh()
         return await depart(self, serialize_context, strict, sign_with)
+
+
+# `help(Result)` evaluates its annotations where they were written, and `run.py` cannot import this module: this one imports it.
+vars(run)["Session"] = Session
 
 
 def _check_key(key: object) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from legato.agent import Agent, typed
 from legato.core.checking import function, listed, mapped, text, whole_number
@@ -16,7 +16,6 @@ from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
 from legato.drive.definition import Definition, EdgeDefinition, History, Middleware
 from legato.errors import BadInput, BuildError
-from legato.portable import unpack
 from legato.run import Result, Run
 from legato.session import Session
 from legato.stores import MemoryStore
@@ -87,6 +86,8 @@ class Workflow:
         verify_with: bytes | None = None,
     ) -> Session:
         """The session that `session.to_string()` wrote, as a copy in this workflow's store (or the one given)."""
+        from legato.portable import unpack  # with hmac and base64, which nothing else needs
+
         arriving = unpack(text, self.name, verify_with)
         if context is None and arriving["has_context"]:
             if deserialize_context is None:

@@ -11,21 +11,20 @@ import math
 import re
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
 
+from msgspec import Struct
+
 from legato.core.graph import HANDOFF_PREFIX
 from legato.errors import BadInput
+from legato.tools.arguments import Arguments
 from legato.tools.context import ToolCall, ToolContext
-from legato.tools.docstring import describe
 from legato.tools.threads import in_thread
 
 if TYPE_CHECKING:
     # With defaults a plain `Tool` means "any tool". Only checkers need them, and they bring this module themselves.
     from typing_extensions import ParamSpec, TypeVar
-
-    from legato.tools.schema import Arguments
 
     P = ParamSpec("P", default=...)
     R = TypeVar("R", covariant=True, default=Any)
@@ -41,14 +40,13 @@ NeedsApproval: TypeAlias = bool | Callable[[ToolContext[Any], dict[str, Any], To
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Tool(Generic[P, R]):
+class Tool(Struct, Generic[P, R], frozen=True, eq=False, kw_only=True):
     """A function that a model may call. Made by `tool`; still callable like the function itself."""
 
     name: str
     description: str
     function: Callable[P, R]
-    arguments: Arguments = field(repr=False)
+    arguments: Arguments
     needs_approval: NeedsApproval = False
     idempotent: bool = False
     alone: bool = False
@@ -179,7 +177,9 @@ def tool(
     scope = dict(sys._getframe(1).f_locals)
 
     def make(body: Callable[..., Any]) -> Tool[..., Any]:
-        from legato.tools.schema import Arguments  # with the first tool, not before: it brings pydantic
+        # With the first tool, not before: the one brings pydantic, the other its patterns.
+        from legato.tools.docstring import describe
+        from legato.tools.schema import SignatureArguments
 
         _check_body(body)
         written = _written(body)
@@ -189,7 +189,7 @@ def tool(
             name=chosen,
             description=about.summary if description is None else description,
             function=body,
-            arguments=Arguments.of(chosen, body, written, scope, about.arguments),
+            arguments=SignatureArguments.of(chosen, body, written, scope, about.arguments),
             needs_approval=_approval(chosen, needs_approval),
             idempotent=idempotent,
             alone=alone,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -18,8 +17,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from legato.errors import BadInput
+from legato.tools.arguments import Arguments, BadArguments
 from legato.tools.context import SecretMark, ToolContext
-from legato.tools.refusals import BadArguments
 
 SHOWN = 80
 """How many characters of a wrong value an error repeats: enough to recognise it, too few to fill a context window."""
@@ -31,15 +30,10 @@ LISTED = 8
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What a tool takes: the schema to show, the check to make, and which parameters the model never sees."""
+class SignatureArguments(Arguments, frozen=True, eq=False):
+    """What a function takes, by its signature."""
 
-    names: tuple[str, ...]
-    schema: str
-    secrets: frozenset[str]
-    contexts: tuple[str, ...]
-    _model: type[BaseModel] = field(repr=False)
+    model: type[BaseModel]
 
     @classmethod
     def of(
@@ -49,7 +43,7 @@ class Arguments:
         written: Callable[..., Any],
         scope: Mapping[str, object],
         descriptions: Mapping[str, str],
-    ) -> Arguments:
+    ) -> SignatureArguments:
         """Read the signature of `function`; `written` is where its annotations were, `scope` what they may name."""
         taken: dict[str, tuple[Any, Any]] = {}
         contexts: list[str] = []
@@ -72,14 +66,14 @@ class Arguments:
             schema=json.dumps(schema, ensure_ascii=False, separators=(",", ":")),
             secrets=secrets,
             contexts=tuple(contexts),
-            _model=model,
+            model=model,
         )
 
     def validate(self, tool: str, arguments: str) -> dict[str, object]:
         """The values for the function, in the order of its parameters."""
         try:
             # Some servers write nothing at all for a call without arguments.
-            checked = self._model.model_validate_json(arguments if arguments.strip() else "{}")
+            checked = self.model.model_validate_json(arguments if arguments.strip() else "{}")
         except ValidationError as error:
             raise self._explain(tool, error, arguments) from None
         except Exception as error:  # a type's own validator failed in a way of its own: still no reason to run the tool
