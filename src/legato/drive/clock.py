@@ -5,8 +5,8 @@ What runs in a context in which `clock` was set (a simulation) is told the time 
 
 from __future__ import annotations
 
-import os
 import time
+import uuid
 from contextvars import ContextVar
 
 
@@ -23,7 +23,7 @@ class Clock:
 
     def fresh_name(self) -> str:
         """A name that no other ledger has."""
-        return os.urandom(16).hex()  # no less random than a uuid, whose module looks at the platform when imported
+        return uuid.uuid4().hex
 
 
 clock: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039 - a clock holds nothing that could change
