@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
 
 from msgspec import Struct
@@ -40,7 +40,7 @@ NeedsApproval: TypeAlias = bool | Callable[[ToolContext[Any], dict[str, Any], To
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
 
-class Tool(Struct, Generic[P, R], frozen=True, eq=False, kw_only=True):
+class Tool(Struct, Generic[P, R], frozen=True, eq=False, kw_only=True, dict=True):
     """A function that a model may call. Made by `tool`; still callable like the function itself."""
 
     name: str
@@ -52,13 +52,16 @@ class Tool(Struct, Generic[P, R], frozen=True, eq=False, kw_only=True):
     alone: bool = False
     timeout: float | None = None
     deferred: bool = False
-    is_async: bool = field(default=False, init=False, repr=False)
-    can_stop: bool = field(default=False, init=False, repr=False)
-    """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_async", _is_async(cast(Callable[..., Any], self.function)))  # asked once: it costs as much as a call
-        object.__setattr__(self, "can_stop", inspect.iscoroutinefunction(self.function))
+    @cached_property
+    def is_async(self) -> bool:
+        """Asked once: it costs as much as a call."""
+        return _is_async(cast(Callable[..., Any], self.function))
+
+    @cached_property
+    def can_stop(self) -> bool:
+        """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""
+        return inspect.iscoroutinefunction(self.function)
 
     @property
     def parameters(self) -> str:
