@@ -306,13 +306,15 @@ def _facts(connection: sqlite3.Connection, row: Row, start: int) -> Generator[An
             rows = connection.execute(
                 "SELECT key, format, crc, body FROM facts WHERE key >= ? AND key < ? ORDER BY key", (id << _SHIFT | first, limit)
             )
+            expected = id << _SHIFT | position
             with contextlib.closing(rows):  # whoever keeps our error keeps this frame, and must not keep the connection
                 for key, format, crc, body in rows:
                     whole = type(format) is int and type(body) is bytes and crc == _crc(id, position, body, format)
-                    if not whole or key != id << _SHIFT | position or position == end:
+                    if not whole or key != expected or position == end:
                         raise _damage(position, row.length)
                     yield decode(body, format)
                     position += 1
+                    expected += 1
             if position != end:
                 raise _damage(position, row.length)
     except sqlite3.DatabaseError as error:
