@@ -25,7 +25,6 @@ from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
-from legato.drive.driver import Driver, check_definition
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
@@ -34,6 +33,7 @@ from legato.stores.contract import Store, is_store
 from legato.tools import BadArguments, tool_content
 
 if TYPE_CHECKING:
+    from legato.drive.driver import Driver
     from legato.workflow import Workflow
 
 current_store: ContextVar[Store | None] = ContextVar("current_store", default=None)
@@ -103,6 +103,8 @@ class Session:
             since, spent = self._ledger.state.length, self._ledger.state.spent.total
             await start()
             current_store.set(self.store)
+            from legato.drive.driver import Driver  # with the first run, not before: with all that it performs it is a tenth of Legato
+
             return Driver(self.workflow.definition, self._ledger, self.context, show, stream, since)
 
         async def finish() -> Result:
@@ -266,6 +268,8 @@ class Session:
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
         yield said(state)
+        from legato.drive.driver import check_definition  # with the first run, as the driver itself
+
         check_definition(state, self.workflow.definition.graph)  # raising here, nothing is recorded
 
     async def _append(self, propose: Callable[[State], Iterator[AnyFact]], contents: Mapping[str, bytes] | None = None) -> None:
