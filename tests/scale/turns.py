@@ -10,6 +10,7 @@ import math
 import statistics
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from legato import Agent, HandoffBuilder, Usage, Workflow
@@ -78,9 +79,10 @@ def main() -> None:
                 runs = [asyncio.run(open_once(path)) for _ in range(11)]
                 wall, cpu = (statistics.median(each) for each in zip(*runs, strict=True))
                 weight = path.stat().st_size / (turns * (len(MESSAGE) + len(REPLY)))
-                print(f"{turns:6} turns{' of a provider' if provider else ''}: {cpu:6.1f} ms CPU, {wall:6.1f} ms, {weight:.2f} bytes per byte said")
+                whose = " of a provider" if provider else ""
+                print(f"{turns:6} turns{whose}: {cpu:6.1f} ms CPU, {wall:6.1f} ms, {weight:.2f} bytes per byte said")
                 found.append((turns, cpu))
-            steps = [math.log(b[1] / a[1]) / math.log(b[0] / a[0]) for a, b in zip(found, found[1:], strict=False)]
+            steps = [math.log(b[1] / a[1]) / math.log(b[0] / a[0]) for a, b in pairwise(found)]
             print("exponents from step to step:", ", ".join(f"{step:.2f}" for step in steps))
 
 
