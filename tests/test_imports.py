@@ -45,7 +45,7 @@ HEAVY = {
     "legato.testing": "by name only",
     "legato.compat": "by name only",
     "legato.tools.schema": "with the first tool",
-    "legato.drive.driver": "with the first run",
+    "legato.drive.driver": "with the first workflow that is built",
     "legato.stores.sqlite": "with SQLiteStore",
     "legato.portable": "with the first session that is moved as text",
 }
@@ -84,6 +84,26 @@ def test_a_store_or_a_providers_model_is_imported_without_pydantic_and_sdks() ->
 def test_making_a_model_needs_no_sdk_before_its_first_request() -> None:
     brought = brought_by("from legato.models import OpenAIResponses; OpenAIResponses('gpt-5.1')")
     assert not brought & {"openai", "httpx", "pydantic"}
+
+
+def test_a_first_run_imports_nothing_that_building_its_workflow_did_not() -> None:
+    code = """
+import asyncio, sys
+from legato import Agent, HandoffBuilder
+from legato.models import Reply, Words
+
+class Echo:
+    name = "echo"
+    async def reply(self, request, emit):
+        return Reply(items=(Words("hello"),))
+
+workflow = HandoffBuilder(name="desk", participants=[Agent(name="a", model=Echo())]).build()
+asyncio.run(asyncio.sleep(0))
+before = set(sys.modules)
+assert workflow.run_sync("Hi").text == "hello"
+assert set(sys.modules) <= before, sorted(set(sys.modules) - before)
+"""
+    assert "legato.drive.driver" in imported_by(code)
 
 
 def test_a_conversation_without_tools_never_imports_pydantic() -> None:

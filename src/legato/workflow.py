@@ -11,6 +11,9 @@ from msgspec.structs import replace
 
 from legato.agent import Agent, typed
 from legato.core.checking import function, listed, mapped, text, whole_number
+from legato.core.codec import decoder
+from legato.core.digest import digest_bytes
+from legato.core.facts import FORMAT
 from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
@@ -299,6 +302,7 @@ class HandoffBuilder:
             termination=self._termination,
             attempts=self._attempts,
         )
+        _make_ready()
         return Workflow(definition, self._store, self._description, tuple(self._dead_ends_meant))
 
     def _problems(self, agents: Mapping[str, Agent]) -> list[str]:
@@ -386,3 +390,12 @@ def _one_of(verb: str, given: str, allowed: tuple[str, ...]) -> str:
     if given not in allowed:
         raise BuildError(f"{verb} takes {' or '.join(map(repr, allowed))}", found=repr(given))
     return given
+
+
+def _make_ready() -> None:
+    """Bring what the first run needs: 8 ms once, while a program starts. Importing Legato should not cost that, and nobody should wait
+    for it in the middle of a conversation."""
+    import legato.drive.driver  # noqa: F401 - for its own sake
+
+    decoder(FORMAT)
+    digest_bytes(b"")

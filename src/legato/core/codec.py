@@ -29,9 +29,10 @@ class _Peek(msgspec.Struct):
 
 
 @cache
-def _decoder(format: int) -> Callable[[bytes], AnyFact]:
-    decoder: msgspec.json.Decoder[AnyFact] = msgspec.json.Decoder(FORMATS[format])
-    return decoder.decode
+def decoder(format: int) -> Callable[[bytes], AnyFact]:
+    """What reads facts of a format."""
+    made: msgspec.json.Decoder[AnyFact] = msgspec.json.Decoder(FORMATS[format])
+    return made.decode
 
 
 def encode(fact: AnyFact) -> bytes:
@@ -60,7 +61,7 @@ def proved(fact: AnyFact) -> AnyFact:
 def decode(data: bytes, format: int = FORMAT) -> AnyFact:
     """The fact that these bytes are, or a `CodecError` that says why they are none."""
     try:
-        fact = _decoder(format)(data)
+        fact = decoder(format)(data)
     except KeyError:
         raise newer(format) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
