@@ -249,6 +249,6 @@ def test_the_centre_runs_without_clock_dice_and_disk() -> None:
 
 @pytest.mark.parametrize("call", ["time.time()", "os.urandom(8)", "uuid.uuid4()", "open('x')", "print('x')", "random.random()"])
 def test_the_poisoned_run_sees_a_seeded_call(call: str) -> None:
-    run = run_poisoned(f"digest.blake2b = lambda *args, **kwargs: {call}")
+    run = run_poisoned(f"import hashlib; hashlib.blake2b = lambda *args, **kwargs: {call}")
     assert "AssertionError: the centre called" in run.stderr
     assert run.stdout == ""

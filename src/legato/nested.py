@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from legato.core.facts import CallRef, Paused, Standing
 from legato.core.groups import CallState
@@ -35,14 +37,14 @@ if TYPE_CHECKING:
 HOUR = 3600.0
 
 
-@dataclass(frozen=True)
-class WorksIn:
+class WorksIn(Struct, frozen=True):
     """Opens the conversations of an agent that works as a tool."""
 
-    workflow: Workflow
+    workflow: Any  # a Workflow, whose module needs this one
 
     async def __call__(self, id: str, store: Store, context: Any) -> Session:
-        return self.workflow.session(id, store=store, context=context)
+        session: Session = self.workflow.session(id, store=store, context=context)
+        return session
 
 
 def workflow_as_tool(workflow: Workflow, name: str, description: str) -> Tool:

@@ -17,14 +17,14 @@ from legato.core.facts import Usage
 from legato.core.messages import Message
 from legato.core.owed import Status
 from legato.core.requests import Pending
-from legato.drive.driver import Driver
 from legato.drive.events import Event
 from legato.errors import BadInput
 
 if TYPE_CHECKING:
+    from legato.drive.driver import Driver
     from legato.session import Session
 
-Begin: TypeAlias = Callable[[Callable[[Event], None] | None], Awaitable[Driver]]
+Begin: TypeAlias = "Callable[[Callable[[Event], None] | None], Awaitable[Driver]]"
 """Record what starts the run, and make the driver that will drive it."""
 
 _left: set[asyncio.Task[None]] = set()  # drivers whose observers have left, until they have recorded what was running

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from legato import run
 from legato.core.checking import text
 from legato.core.facts import Answered, AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.frame import decode_frame
@@ -24,7 +25,6 @@ from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
-from legato.drive.driver import Driver, check_definition
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
@@ -34,6 +34,7 @@ from legato.stores.contract import Store, is_store
 from legato.tools import BadArguments, tool_content
 
 if TYPE_CHECKING:
+    from legato.drive.driver import Driver
     from legato.workflow import Workflow
 
 current_store: ContextVar[Store | None] = ContextVar("current_store", default=None)
@@ -104,6 +105,8 @@ class Session:
             since, spent = self._ledger.state.length, self._ledger.state.spent.total
             await start()
             current_store.set(self.store)
+            from legato.drive.driver import Driver  # with the first run, not before: with all that it performs it is a tenth of Legato
+
             return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since)
 
         async def finish() -> Result:
@@ -291,6 +294,8 @@ class Session:
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
         yield said(state)
+        from legato.drive.driver import check_definition  # with the first run, as the driver itself
+
         check_definition(state, self.workflow.definition.graph)  # raising here, nothing is recorded
 
     # -- looking ------------------------------------------------------------------------------------------------------------
@@ -449,6 +454,10 @@ class Session:
 
         await self.refresh()
         return await depart(self, serialize_context, strict, sign_with)
+
+
+# `help(Result)` evaluates its annotations where they were written, and `run.py` cannot import this module: this one imports it.
+vars(run)["Session"] = Session
 
 
 def _check_key(key: object) -> None:

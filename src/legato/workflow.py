@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from legato.agent import Agent, typed
 from legato.core.checking import function, listed, mapped, text, whole_number
+from legato.core.codec import decoder
+from legato.core.digest import digest_bytes
+from legato.core.facts import FORMAT
 from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
 from legato.drive.definition import Definition, EdgeDefinition, History, Middleware
 from legato.errors import BadInput, BuildError
 from legato.nested import with_workflow
-from legato.portable import unpack
 from legato.run import Result, Run
 from legato.session import Session
 from legato.stores import MemoryStore
@@ -88,6 +90,8 @@ class Workflow:
         verify_with: bytes | None = None,
     ) -> Session:
         """The session that `session.to_string()` wrote, as a copy in this workflow's store (or the one given)."""
+        from legato.portable import unpack  # with hmac and base64, which nothing else needs
+
         arriving = unpack(text, self.name, verify_with)
         if context is None and arriving["has_context"]:
             if deserialize_context is None:
@@ -308,6 +312,7 @@ class HandoffBuilder:
             termination=self._termination,
             attempts=self._attempts,
         )
+        _make_ready()
         return Workflow(definition, self._store, self._description, tuple(self._dead_ends_meant))
 
     def _problems(self, agents: Mapping[str, Agent]) -> list[str]:
@@ -395,3 +400,12 @@ def _one_of(verb: str, given: str, allowed: tuple[str, ...]) -> str:
     if given not in allowed:
         raise BuildError(f"{verb} takes {' or '.join(map(repr, allowed))}", found=repr(given))
     return given
+
+
+def _make_ready() -> None:
+    """Bring what the first run needs: 8 ms once, while a program starts. Importing Legato should not cost that, and nobody should wait
+    for it in the middle of a conversation."""
+    import legato.drive.driver  # noqa: F401 - for its own sake
+
+    decoder(FORMAT)
+    digest_bytes(b"")

@@ -99,7 +99,7 @@ async def test_everything_in_a_file_of_the_first_version_is_there_and_goes_on(pa
         assert await store.read("s") == said(0, 1, 2, 3)
         assert await store.read("another fork") == said(0, 1, 2, 3, 11)
         assert len(await store.verify()) == 1  # the entry that was damaged before
-    assert version_of(path) == sqlite_file.VERSION == 2
+    assert version_of(path) == sqlite_file.VERSION == 3
 
 
 async def test_what_was_damaged_in_it_is_damaged_still_and_can_be_salvaged(path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_many_processes_may_open_a_file_of_the_first_version_at_once(path:
     async with SQLiteStore(path) as store:
         assert len(await store.read("s")) == 3 + 80
         assert len(await store.verify()) == 1
-    assert version_of(path) == 2
+    assert version_of(path) == sqlite_file.VERSION
 
 
 async def test_a_store_that_has_the_old_file_open_and_one_that_upgrades_it_do_not_disturb_each_other(path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_an_upgrade_that_cannot_be_written_leaves_the_file_as_it_was(path:
     monkeypatch.undo()
     async with SQLiteStore(path) as store:
         assert await store.read("s") == said(0, 1, 2)
-    assert version_of(path) == 2
+    assert version_of(path) == sqlite_file.VERSION
 
 
 async def test_a_birth_name_that_was_changed_is_told_as_damage(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 Strict: unknown fields, wrong types and unknown facts are refused. There is one decoder per released format; a ledger
 written by a newer format is refused by name. `FORMATS` is the version table: a format, once released, stays in it.
+
+A decoder is made when it is first needed: that takes as long as importing the rest of the core (docs/PERFORMANCE.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -14,9 +18,9 @@ from legato.core.facts import FORMAT, AnyFact, Opened
 from legato.errors import BadInput, CodecError, NewerFormat
 
 _encoder = msgspec.json.Encoder()
-_decode_1: Callable[[bytes], AnyFact] = msgspec.json.Decoder(AnyFact).decode
 
-FORMATS: dict[int, Callable[[bytes], AnyFact]] = {1: _decode_1}
+FORMATS: dict[int, Any] = {1: AnyFact}
+"""What is a fact, by format."""
 
 
 class _Peek(msgspec.Struct):
@@ -24,7 +28,11 @@ class _Peek(msgspec.Struct):
     format: int = 1
 
 
-_peek = msgspec.json.Decoder(_Peek).decode
+@cache
+def decoder(format: int) -> Callable[[bytes], AnyFact]:
+    """What reads facts of a format."""
+    made: msgspec.json.Decoder[AnyFact] = msgspec.json.Decoder(FORMATS[format])
+    return made.decode
 
 
 def encode(fact: AnyFact) -> bytes:
@@ -53,7 +61,7 @@ def proved(fact: AnyFact) -> AnyFact:
 def decode(data: bytes, format: int = FORMAT) -> AnyFact:
     """The fact that these bytes are, or a `CodecError` that says why they are none."""
     try:
-        fact = FORMATS[format](data)
+        fact = decoder(format)(data)
     except KeyError:
         raise newer(format) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -75,7 +83,7 @@ def newer(format: int) -> NewerFormat:
 
 def _explain(data: bytes, error: Exception) -> CodecError:
     try:
-        peek = _peek(data)
+        peek = msgspec.json.decode(data, type=_Peek)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         peek = _Peek()
     if peek.fact == "opened" and peek.format > FORMAT:

@@ -6,8 +6,6 @@ because what runs is their value; text that is not JSON is its own canonical for
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 import msgspec
 
 _canonical = msgspec.json.Encoder(order="deterministic")
@@ -15,6 +13,9 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 def digest_bytes(data: bytes) -> str:
     """The digest of bytes as they are."""
+    # Here, because OpenSSL's hashes come with it: a tenth of what importing Legato costs beyond asyncio (docs/PERFORMANCE.md).
+    from hashlib import blake2b
+
     return blake2b(data, digest_size=16).hexdigest()
 
 

@@ -17,7 +17,7 @@ FORMAT = 1
 """The newest ledger format that this version writes and reads. See `codec.py` for the table of formats."""
 
 
-class CallRef(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True):
+class CallRef(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True, gc=False):
     """The identity of a tool call: the position of the reply that made it and its index among that reply's items."""
 
     position: int
@@ -30,13 +30,13 @@ class CallRef(Struct, frozen=True, array_like=True, order=True, forbid_unknown_f
 # -- what messages are made of ---------------------------------------------------------------------------------------
 
 
-class Text(Struct, frozen=True, tag_field="part", tag="text", omit_defaults=True, forbid_unknown_fields=True):
+class Text(Struct, frozen=True, tag_field="part", tag="text", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Words."""
 
     text: str
 
 
-class Image(Struct, frozen=True, tag_field="part", tag="image", omit_defaults=True, forbid_unknown_fields=True):
+class Image(Struct, frozen=True, tag_field="part", tag="image", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A picture: either a `url`, or bytes kept in the store's contents under `digest`."""
 
     media_type: str = "image/png"
@@ -44,7 +44,7 @@ class Image(Struct, frozen=True, tag_field="part", tag="image", omit_defaults=Tr
     digest: str = ""
 
 
-class File(Struct, frozen=True, tag_field="part", tag="file", omit_defaults=True, forbid_unknown_fields=True):
+class File(Struct, frozen=True, tag_field="part", tag="file", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A document: either a `url`, or bytes kept in the store's contents under `digest`."""
 
     name: str = ""
@@ -61,7 +61,7 @@ Content: TypeAlias = str | tuple[Part, ...]
 # -- what a model's reply is made of ---------------------------------------------------------------------------------
 
 
-class Words(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=True, forbid_unknown_fields=True):
+class Words(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Text that the model addressed to the user. `notes` are its citations, as the provider wrote them (JSON text)."""
 
     text: str
@@ -69,7 +69,7 @@ class Words(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=Tr
     notes: str = ""
 
 
-class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_defaults=True, forbid_unknown_fields=True):
+class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A provider's reasoning: its summary for people, its opaque form for the provider that made it.
 
     `redacted`: the provider showed no text at all (Anthropic's `redacted_thinking`).
@@ -81,7 +81,7 @@ class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_def
     redacted: bool = False
 
 
-class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True, forbid_unknown_fields=True):
+class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A tool call exactly as the model wrote it; `arguments` is the raw text, valid JSON or not."""
 
     tool: str
@@ -90,14 +90,14 @@ class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True
     item_id: str = ""
 
 
-class Refusal(Struct, frozen=True, tag_field="item", tag="refusal", omit_defaults=True, forbid_unknown_fields=True):
+class Refusal(Struct, frozen=True, tag_field="item", tag="refusal", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """The model declined, in words."""
 
     text: str
     item_id: str = ""
 
 
-class Hosted(Struct, frozen=True, tag_field="item", tag="hosted", omit_defaults=True, forbid_unknown_fields=True):
+class Hosted(Struct, frozen=True, tag_field="item", tag="hosted", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Something that the provider did by itself within the reply: a web search, code it ran, a remote tool. `body` is JSON text."""
 
     kind: str
@@ -108,7 +108,7 @@ class Hosted(Struct, frozen=True, tag_field="item", tag="hosted", omit_defaults=
 Item: TypeAlias = Words | Reasoning | Call | Refusal | Hosted
 
 
-class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Tokens of one or more model calls. `cached` (read from the provider's cache) and `written` (to it) are part of `input`, `reasoning`
     is part of `output`.
 
@@ -146,7 +146,7 @@ NO_USAGE = Usage()
 """One object for 'none': a default that is the very same object is not written."""
 
 
-class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Where a forked or copied ledger comes from: the session, and how many of its facts lie before the fork."""
 
     session: str
@@ -154,7 +154,7 @@ class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     kind: Literal["fork", "copy"] = "fork"
 
 
-class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True):
+class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True, gc=False):
     """'Approve all like this one': one tool of one agent, for one session."""
 
     agent: str
@@ -164,7 +164,7 @@ class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_
 # -- the facts -------------------------------------------------------------------------------------------------------
 
 
-class Fact(Struct, frozen=True, kw_only=True, tag_field="fact", omit_defaults=True, forbid_unknown_fields=True):
+class Fact(Struct, frozen=True, kw_only=True, tag_field="fact", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """The root of all facts."""
 
     at: int

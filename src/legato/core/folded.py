@@ -82,7 +82,7 @@ class Folded:
     @property
     def halt(self) -> str:
         """ "cancelled" or "limit" while the conversation is stopped: until the user speaks."""
-        return self._halt if self.halted_at > self.spoken_at else ""
+        return self._halt if self._halt and self.halted_at > self.spoken_at else ""
 
     @property
     def ended(self) -> bool:
@@ -112,8 +112,8 @@ class Folded:
     @property
     def awaits_reply(self) -> bool:
         """Whether anything stands in the conversation that a model has not replied to."""
-        if self.unseen or self.reply is None:
-            return bool(self.unseen)
+        if (unseen := self.unseen) or self.reply is None:
+            return bool(unseen)
         last = self.groups[-1]
         return bool(self.reply.calls) or last.kind == "prompt" or (last.kind == "feedback" and bool(self._feedback))
 

@@ -161,15 +161,14 @@ class State(Folded):
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
         if fact.upto < self.halted_at:
             self._refuse(fact, f"the conversation was stopped at {self.halted_at}, after its request was made")
-        if not self._floor() <= fact.upto < self.length or any(group.position <= fact.upto for group in self.waiting):
+        position = self.length
+        if not self._floor() <= fact.upto < position or (self.waiting and self._waits_before(fact.upto)):
             self._refuse(fact, f"its request saw up to {fact.upto}, which is not what there was to see")
         while self.tail and self.tail[0].position <= fact.upto:
             self.groups.append(self.tail.pop(0))
-        group = Group("reply", self.length, fact.agent)
+        group = Group("reply", position, fact.agent)
         group.fact = fact
-        group.calls = [
-            CallState(CallRef(self.length, index), item) for index, item in enumerate(fact.items) if isinstance(item, Call)
-        ]
+        group.calls = [CallState(CallRef(position, index), item) for index, item in enumerate(fact.items) if type(item) is Call]
         group.unanswered = len(group.calls)
         self.groups.append(group)
         self.reply = group
@@ -179,7 +178,7 @@ class State(Folded):
         self._frame, self._framed_at = fact.frame, fact.upto
         self.active, self._failed, self._halt = fact.agent, None, ""
         if fact.base in self.conversations:
-            self.conversations[fact.base] = self.length
+            self.conversations[fact.base] = position
         self.asked = NOT_ASKED
         self.output_checked, self._feedback, self.termination_judged, self._ended = False, "", False, False
         self.replies += 1
@@ -215,8 +214,15 @@ class State(Folded):
         """The lowest `upto` a request may have had: it must have seen the whole last batch and what followed it."""
         if self.reply is None:
             return self.unseen[0].position if self.unseen else 0
-        outputs = [call.output.position for call in self.reply.calls if call.output]
-        return max([self.reply.position, self.groups[-1].position, *outputs])
+        floor = max(self.reply.position, self.groups[-1].position)
+        for call in self.reply.calls:
+            if call.output and call.output.position > floor:
+                floor = call.output.position
+        return floor
+
+    def _waits_before(self, upto: int) -> bool:
+        """Whether a message that stands no later than this waits for a guardrail."""
+        return any(group.position <= upto for group in self.waiting)
 
     # -- what becomes of calls -----------------------------------------------------------------------------------------
 
@@ -445,7 +451,7 @@ class State(Folded):
         before = self.summaries.get(fact.agent)
         if fact.upto >= self.length or (before and fact.upto <= before.upto):
             self._refuse(fact, "a summary covers more than the one before it, and nothing that has not happened")
-        if any(group.position <= fact.upto for group in self.waiting):
+        if self._waits_before(fact.upto):
             self._refuse(fact, "a message that it would cover waits to be judged")
         self.summaries[fact.agent] = fact
         self.spent.spend(fact.agent, fact.usage)

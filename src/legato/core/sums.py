@@ -26,7 +26,9 @@ class Tally:
         self.prompts = 0
         self.output_retries = 0
         self.edges: dict[tuple[str, str], int] = {}
-        self.allowances: dict[str, int] = {name: before.allowances[name] for name in LASTING if name in before.allowances} if before else {}
+        self.allowances: dict[str, int] = {}
+        if before and before.allowances:
+            self.allowances = {name: before.allowances[name] for name in LASTING if name in before.allowances}
 
     def count_edge(self, source: str, target: str) -> None:
         """Control went from one agent to another."""
@@ -56,7 +58,8 @@ class WorkTime:
             new -= max(0, min(high, end) - max(low, start))
             start, end = min(low, start), max(high, end)
         self._spans.append((start, end))
-        del self._spans[:-MOST_SPANS]
+        if len(self._spans) > MOST_SPANS:
+            del self._spans[0]
         return new
 
 
@@ -77,7 +80,7 @@ class Spent:
         if usage is NO_USAGE:
             return
         self.total += usage
-        self.of[agent] = self.of.get(agent, Usage()) + usage
+        self.of[agent] = self.of.get(agent, NO_USAGE) + usage
         self.last = usage
         if self.by_handoff:
             source, target, spent = self.by_handoff[-1]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct, field
 
 from legato.core.frame import Frame
 from legato.core.graph import Graph
@@ -28,19 +29,21 @@ EncodedFrame: TypeAlias = tuple[str, Frame, bytes]
 """A frame's digest, itself, its bytes."""
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """What surrounds a frame being made: given to context providers."""
 
-    context: Any = field(repr=False)
+    context: Any
     session_id: str
     agent: str
     messages: Sequence[Message]
     handoff: Arrival | None = None
 
+    def __repr__(self) -> str:  # without the context, which may hold credentials
+        shown = ("session_id", "agent", "messages", "handoff")
+        return f"Turn({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
-@dataclass(frozen=True)
-class Provided:
+
+class Provided(Struct, frozen=True):
     """What a context provider contributes to a frame: instructions and messages, never history."""
 
     instructions: str = ""
@@ -71,8 +74,7 @@ class Middleware:
         return await proceed()
 
 
-@dataclass(frozen=True)
-class Guardrail:
+class Guardrail(Struct, frozen=True):
     """User code that judges a message ("input"), a reply ("output") or a call ("tool"). Made by `legato.guardrail`."""
 
     on: str
@@ -90,32 +92,29 @@ class Guardrail:
         return verdict if isinstance(verdict, str) and verdict else f"refused by {self.name}"
 
 
-@dataclass(frozen=True)
-class History:
+class History(Struct, frozen=True):
     """A history policy: its data, and the user's function where it has one. Made by `legato.history`."""
 
-    spec: HistorySpec = field(default_factory=Everything)
-    choose: Callable[[list[Group]], Sequence[Group]] | None = field(default=None, repr=False)
-    summarise: Callable[[str], Any] | None = field(default=None, repr=False)
+    spec: HistorySpec = Everything()
+    choose: Callable[[list[Group]], Sequence[Group]] | None = None
+    summarise: Callable[[str], Any] | None = None
 
 
-@dataclass(frozen=True)
-class OutputType:
+class OutputType(Struct, frozen=True):
     """A typed output: its schema for the model and its check for the reply."""
 
     schema: str
-    parse: Callable[[str], Any] = field(repr=False)
+    parse: Callable[[str], Any]
 
 
-@dataclass(frozen=True)
-class AgentDefinition:
+class AgentDefinition(Struct, frozen=True, dict=True):
     """One agent, as the driver needs it."""
 
     name: str
-    instructions: str | Callable[[Any], Any] = field(repr=False)
+    instructions: str | Callable[[Any], Any]
     model: Model
     tools: Mapping[str, Tool]
-    history: History = field(default_factory=History)
+    history: History = History()
     output: OutputType | None = None
     providers: tuple[ContextProvider, ...] = ()
     middleware: tuple[Middleware, ...] = ()
@@ -130,26 +129,24 @@ class AgentDefinition:
         return [guardrail for guardrail in self.guardrails if guardrail.on == on]
 
 
-@dataclass(frozen=True)
-class EdgeDefinition:
+class EdgeDefinition(Struct, frozen=True):
     """A handoff's own parts: its schema as a tool, the type of its input, and the target's history policy."""
 
     schema: str
-    parse_input: Callable[[str], Any] | None = field(default=None, repr=False)
+    parse_input: Callable[[str], Any] | None = None
     history: History | None = None
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """Everything a driver needs to drive any session of a workflow."""
 
     graph: Graph
     agents: Mapping[str, AgentDefinition]
     edges: Mapping[tuple[str, str], EdgeDefinition]
-    termination: Callable[[list[Message]], Any] | None = field(default=None, repr=False)
+    termination: Callable[[list[Message]], Any] | None = None
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
-    constant_frames: dict[tuple[str, HistorySpec], EncodedFrame] = field(default_factory=dict, repr=False, compare=False)
+    constant_frames: dict[tuple[str, HistorySpec], EncodedFrame] = field(default_factory=dict)
     """Frames that nothing but the definition decides, made once: a cache."""
 
 

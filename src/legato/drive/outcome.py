@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from legato.core.facts import AnyFact
 from legato.core.state import State
@@ -28,8 +29,7 @@ def nothing(state: State) -> Iterator[AnyFact]:
     yield from ()
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Facts to propose, and contents to keep with them."""
 
     propose: Propose = nothing

@@ -14,7 +14,6 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, TypeVar
 
-from legato.core.codec import encode
 from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
@@ -23,6 +22,7 @@ from legato.stores.refusals import bad_start, closed_store
 from legato.stores.sqlite_errors import in_our_words
 from legato.stores.sqlite_file import absolute, open_file
 from legato.stores.sqlite_leases import LeaseFile, close_lease_file, open_lease_file
+from legato.stores.sqlite_shorthand import shorthand
 from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous
 from legato.stores.waiters import Waiters
 
@@ -88,7 +88,7 @@ class SQLiteStore:
         born: str = "",
     ) -> int:
         """Record the facts at `expected` and return the new length."""
-        bodies = [encode(fact) for fact in facts]
+        bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
         length = await self._write(
@@ -129,7 +129,7 @@ class SQLiteStore:
 
     async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
-        bodies = [encode(fact) for fact in facts]
+        bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of))
         if self._waiters:

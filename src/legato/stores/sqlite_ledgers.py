@@ -25,6 +25,7 @@ from legato.core.facts import FORMAT, AnyFact
 from legato.errors import DamagedStore, LedgerConflict, LegatoError
 from legato.stores.contract import LedgerInfo
 from legato.stores.refusals import another_ledger, beyond_end, ledger_exists, no_content, unknown_ledger
+from legato.stores.sqlite_shorthand import written_out
 
 SCHEMA = (
     """CREATE TABLE ledgers(
@@ -52,7 +53,10 @@ SCHEMA = (
 
 # What makes a file of an older version one of the next. Rows stay as they are, so that it costs the same whatever is in the file, and
 # what is damaged stays damaged and what is whole whole.
-UPGRADES = {1: ("ALTER TABLE ledgers ADD COLUMN born TEXT",)}
+UPGRADES: dict[int, tuple[str, ...]] = {
+    1: ("ALTER TABLE ledgers ADD COLUMN born TEXT",),
+    2: (),  # facts are written in shorthand from here on; those that are there are read as they are
+}
 
 _SHIFT = 32  # bits for the position within a ledger
 _last_touch = 0
@@ -306,13 +310,15 @@ def _facts(connection: sqlite3.Connection, row: Row, start: int) -> Generator[An
             rows = connection.execute(
                 "SELECT key, format, crc, body FROM facts WHERE key >= ? AND key < ? ORDER BY key", (id << _SHIFT | first, limit)
             )
+            expected = id << _SHIFT | position
             with contextlib.closing(rows):  # whoever keeps our error keeps this frame, and must not keep the connection
                 for key, format, crc, body in rows:
                     whole = type(format) is int and type(body) is bytes and crc == _crc(id, position, body, format)
-                    if not whole or key != id << _SHIFT | position or position == end:
+                    if not whole or key != expected or position == end:
                         raise _damage(position, row.length)
-                    yield decode(body, format)
+                    yield decode(written_out(body), format)
                     position += 1
+                    expected += 1
             if position != end:
                 raise _damage(position, row.length)
     except sqlite3.DatabaseError as error:

@@ -20,9 +20,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from legato.core.facts import AnyFact, Call, Content, Item, Opened, Reasoning, Refusal, Said, Usage, Words
 from legato.core.graph import HANDOFF_PREFIX
@@ -165,7 +167,7 @@ class SeededModel:
         return await _schedule.get().reply(request, emit)
 
 
-class SimulatedTool(Tool[..., Any]):
+class SimulatedTool(Tool[..., Any], frozen=True, eq=False):
     """A tool whose body is played by the schedule."""
 
     async def run(self, context: ToolContext[Any], values: dict[str, object]) -> object:
@@ -173,7 +175,7 @@ class SimulatedTool(Tool[..., Any]):
 
 
 def _simulated(tool: Tool) -> Tool:
-    return SimulatedTool(**{each.name: getattr(tool, each.name) for each in fields(tool) if each.init})
+    return SimulatedTool(**asdict(tool))
 
 
 def _heard(condition: Callable[..., Any] | None) -> Callable[..., Any] | None:

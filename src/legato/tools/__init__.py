@@ -3,9 +3,9 @@
 Everything a user or the driver needs is exported here; the rest of this package is how it is made.
 """
 
+from legato.tools.arguments import BadArguments
 from legato.tools.context import Secret, ToolCall, ToolContext, WaitsForPeople
 from legato.tools.function import Tool, tool
 from legato.tools.output import tool_content, tool_output
-from legato.tools.schema import BadArguments
 
 __all__ = ["BadArguments", "Secret", "Tool", "ToolCall", "ToolContext", "WaitsForPeople", "tool", "tool_content", "tool_output"]

@@ -6,8 +6,9 @@ ends up in logs and tracebacks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     # With a default a plain `ToolContext` means "of whatever context". Only checkers need it, and they bring this module themselves.
@@ -53,17 +54,18 @@ class WaitsForPeople(BaseException):
         self.length = length
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ToolCall:
+class ToolCall(Struct, frozen=True, eq=False):
     """The recorded call that is being run: its id in the session, the tool's name, and the arguments as they run."""
 
     id: str
     tool: str
-    arguments: dict[str, object] = field(repr=False)
+    arguments: dict[str, object]
+
+    def __repr__(self) -> str:
+        return f"ToolCall(id={self.id!r}, tool={self.tool!r})"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ToolContext(Generic[C]):
+class ToolContext(Struct, Generic[C], frozen=True, eq=False, kw_only=True):
     """What a parameter annotated `ToolContext` (or `ToolContext[MyContext]`) receives. The model never sees it.
 
     `idempotency_key` names the recorded call: it is the same for every attempt and in every fork, so passing it on to
@@ -80,9 +82,13 @@ class ToolContext(Generic[C]):
     ToolContext(session_id='', agent='', call=ToolCall(id='3.0', tool='whoami'), idempotency_key='', attempt=1)
     """
 
-    context: C = field(repr=False)
+    context: C
     session_id: str = ""
     agent: str = ""
     call: ToolCall
     idempotency_key: str = ""
     attempt: int = 1
+
+    def __repr__(self) -> str:
+        shown = ("session_id", "agent", "call", "idempotency_key", "attempt")
+        return f"ToolContext({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"

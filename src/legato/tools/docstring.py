@@ -7,7 +7,8 @@ not understand it leaves out: a missing description is no error.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Params|Other Parameters|Keyword Args|Keyword Arguments)\s*:?")
 _UNDERLINE = re.compile(r"-{3,}\s*")
@@ -16,8 +17,7 @@ _NUMPY_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?::.*)?")
 _SPHINX_ENTRY = re.compile(r":(?:param|parameter|arg|argument)\s+(?:[^:]*\s)?\*{0,2}(?P<name>\w+)\s*:\s*(?P<text>.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """The first paragraph in one line, and one line for each argument that is described."""
 
     summary: str

@@ -11,15 +11,15 @@ import math
 import re
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
+
+from msgspec import Struct
 
 from legato.core.graph import HANDOFF_PREFIX
 from legato.errors import BadInput
+from legato.tools.arguments import Arguments
 from legato.tools.context import ToolCall, ToolContext
-from legato.tools.docstring import describe
-from legato.tools.schema import Arguments
 from legato.tools.threads import in_thread
 
 if TYPE_CHECKING:
@@ -43,14 +43,13 @@ WorksIn: TypeAlias = Callable[[str, Any, Any], Awaitable[Any]]
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider accepts
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Tool(Generic[P, R]):
+class Tool(Struct, Generic[P, R], frozen=True, eq=False, kw_only=True, dict=True):
     """A function that a model may call. Made by `tool`; still callable like the function itself."""
 
     name: str
     description: str
     function: Callable[P, R]
-    arguments: Arguments = field(repr=False)
+    arguments: Arguments
     needs_approval: NeedsApproval = False
     idempotent: bool = False
     alone: bool = False
@@ -58,13 +57,16 @@ class Tool(Generic[P, R]):
     deferred: bool = False
     works_in: WorksIn | None = None
     """Of a tool that works in a conversation of its own, and so may wait for people there: opens that conversation."""
-    is_async: bool = field(default=False, init=False, repr=False)
-    can_stop: bool = field(default=False, init=False, repr=False)
-    """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_async", _is_async(cast(Callable[..., Any], self.function)))  # asked once: it costs as much as a call
-        object.__setattr__(self, "can_stop", inspect.iscoroutinefunction(self.function))
+    @cached_property
+    def is_async(self) -> bool:
+        """Asked once: it costs as much as a call."""
+        return _is_async(cast(Callable[..., Any], self.function))
+
+    @cached_property
+    def can_stop(self) -> bool:
+        """A coroutine can be stopped; a thread cannot, and cancelling the wait for it would only lose its outcome."""
+        return inspect.iscoroutinefunction(self.function)
 
     @property
     def parameters(self) -> str:
@@ -183,6 +185,10 @@ def tool(
     scope = dict(sys._getframe(1).f_locals)
 
     def make(body: Callable[..., Any]) -> Tool[..., Any]:
+        # With the first tool, not before: the one brings pydantic, the other its patterns.
+        from legato.tools.docstring import describe
+        from legato.tools.schema import SignatureArguments
+
         _check_body(body)
         written = _written(body)
         chosen = _name(name, body)
@@ -191,7 +197,7 @@ def tool(
             name=chosen,
             description=about.summary if description is None else description,
             function=body,
-            arguments=Arguments.of(chosen, body, written, scope, about.arguments),
+            arguments=SignatureArguments.of(chosen, body, written, scope, about.arguments),
             needs_approval=_approval(chosen, needs_approval),
             idempotent=idempotent,
             alone=alone,

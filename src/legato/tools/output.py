@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 
 import msgspec
-from pydantic_core import to_jsonable_python
 
 from legato.core.facts import Content
 from legato.core.messages import Attachment, content_from
@@ -61,6 +60,8 @@ def _text(value: object) -> str:
         return str.__str__(value)  # of an enum of strings this is the value, not the name
     if isinstance(value, bytes | bytearray | memoryview):
         return f"({memoryview(value).nbytes} bytes of binary data)"
+    from pydantic_core import to_jsonable_python  # text, which is most of what tools return, does without
+
     try:
         plain = to_jsonable_python(value, fallback=_unknown, bytes_mode="base64", inf_nan_mode="strings")
     except Exception:

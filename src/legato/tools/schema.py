@@ -1,6 +1,7 @@
 """From a signature to a schema and a check. May know: annotations and pydantic. Decides: what a model may pass to a function.
 
 The schema and the check are made from one pydantic model, once, when the function is decorated, so they cannot disagree.
+This module is imported with the first tool: pydantic takes as long to import as asyncio (docs/PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, Valid
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from legato.errors import BadInput, LegatoError
+from legato.errors import BadInput
+from legato.tools.arguments import Arguments, BadArguments
 from legato.tools.context import SecretMark, ToolContext
 
 SHOWN = 80
@@ -29,21 +30,10 @@ LISTED = 8
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class BadArguments(LegatoError, ValueError):
-    """A model's arguments do not fit the tool. The message is written for that model; the tool did not run."""
+class SignatureArguments(Arguments, frozen=True, eq=False):
+    """What a function takes, by its signature."""
 
-    code = "bad_arguments"
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What a tool takes: the schema to show, the check to make, and which parameters the model never sees."""
-
-    names: tuple[str, ...]
-    schema: str
-    secrets: frozenset[str]
-    contexts: tuple[str, ...]
-    _model: type[BaseModel] = field(repr=False)
+    model: type[BaseModel]
 
     @classmethod
     def of(
@@ -53,7 +43,7 @@ class Arguments:
         written: Callable[..., Any],
         scope: Mapping[str, object],
         descriptions: Mapping[str, str],
-    ) -> Arguments:
+    ) -> SignatureArguments:
         """Read the signature of `function`; `written` is where its annotations were, `scope` what they may name."""
         taken: dict[str, tuple[Any, Any]] = {}
         contexts: list[str] = []
@@ -76,14 +66,14 @@ class Arguments:
             schema=json.dumps(schema, ensure_ascii=False, separators=(",", ":")),
             secrets=secrets,
             contexts=tuple(contexts),
-            _model=model,
+            model=model,
         )
 
     def validate(self, tool: str, arguments: str) -> dict[str, object]:
         """The values for the function, in the order of its parameters."""
         try:
             # Some servers write nothing at all for a call without arguments.
-            checked = self._model.model_validate_json(arguments if arguments.strip() else "{}")
+            checked = self.model.model_validate_json(arguments if arguments.strip() else "{}")
         except ValidationError as error:
             raise self._explain(tool, error, arguments) from None
         except Exception as error:  # a type's own validator failed in a way of its own: still no reason to run the tool

@@ -7,7 +7,7 @@ The user's message goes to the agent that the program names for it ("start"), as
 from __future__ import annotations
 
 import inspect
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -243,4 +243,4 @@ def _renamed(workflow: Workflow, edges: dict[tuple[str, str], Handoff[Any]]) -> 
                 raise UserError(f"{name!r} has two tools named {tool!r}: give the handoff another with tool_name_override=")
             renamed[tool] = structs.replace(edge, tool=tool)
         agents[name] = structs.replace(rules, edges=renamed)
-    return Workflow(replace(workflow.definition, graph=structs.replace(graph, agents=agents)), None, "", ())
+    return Workflow(structs.replace(workflow.definition, graph=structs.replace(graph, agents=agents)), None, "", ())

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_origin, get_type_hints
 
-from pydantic import BaseModel
-
 from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError, means_nothing
 from legato.compat.agents.from_ledger import raw_call
@@ -21,8 +19,9 @@ from legato.core.groups import CallState
 from legato.tools import BadArguments, ToolCall
 from legato.tools import Tool as NativeTool
 from legato.tools import ToolContext as NativeContext
+from legato.tools.arguments import Arguments
 from legato.tools.docstring import describe
-from legato.tools.schema import Arguments
+from legato.tools.schema import SignatureArguments
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent
@@ -111,7 +110,7 @@ def function_tool(
         told = failure_error_function if failure_error_function is not default_tool_error_function else None
         wanted = _wanted(function, scope)
         body = functools.partial(_body, name, function, wanted, told)
-        arguments = Arguments.of(name, body(None), inspect.unwrap(function), scope, about.arguments)
+        arguments = SignatureArguments.of(name, body(None), inspect.unwrap(function), scope, about.arguments)
 
         async def invoke(context: ToolContext[Any], given: str) -> Any:
             made = function(**arguments.validate(name, given), **({wanted: context} if wanted else {}))
@@ -242,10 +241,8 @@ def _approval(rule: Approval) -> Any:
 # -- tools made by hand -------------------------------------------------------------------------------------------------
 
 
-class _AsText(Arguments):
+class _AsText(Arguments, frozen=True, eq=False):
     """Arguments that a tool takes as JSON text, and checks by itself."""
-
-    __slots__ = ()
 
     def validate(self, tool: str, arguments: str) -> dict[str, object]:
         """The text, if it is an object."""
@@ -260,7 +257,7 @@ class _AsText(Arguments):
 
 
 def _as_text(schema: Mapping[str, Any]) -> Arguments:
-    return _AsText((), json.dumps(schema, ensure_ascii=False, separators=(",", ":")), frozenset(), (_CONTEXT,), BaseModel)
+    return _AsText((), json.dumps(schema, ensure_ascii=False, separators=(",", ":")), frozenset(), (_CONTEXT,))
 
 
 def _invoking(invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> Callable[[Agent[Any] | None], Callable[..., Any]]:
