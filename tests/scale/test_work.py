@@ -1,0 +1,171 @@
+"""What a step costs is a constant, checked exactly: it depends on what is new, and on nothing that was before."""
+
+import pytest
+
+from legato import Agent, HandoffBuilder, Limits, tool
+from legato.core.facts import Call, Words
+from legato.models import Anthropic, OpenAIChat, OpenAIResponses, Reply
+from legato.stores import MemoryStore, SQLiteStore
+from tests.scale.work import Work
+
+NOWHERE = {"api_key": "none", "base_url": "http://127.0.0.1:9"}
+TIMES = 120
+"""Handoffs; and sixty turns. Looked at are those in the middle, where positions have three digits: so the bytes are the same, too."""
+
+
+@pytest.fixture
+def work(monkeypatch):
+    monkeypatch.setattr("legato.drive.driver.UNWATCHED_SECONDS", 60)  # a slow machine does not look out for others more often
+    monkeypatch.setattr("legato.drive.clock.Clock.now_ms", lambda clock: 1_700_000_000_000)  # nor write longer numbers
+    monkeypatch.setattr("legato.drive.clock.Clock.seconds", lambda clock: 0.0)
+    return Work(monkeypatch)
+
+
+class Model:
+    """Says what a function of the turn tells it to, after it has written the request for a provider."""
+
+    name = "counted"
+
+    def __init__(self, reply, work, sends=None):
+        self._reply, self._work, self._sends = reply, work, sends
+
+    async def reply(self, request, emit):
+        if self._sends is not None:
+            await self._sends.body(request)
+        return Reply(items=self._reply(request))
+
+
+def passing(work, times, sends=None):
+    """Hands over to the other agent, and ends a step each time."""
+
+    def reply(request):
+        work.step()
+        if request.turn >= times:
+            return (Words("done"),)
+        return Words(f"I pass this on for the {request.turn:05} time."), Call(f"handoff_to_{'b' if request.agent == 'a' else 'a'}", "{}")
+
+    model = Model(reply, work, sends)
+    agents = [Agent("a", "You are a.", model), Agent("b", "You are b.", model)]
+    return HandoffBuilder("ping-pong", agents).with_limits(Limits(turns=1_000_000)).build()
+
+
+def chatting(work):
+    """Calls three tools for each message, then answers."""
+
+    async def look(key: str) -> str:
+        return f"found {key}"
+
+    def reply(request):
+        if request.groups[-1].kind == "said":
+            return tuple(Call(f"look_{number}", f'{{"key": "{request.turn:05}"}}') for number in range(3))
+        return (Words(f"Answer {request.turn:05}."),)
+
+    tools = [tool(name=f"look_{number}")(look) for number in range(3)]
+    return HandoffBuilder("chat", [Agent("clerk", "You are a clerk.", Model(reply, work), tools)]).build()
+
+
+HANDOFF = {
+    "appends": 1,  # one, with the reply and the handoff that follows from it
+    "facts appended": 2,
+    "facts folded": 2,
+    "plans": 2,  # after the reply, and after the handoff
+    "turns of the event loop": 2,  # the model's task, and the driver again
+}
+PROOFS = {"facts encoded": 3, "facts decoded": 3}
+"""What will be read is proved to be readable before it is written: a reply when it comes, and each fact when it is recorded."""
+
+
+def test_a_handoff_in_memory_is_one_append_of_two_facts(work):
+    work.run(passing(work, TIMES).session("s", store=MemoryStore()).run("go"))
+    assert work.per_step(60, TIMES - 1) == {**HANDOFF, **PROOFS, "bytes encoded": 577}
+
+
+def test_a_handoff_in_a_file_is_six_statements_and_no_thread_and_waits_for_nothing(work, tmp_path):
+    async def play():
+        async with SQLiteStore(tmp_path / "s.db") as store:
+            await passing(work, TIMES).session("s", store=store).run("go")
+
+    work.run(play())
+    in_a_file = {"facts encoded": 5, "bytes encoded": 906, "SQL statements": 6}
+    assert work.per_step(60, TIMES - 1) == {**HANDOFF, **PROOFS, **in_a_file}
+
+
+@pytest.mark.parametrize("durability", ["full", "process"])
+def test_each_level_of_durability_waits_for_the_disk_as_often_as_it_says(work, tmp_path, durability):
+    async def play():
+        async with SQLiteStore(tmp_path / "s.db", durability) as store:
+            await passing(work, TIMES).session("s", store=store).run("go")
+
+    work.run(play())
+    (waits,) = {step["waits for the disk"] for step in work.steps[60 : TIMES - 1]}
+    assert waits == (1 if durability == "full" else 0)
+
+
+def test_a_turn_of_a_chat_with_three_tools_is_four_appends_of_nine_facts(work):
+    async def play():
+        session = chatting(work).session("s", store=MemoryStore())
+        for number in range(60):
+            await session.run(f"Question {number:05}")
+            work.step()
+
+    work.run(play())
+    assert work.per_step(15, 59) == {
+        "looks into the store": 2,  # before the message is said, and once the right to drive is had
+        "appends": 4,  # the message; the reply with the tools' starts; their outcomes; the answer
+        "facts appended": 9,
+        "facts folded": 9,
+        "facts encoded": 11,
+        "facts decoded": 11,
+        "bytes encoded": 1576,
+        "plans": 5,
+        "turns of the event loop": 6,  # two models, three tools beside each other
+    }
+
+
+def test_a_turn_of_a_chat_in_a_file_waits_for_the_disk_once_before_its_tools_start(work, tmp_path):
+    async def play():
+        async with SQLiteStore(tmp_path / "s.db") as store:
+            session = chatting(work).session("s", store=store)
+            for number in range(60):
+                await session.run(f"Question {number:05}")
+                work.step()
+
+    work.run(play())
+    (waits,) = {step["waits for the disk"] for step in work.steps[15:59]}
+    assert waits == 1
+    (appends,) = {step["appends"] for step in work.steps[15:59]}
+    assert appends == 4
+
+
+@pytest.mark.parametrize("wire", [OpenAIResponses, OpenAIChat, Anthropic])
+def test_each_request_is_compiled_from_what_is_new_alone(work, wire):
+    sends = wire("gpt-5.1" if wire is not Anthropic else "claude-sonnet-5", **NOWHERE)
+    work.run(passing(work, TIMES, sends).session("s", store=MemoryStore()).run("go"))
+    (compiled,) = {step["groups compiled"] for step in work.steps[60 : TIMES - 1]}
+    assert compiled == 2, "each of the two agents goes through what was said since it was last asked: two replies"
+
+
+def test_a_new_handle_on_a_long_conversation_folds_what_is_new(work):
+    async def play():
+        store, workflow = MemoryStore(), chatting(work)
+        for number in range(60):
+            await workflow.session("s", store=store).run(f"Question {number:05}")
+            work.step()
+
+    work.run(play())
+    assert work.per_step(15, 59)["facts folded"] == 9
+
+
+def test_the_counter_sees_work_that_grows(work):
+    async def play():
+        store = MemoryStore()
+        for number in range(30):
+            store = MemoryStore() if number == 20 else store
+            session = chatting(work).session("s", store=store)
+            await session.run(f"Question {number:05}")
+            work.step()
+            session.keep = session  # so that it does not leave its state to the next one
+
+    work.run(play())
+    with pytest.raises(AssertionError, match="facts folded"):
+        work.per_step(10, 19)

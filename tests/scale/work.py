@@ -1,0 +1,130 @@
+"""Counts the work of each step: what is encoded, decoded, folded, planned, stored, written for a provider. Work is the same on every machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from legato.core import codec
+from legato.core.state import State
+from legato.drive import driver
+from legato.drive.ledger import Ledger
+from legato.stores.memory import MemoryStore
+from legato.stores.sqlite import SQLiteStore
+from legato.stores.sqlite_thread import ConnectionThread, _Service
+from legato.wire.anthropic.compile import _Conversation
+from legato.wire.chat import compile as chat
+from legato.wire.responses import compile as responses
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Counts its turns: each asks the operating system whether anything has happened."""
+
+    turns = 0
+
+    def _run_once(self) -> None:
+        self.turns += 1
+        super()._run_once()  # type: ignore[misc]  # what an event loop does in one turn has no public name
+
+
+class Work:
+    """What has been done so far, and what each step added to it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.done: Counter[str] = Counter()
+        self.steps: list[Counter[str]] = []
+        self.loop = CountingLoop()
+        self._before: Counter[str] = Counter()
+        self._sync = ""
+        self._count_calls(patch, State, "apply", "facts folded")
+        self._count_calls(patch, driver, "plan", "plans")
+        self._count_calls(patch, ConnectionThread, "post", "jobs for a thread")
+        self._count_calls(patch, Ledger, "_catch_up", "looks into the store")
+        for written in (responses._Written, chat._Written, _Conversation):
+            self._count_calls(patch, written, "add", "groups compiled")
+        for store in (MemoryStore, SQLiteStore):
+            self._count_appends(patch, store)
+        self._count_codec(patch)
+        self._count_statements(patch)
+
+    def run(self, doing: Awaitable[Any]) -> None:
+        """Run to its end, in an event loop that counts."""
+
+        async def whole() -> None:
+            await doing
+
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.run(whole())
+
+    def step(self) -> None:
+        """A step has ended: what it took."""
+        now = self.done + Counter({"turns of the event loop": self.loop.turns})
+        self.steps.append(now - self._before)
+        self._before = now
+
+    def per_step(self, first: int, last: int) -> Counter[str]:
+        """What each of these steps took; they must all have taken the same."""
+        one, *others = self.steps[first:last]
+        for number, other in enumerate(others, first + 1):
+            assert other == one, f"step {number} took {other - one} more and {one - other} less than step {first}"
+        return one
+
+    def _count_calls(self, patch: pytest.MonkeyPatch, owner: Any, name: str, what: str) -> None:
+        original: Callable[..., Any] = getattr(owner, name)
+
+        def counting(*given: Any, **named: Any) -> Any:
+            self.done[what] += 1
+            return original(*given, **named)
+
+        patch.setattr(owner, name, counting)
+
+    def _count_appends(self, patch: pytest.MonkeyPatch, store: type) -> None:
+        original = store.append  # type: ignore[attr-defined]  # every store has it
+
+        async def append(self_: Any, ledger: str, expected: int, facts: Any, **named: Any) -> Any:
+            self.done["appends"] += 1
+            self.done["facts appended"] += len(facts)
+            self.done["contents stored"] += len(named.get("contents") or ())
+            return await original(self_, ledger, expected, facts, **named)
+
+        patch.setattr(store, "append", append)
+
+    def _count_codec(self, patch: pytest.MonkeyPatch) -> None:
+        encoder, decoder = codec._encoder, codec.decoder
+
+        class Encoder:
+            def encode(_, fact: Any) -> bytes:  # noqa: N805 - `self` is the work that is counted
+                body = encoder.encode(fact)
+                self.done["facts encoded"] += 1
+                self.done["bytes encoded"] += len(body)
+                return body
+
+        def counting(format: int) -> Callable[[bytes], Any]:
+            def decode(data: bytes) -> Any:
+                self.done["facts decoded"] += 1
+                return decoder(format)(data)
+
+            return decode
+
+        patch.setattr(codec, "_encoder", Encoder())
+        patch.setattr(codec, "decoder", counting)
+
+    def _count_statements(self, patch: pytest.MonkeyPatch) -> None:
+        original = _Service.open
+
+        def traced(statement: str) -> None:
+            self.done["SQL statements"] += 1
+            if statement.startswith("PRAGMA synchronous="):
+                self._sync = statement.removeprefix("PRAGMA synchronous=")
+            self.done["waits for the disk"] += statement == "COMMIT" and self._sync == "FULL"
+
+        def opened(service: _Service) -> Any:
+            connection = original(service)
+            connection.set_trace_callback(traced)
+            return connection
+
+        patch.setattr(_Service, "open", opened)
