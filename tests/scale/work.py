@@ -1,4 +1,4 @@
-"""Counts the work of each step: what is encoded, decoded, folded, planned, stored, written for a provider. Work is the same on every machine."""
+"""Counts the work of each step: what is encoded, decoded, folded, planned, stored, compiled. Work is the same on every machine."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Work:
         encoder, decoder = codec._encoder, codec.decoder
 
         class Encoder:
-            def encode(_, fact: Any) -> bytes:  # noqa: N805 - `self` is the work that is counted
+            def encode(_, fact: Any) -> bytes:
                 body = encoder.encode(fact)
                 self.done["facts encoded"] += 1
                 self.done["bytes encoded"] += len(body)
