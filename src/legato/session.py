@@ -105,7 +105,7 @@ class Session:
             since, spent = self._ledger.state.length, self._ledger.state.spent.total
             await start()
             current_store.set(self.store)
-            from legato.drive.driver import Driver  # with the first run, not before: with all that it performs it is a tenth of Legato
+            from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
 
             return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since)
 
