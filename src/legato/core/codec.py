@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
-from legato.core.facts import FORMAT, AnyFact, Opened
+from legato.core.facts import FORMAT, AnyFact, Fact, Opened
 from legato.errors import BadInput, CodecError, NewerFormat
 
 _encoder = msgspec.json.Encoder()
@@ -46,10 +46,13 @@ def encode(fact: AnyFact) -> bytes:
         ) from error
 
 
-def proved(fact: AnyFact) -> AnyFact:
+FactT = TypeVar("FactT", bound=Fact)
+
+
+def proved(fact: FactT) -> FactT:
     """The fact as every later reader will find it; `BadInput` if it could not be read again, and so must not be written."""
     try:
-        return decode(encode(fact))
+        return cast(FactT, decode(encode(cast(AnyFact, fact))))
     except CodecError as error:
         reason = error.__cause__ or error
         raise BadInput(

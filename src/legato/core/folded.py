@@ -128,7 +128,10 @@ class Folded:
         """What is recorded about a call, of any reply."""
         for group in reversed(self.groups):
             if group.position == ref.position:
-                return next((call for call in group.calls if call.ref == ref), None)
+                for call in group.calls:
+                    if call.ref == ref:
+                        return call
+                return None
             if group.position < ref.position and group.kind == "reply":
                 return None
         return None

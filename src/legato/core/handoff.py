@@ -39,6 +39,8 @@ def handoff_arguments(arguments: str) -> tuple[str, str]:
     >>> handoff_arguments('{"reason": "broken", "input": {"order": 7}}')
     ('broken', '{"order": 7}')
     """
+    if arguments in ("", "{}"):
+        return "", ""
     try:
         given = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError) as error:

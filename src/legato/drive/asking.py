@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import astuple, replace
 
-from legato.core.codec import proved
 from legato.core.facts import NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
@@ -76,7 +75,7 @@ class ModelCaller:
             if told is None:
                 return Outcome()
             reply = await self._ask(agent, told, lambda text: emit(effect.agent, number, text))
-            answered = _answered(reply, request, kept, agent.model.name, _took(begun))
+            answered = self._proved(_answered(reply, request, kept, agent.model.name, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
         except Exception as error:
@@ -99,6 +98,12 @@ class ModelCaller:
             )
             return Outcome(partial(_record_failure, effect, attempted), contents)
         return Outcome(partial(_record_reply, effect, answered, number), contents)
+
+    def _proved(self, answered: Answered) -> Answered:
+        try:
+            return self._ledger.prove(answered)
+        except BadInput as error:
+            raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}", usage=answered.usage) from error
 
     async def _prepare(self, effect: CallModel, wanted: Wanted) -> tuple[Request, Kept, dict[str, bytes]] | None:
         """The request, made from one state: the one in which the call is owed, and whose frame it is. None if it is owed no more."""
@@ -140,6 +145,8 @@ class ModelCaller:
         return replace(request, conversation=conversation) if await self._ledger.append(propose) else None
 
     async def _ask(self, agent: AgentDefinition, request: Request, emit: Emit) -> Reply:
+        if not agent.middleware:
+            return await unless_cancelled(agent.model.reply(request, emit))
         asked = False
 
         async def ask(request: Request) -> Reply:
@@ -161,7 +168,7 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
         raise ModelFailed(f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply")
     if not reply.items and reply.finish == "stop":
         raise ModelFailed("the model's reply was empty", retryable=True, usage=reply.usage, do="it is asked again")
-    fact = Answered(
+    return Answered(
         at=now_ms(),
         agent=request.agent,
         frame=request.frame_digest,
@@ -180,11 +187,6 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
         losses=reply.losses,
         took=took,
     )
-    try:
-        proved(fact)
-    except BadInput as error:
-        raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}", usage=reply.usage) from error
-    return fact
 
 
 def _counted(usage: Any) -> Usage:

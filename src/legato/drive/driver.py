@@ -151,7 +151,7 @@ class Driver:
                 outcomes = []
                 # Nothing has happened between the append and this line, so what is wanted is what is recorded.
                 busy = self._reconcile()
-                if await self._others_go_on() and not self._nothing_new(self._ledger.state):
+                if (self._awake or self._waits()) and await self._others_go_on() and not self._nothing_new(self._ledger.state):
                     continue
                 if not busy:
                     break

@@ -15,14 +15,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from legato.core.codec import proved
-from legato.core.facts import AnyFact, Opened, Started
+from legato.core.codec import FactT, proved
+from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Started
 from legato.core.state import State, fold
 from legato.drive.spare import Spare, leave, take
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 
 Propose: TypeAlias = Callable[[State], Iterator[AnyFact]]
+
+PLAIN = (Started, HandedOff, Gated, Lost)
+"""Facts of numbers, digests and names that are on record already: they can always be read again."""
 
 
 class LoopLock:
@@ -72,6 +75,7 @@ class Ledger:
         self.listeners: list[Callable[[], None]] = []  # called when the state has moved
         self._sound = 0  # how many facts of the state are known to be in the store
         self._born = ""  # the birth name of the ledger that they are of
+        self._proved: Fact | None = None  # known to be readable
 
     @property
     def settled(self) -> State:
@@ -83,6 +87,11 @@ class Ledger:
         async with self.lock:
             await self._catch_up()
         return self.state
+
+    def prove(self, fact: FactT) -> FactT:
+        """The fact as every later reader will find it; `BadInput` if it cannot be recorded. It is not proved again when it is."""
+        self._proved = fact = proved(fact)
+        return fact
 
     async def append(self, propose: Propose, contents: Mapping[str, bytes] | None = None) -> list[AnyFact]:
         """Record what `propose` yields, and return it. Nothing is recorded if it yields nothing or raises."""
@@ -104,7 +113,7 @@ class Ledger:
         while True:
             facts: list[AnyFact] = []
             for proposed in propose(self.state):
-                fact = proved(proposed)  # what could not be read again is never written, to any store
+                fact = proposed if proposed is self._proved or type(proposed) in PLAIN else proved(proposed)
                 self.state.apply(fact)
                 facts.append(fact)
             if not facts:
