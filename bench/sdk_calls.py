@@ -1,0 +1,93 @@
+"""W7: calls through the real `openai` SDK after 200 turns, and the bare SDK call with the very same body, in one process.
+
+Needs `openai`, in whichever version the system's environment has: the comparison is within one environment.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from bench.measuring import Figures, Options
+from bench.workloads import CALLS, MARK, QUESTION, compare
+
+MODEL = "gpt-5.1"
+KEY = "sk-bench"
+
+Say = Callable[[str], Awaitable[Any]]
+
+
+async def w7(options: Options, conversation: Callable[[str, bool], Awaitable[Say]]) -> AsyncIterator[Figures]:
+    """`conversation(base_url, stream)` begins one in memory, and gives what says the user's next message and awaits the whole answer."""
+    for variant in ("whole", "streamed"):
+        if not options.wants(variant):
+            continue
+        say = await conversation(f"{options.url}/v1", variant == "streamed")
+        for number in range(options.n):
+            await say(question(number))
+        spent, wall = await median_cost(lambda number, say=say: say(question(number)), range(options.n, options.n + CALLS))
+        raw = last_body(options.url)
+        body = json.loads(raw)
+        lost, doubled = compare([f"user-{number}" for number in range(options.n + CALLS)], MARK.findall(raw.decode()))
+        bare, _ = await median_cost(bare_call(f"{options.url}/v1", body), range(CALLS))
+        least, _ = await median_cost(finished_bytes(f"{options.url}/v1", raw), range(CALLS))
+        extra = {"bare_sdk_ms": bare, "to_bare_sdk": spent / bare, "sdk_bytes_ms": least, "to_sdk_bytes": spent / least}
+        extra |= {"body_bytes": len(raw), "api": "responses" if "input" in body else "chat"}
+        yield Figures(options.n, variant, spent, wall, lost=len(lost), doubled=len(doubled), extra=extra)
+
+
+def last_body(url: str) -> bytes:
+    with urllib.request.urlopen(f"{url}/last") as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def question(number: int) -> str:
+    return f"[[user-{number}]] {QUESTION}"
+
+
+async def median_cost(call: Callable[[int], Awaitable[Any]], numbers: range) -> tuple[float, float]:
+    """The medians of CPU and wall milliseconds of one call."""
+    spent = []
+    gc.collect()
+    for number in numbers:
+        wall, cpu = time.perf_counter(), time.process_time()
+        await call(number)
+        spent.append(((time.process_time() - cpu) * 1e3, (time.perf_counter() - wall) * 1e3))
+    return statistics.median(cpu for cpu, _ in spent), statistics.median(wall for _, wall in spent)
+
+
+def bare_call(base_url: str, body: dict[str, Any]) -> Callable[[int], Awaitable[Any]]:
+    """The call that a program without any framework makes: this body through the SDK, the answer read to its end."""
+    import openai
+
+    client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
+    create = client.responses.create if "input" in body else client.chat.completions.create
+
+    async def call(_: int) -> Any:
+        answer = await create(**body)
+        if body.get("stream"):
+            async for _event in answer:
+                pass
+        return answer
+
+    return call
+
+
+def finished_bytes(base_url: str, body: bytes) -> Callable[[int], Awaitable[Any]]:
+    """The least that anybody needs who uses the SDK: it sends bytes that are written already, and what comes back is not looked at."""
+    import httpx2
+    import openai
+
+    client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
+    path = "/responses" if b'"input"' in body else "/chat/completions"
+
+    async def call(_: int) -> Any:
+        return await client.post(path, content=body, cast_to=httpx2.Response, options={"headers": {"Content-Type": "application/json"}})
+
+    return call
