@@ -30,12 +30,16 @@ async def w7(options: Options, conversation: Callable[[str, bool], Awaitable[Say
         say = await conversation(f"{options.url}/v1", variant == "streamed")
         for number in range(options.n):
             await say(question(number))
-        spent, wall = await median_cost(lambda number, say=say: say(question(number)), range(options.n, options.n + CALLS))
+        # The bare calls get the body from the middle of those measured, since each is a little longer than the one before.
+        middle, end = options.n + CALLS // 2, options.n + CALLS
+        costs = await costs_of(lambda number, say=say: say(question(number)), range(options.n, middle))
         raw = last_body(options.url)
         body = json.loads(raw)
-        lost, doubled = compare([f"user-{number}" for number in range(options.n + CALLS)], MARK.findall(raw.decode()))
-        bare, _ = await median_cost(bare_call(f"{options.url}/v1", body), range(CALLS))
-        least, _ = await median_cost(finished_bytes(f"{options.url}/v1", raw), range(CALLS))
+        costs += await costs_of(lambda number, say=say: say(question(number)), range(middle, end))
+        spent, wall = medians(costs)
+        lost, doubled = compare([f"user-{number}" for number in range(end)], MARK.findall(last_body(options.url).decode()))
+        bare, _ = medians(await costs_of(bare_call(f"{options.url}/v1", body), range(CALLS)))
+        least, _ = medians(await costs_of(finished_bytes(f"{options.url}/v1", raw), range(CALLS)))
         extra = {"bare_sdk_ms": bare, "to_bare_sdk": spent / bare, "sdk_bytes_ms": least, "to_sdk_bytes": spent / least}
         extra |= {"body_bytes": len(raw), "api": "responses" if "input" in body else "chat"}
         yield Figures(options.n, variant, spent, wall, lost=len(lost), doubled=len(doubled), extra=extra)
@@ -51,15 +55,19 @@ def question(number: int) -> str:
     return f"[[user-{number}]] {QUESTION}"
 
 
-async def median_cost(call: Callable[[int], Awaitable[Any]], numbers: range) -> tuple[float, float]:
-    """The medians of CPU and wall milliseconds of one call."""
+async def costs_of(call: Callable[[int], Awaitable[Any]], numbers: range) -> list[tuple[float, float]]:
+    """CPU and wall milliseconds of each call."""
     spent = []
     gc.collect()
     for number in numbers:
         wall, cpu = time.perf_counter(), time.process_time()
         await call(number)
         spent.append(((time.process_time() - cpu) * 1e3, (time.perf_counter() - wall) * 1e3))
-    return statistics.median(cpu for cpu, _ in spent), statistics.median(wall for _, wall in spent)
+    return spent
+
+
+def medians(costs: list[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.median(cpu for cpu, _ in costs), statistics.median(wall for _, wall in costs)
 
 
 def bare_call(base_url: str, body: dict[str, Any]) -> Callable[[int], Awaitable[Any]]:
