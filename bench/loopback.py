@@ -16,6 +16,8 @@ TEXT = "I have looked into this part of the question and will pass on what I fou
 USAGE = {"input_tokens": 9000, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}, "output_tokens": 100,
          "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 9100}  # fmt: skip
 CHAT_USAGE = {"prompt_tokens": 9000, "completion_tokens": 100, "total_tokens": 9100}
+NUMBER = b"N00000000"
+"""Stands in every id, where each answer has its own number."""
 
 
 def pieces() -> list[str]:
@@ -25,7 +27,7 @@ def pieces() -> list[str]:
 
 def response(status: str, output: list[Any]) -> dict[str, Any]:
     return {
-        "id": "resp_bench", "object": "response", "created_at": 1767225600, "status": status, "background": False, "error": None,
+        "id": "resp_N00000000", "object": "response", "created_at": 1767225600, "status": status, "background": False, "error": None,
         "incomplete_details": None, "instructions": None, "max_output_tokens": None, "max_tool_calls": None, "metadata": {},
         "model": "gpt-5.1", "output": output, "parallel_tool_calls": True, "previous_response_id": None, "prompt_cache_key": None,
         "reasoning": {"effort": None, "summary": None}, "safety_identifier": None, "service_tier": "default", "store": False,
@@ -35,7 +37,7 @@ def response(status: str, output: list[Any]) -> dict[str, Any]:
 
 
 def message(status: str, content: list[Any]) -> dict[str, Any]:
-    return {"id": "msg_bench", "type": "message", "status": status, "role": "assistant", "content": content}
+    return {"id": "msg_N00000000", "type": "message", "status": status, "role": "assistant", "content": content}
 
 
 def part(text: str) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def part(text: str) -> dict[str, Any]:
 
 
 def responses_events() -> list[dict[str, Any]]:
-    where = {"item_id": "msg_bench", "output_index": 0, "content_index": 0}
+    where = {"item_id": "msg_N00000000", "output_index": 0, "content_index": 0}
     full = "".join(pieces())
     done = message("completed", [part(full)])
     events = [
@@ -62,14 +64,15 @@ def responses_events() -> list[dict[str, Any]]:
 
 def chat_whole() -> dict[str, Any]:
     choice = {"index": 0, "message": {"role": "assistant", "content": "".join(pieces()), "refusal": None}, "finish_reason": "stop"}
-    return {"id": "chatcmpl-bench", "object": "chat.completion", "created": 1767225600, "model": "gpt-5.1", "choices": [choice],
+    return {"id": "chatcmpl-N00000000", "object": "chat.completion", "created": 1767225600, "model": "gpt-5.1", "choices": [choice],
             "usage": CHAT_USAGE}  # fmt: skip
 
 
 def chat_events() -> list[dict[str, Any]]:
+    shared = {"id": "chatcmpl-N00000000", "object": "chat.completion.chunk", "created": 1767225600, "model": "gpt-5.1"}
+
     def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-        return {"id": "chatcmpl-bench", "object": "chat.completion.chunk", "created": 1767225600, "model": "gpt-5.1", "choices": choices}
+        return {**shared, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
     words = [chunk({"content": piece}) for piece in pieces()]
     usage = {**chunk({}), "choices": [], "usage": CHAT_USAGE}
@@ -99,6 +102,7 @@ class Connection(asyncio.Protocol):
     """One client's connection: requests one after the other."""
 
     last = b""
+    answered = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -123,8 +127,11 @@ class Connection(asyncio.Protocol):
         # Where in the body it stands depends on the client, and the conversation never says it.
         streamed = b'"stream":true' in body or b'"stream": true' in body
         if path.endswith(b"/chat/completions"):
-            return CHAT_STREAM if streamed else CHAT
-        return RESPONSES_STREAM if streamed else RESPONSES
+            answer = CHAT_STREAM if streamed else CHAT
+        else:
+            answer = RESPONSES_STREAM if streamed else RESPONSES
+        Connection.answered += 1  # ids are unique, as a provider's are: some clients take a message of the same id for the same message
+        return answer.replace(NUMBER, b"N%08d" % Connection.answered)
 
 
 async def serve() -> None:
