@@ -89,13 +89,17 @@ def bare_call(base_url: str, body: dict[str, Any]) -> Callable[[int], Awaitable[
 
 def finished_bytes(base_url: str, body: bytes) -> Callable[[int], Awaitable[Any]]:
     """The least that anybody needs who uses the SDK: it sends bytes that are written already, and what comes back is not looked at."""
-    import httpx2
     import openai
+
+    try:
+        import httpx2 as http
+    except ImportError:  # the SDK before version 3
+        import httpx as http
 
     client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
     path = "/responses" if b'"input"' in body else "/chat/completions"
 
     async def call(_: int) -> Any:
-        return await client.post(path, content=body, cast_to=httpx2.Response, options={"headers": {"Content-Type": "application/json"}})
+        return await client.post(path, content=body, cast_to=http.Response, options={"headers": {"Content-Type": "application/json"}})
 
     return call
