@@ -120,13 +120,14 @@ class Bench:
 
 
 def spent(line: Line) -> float:
-    """Seconds that a measurement took. W8's own figure is the opening, so the filling is added."""
-    unit = line["extra"]["turn_ms"] if line["workload"] == "W8" else line["wall_ms"]
-    return unit * line["n"] / 1e3
+    """CPU seconds that a measurement took. W8's own figure is the opening; what takes long is the filling."""
+    unit: float = line["extra"]["turn_ms"] if line["workload"] == "W8" else line["cpu_ms"]
+    n: int = line["n"]
+    return unit * n / 1e3
 
 
 def predict(known: list[tuple[int, float]], size: int) -> float:
-    """How long this size will take, from the two largest known: by the power of the size that fits them, or quadratic for lack of two."""
+    """How long this size will take: by the power of the size that fits the two largest known, and a little more, for it tends to grow."""
     if not known:
         return 0.0
     if known[-1][1] == math.inf:
@@ -135,10 +136,10 @@ def predict(known: list[tuple[int, float]], size: int) -> float:
     (last, seconds) = by_size[-1]
     if size <= last:
         return dict(by_size).get(size, seconds)
-    power = 2.0
+    power = 1.2
     if len(by_size) > 1 and by_size[-2][1] > 0 and seconds > by_size[-2][1]:
-        power = min(2.2, max(1.0, math.log(seconds / by_size[-2][1]) / math.log(last / by_size[-2][0])))
-    return seconds * (size / last) ** power
+        power = min(2.2, max(power, 0.2 + math.log(seconds / by_size[-2][1]) / math.log(last / by_size[-2][0])))
+    return float(seconds * (size / last) ** power)
 
 
 def ready(systems: list[System]) -> Iterator[System]:

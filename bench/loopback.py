@@ -48,7 +48,7 @@ def responses_events() -> list[dict[str, Any]]:
     where = {"item_id": "msg_N00000000", "output_index": 0, "content_index": 0}
     full = "".join(pieces())
     done = message("completed", [part(full)])
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.created", "response": response("in_progress", [])},
         {"type": "response.in_progress", "response": response("in_progress", [])},
         {"type": "response.output_item.added", "output_index": 0, "item": message("in_progress", [])},

@@ -144,10 +144,10 @@ def page(of: Measured, plots_at: str) -> str:
     parts = [
         "# Benchmarks",
         "Legato beside its peers and beside *the bare limit*, a hand-written loop that does the least that is correct: it joins the "
-        "request from what is there, appends to SQLite with the settings of Legato's store, and does nothing else. `make bench` measures all "
-        "of it in one run. `bench/systems/` has one script per system, which says how it is set up and what was not possible. The model is a "
-        "fake that answers at once, so that what is measured is the system alone. *Lost, doubled*: what the last requests lack of all that was "
-        "said (words, calls, outputs), and what stands in them more than once.",
+        "request from what is there, appends to SQLite with the settings of Legato's store, and does nothing else. `make bench` measures "
+        "all of it in one run. `bench/systems/` has one script per system, which says how it is set up and what was not possible. The "
+        "model is a fake that answers at once, so that what is measured is the system alone. *Lost, doubled*: what the last requests lack "
+        "of all that was said (words, calls, outputs), and what stands in them more than once.",
         f"Measured: {named}; {machine}. CPU time of all threads, medians of {repeats} {'run' if repeats == 1 else 'runs'}, noise as least "
         ".. most. Absolute times are this machine's; ratios are the point.",
         "## Goals",

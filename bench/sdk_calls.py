@@ -6,6 +6,7 @@ Needs `openai`, in whichever version the system's environment has: the compariso
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import statistics
 import time
@@ -25,34 +26,44 @@ Say = Callable[[str], Awaitable[Any]]
 async def w7(options: Options, conversation: Callable[[str, bool], Awaitable[Say]]) -> AsyncIterator[Figures]:
     """`conversation(base_url, stream)` begins one in memory, and gives what says the user's next message and awaits the whole answer."""
     for variant in ("whole", "streamed"):
-        if not options.wants(variant):
-            continue
-        say = await conversation(f"{options.url}/v1", variant == "streamed")
-        for number in range(options.n):
-            await say(question(number))
-        # The bare calls get the body from the middle of those measured, since each is a little longer than the one before.
-        middle, end = options.n + CALLS // 2, options.n + CALLS
-        costs = await costs_of(lambda number, say=say: say(question(number)), range(options.n, middle))
-        raw = last_body(options.url)
-        body = json.loads(raw)
-        costs += await costs_of(lambda number, say=say: say(question(number)), range(middle, end))
-        spent, wall = medians(costs)
-        lost, doubled = compare([f"user-{number}" for number in range(end)], MARK.findall(last_body(options.url).decode()))
-        bare, _ = medians(await costs_of(bare_call(f"{options.url}/v1", body), range(CALLS)))
-        least, _ = medians(await costs_of(finished_bytes(f"{options.url}/v1", raw), range(CALLS)))
-        extra = {"bare_sdk_ms": bare, "to_bare_sdk": spent / bare, "sdk_bytes_ms": least, "to_sdk_bytes": spent / least}
-        extra |= {"body_bytes": len(raw), "api": "responses" if "input" in body else "chat"}
-        yield Figures(options.n, variant, spent, wall, lost=len(lost), doubled=len(doubled), extra=extra)
+        if options.wants(variant):
+            say = await conversation(f"{options.url}/v1", variant == "streamed")
+            yield await after_long_talk(say, options, variant)
+
+
+async def after_long_talk(say: Say, options: Options, variant: str) -> Figures:
+    calls, base_url = min(CALLS, 2 * options.n), f"{options.url}/v1"
+    middle, end = options.n + calls // 2, options.n + calls
+
+    async def ask(number: int) -> None:
+        await say(f"[[user-{number}]] {QUESTION}")
+
+    for number in range(options.n):
+        await ask(number)
+    # The bare calls get the body from the middle of those measured, since each is a little longer than the one before.
+    costs = await costs_of(ask, range(options.n, middle))
+    raw = last_body(options.url)
+    costs += await costs_of(ask, range(middle, end))
+    lost, doubled = compare([f"user-{number}" for number in range(end)], MARK.findall(last_body(options.url).decode()))
+    body = json.loads(raw)
+    spent, wall = medians(costs)
+    bare, _ = medians(await costs_of(bare_call(base_url, body), range(calls)))
+    least, _ = medians(await costs_of(finished_bytes(base_url, raw), range(calls)))
+    extra = {
+        "bare_sdk_ms": bare,
+        "to_bare_sdk": spent / bare,
+        "sdk_bytes_ms": least,
+        "to_sdk_bytes": spent / least,
+        "body_bytes": len(raw),
+        "api": "responses" if "input" in body else "chat",
+    }
+    return Figures(options.n, variant, spent, wall, lost=len(lost), doubled=len(doubled), extra=extra)
 
 
 def last_body(url: str) -> bytes:
     with urllib.request.urlopen(f"{url}/last") as answer:
         body: bytes = answer.read()
     return body
-
-
-def question(number: int) -> str:
-    return f"[[user-{number}]] {QUESTION}"
 
 
 async def costs_of(call: Callable[[int], Awaitable[Any]], numbers: range) -> list[tuple[float, float]]:
@@ -91,10 +102,7 @@ def finished_bytes(base_url: str, body: bytes) -> Callable[[int], Awaitable[Any]
     """The least that anybody needs who uses the SDK: it sends bytes that are written already, and what comes back is not looked at."""
     import openai
 
-    try:
-        import httpx2 as http
-    except ImportError:  # the SDK before version 3
-        import httpx as http
+    http = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")  # what the SDK sits on
 
     client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
     path = "/responses" if b'"input"' in body else "/chat/completions"

@@ -260,7 +260,8 @@ async def bare_sdk(options: Options) -> AsyncIterator[Figures]:
 
         async def say(text: str) -> None:
             history.append({"role": "user", "content": text})
-            answer = await client.responses.create(model=MODEL, instructions=INSTRUCTIONS, input=history, stream=stream, store=False)
+            asked: Any = {"model": MODEL, "instructions": INSTRUCTIONS, "input": history, "stream": stream, "store": False}
+            answer: Any = await client.responses.create(**asked)
             if stream:
                 async for event in answer:
                     if event.type == "response.completed":

@@ -223,7 +223,7 @@ async def w8(options: Options) -> AsyncIterator[Figures]:
     async def closing(session: Session) -> None:
         assert session.status == "waiting"
         assert len(session.messages) == 2 * options.n
-        await session.store.close()  # type: ignore[attr-defined] # it is the SQLiteStore from above
+        await session.store.close()
 
     figures = clock.figures(options.n, stored_bytes=size_of(path), written_bytes=clock.written)
     figures.extra["turn_ms"] = figures.cpu_ms
