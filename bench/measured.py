@@ -94,7 +94,7 @@ def counterpart(workload: str, variant: str) -> str:
     if workload == "W3":
         return variant if variant in ("memory", "full") else "effects"
     if workload == "W4":
-        return "whole state" if variant == "text" else "appended"
+        return "whole state" if variant in ("text", "whole state") else "appended"
     return variant
 
 

@@ -34,7 +34,12 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def times(value: float | None, other: float | None) -> str:
     """How many times the other one, or nothing where one of them is missing."""
-    return f"{value / other:,.3g}" if value and other else ""
+    return number(value / other) if value and other else ""
+
+
+def number(value: float) -> str:
+    """Three figures, and no powers of ten."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def workload_table(of: Measured, workload: str) -> str:
@@ -51,8 +56,8 @@ def workload_table(of: Measured, workload: str) -> str:
         cpu, spread = cell.get(), cell.all("cpu_ms")
         bare = of.value(workload, BARE, counterpart(workload, cell.variant), cell.n)
         ours = of.value(workload, LEGATO, legatos(workload, cell.variant), cell.n)
-        noise = f"{min(spread):.3g} .. {max(spread):.3g}" if len(spread) > 1 else ""
-        shown = f"{cpu:,.3g}" if cpu else ""
+        noise = f"{number(min(spread))} .. {number(max(spread))}" if len(spread) > 1 else ""
+        shown = number(cpu) if cpu else ""
         rows.append([name, f"{cell.n:,}", shown, noise, times(cpu, bare), times(cpu, ours), cell.faults, *EXTRA[workload][1](cell)])
     return table(head, rows)
 
@@ -60,7 +65,7 @@ def workload_table(of: Measured, workload: str) -> str:
 def _shown_sizes(of: Measured, workload: str) -> set[int]:
     """Where sizes are many, the table has the goal's and the largest; the plot has them all."""
     if workload == "W8":
-        return {1_000, 10_000}
+        return {of.common(workload, 1_000), 1_000, 10_000}
     return {of.common(workload, 400), 400, 800}
 
 
@@ -72,9 +77,11 @@ def _ratio(cell: Cell) -> str:
     return times(cell.get("stored_bytes"), cell.get("said_bytes"))
 
 
-def _figure(cell: Cell, what: str, form: str = ",.3g", scale: float = 1.0) -> str:
+def _figure(cell: Cell, what: str, form: str = "", scale: float = 1.0) -> str:
     value = cell.get(what)
-    return f"{value * scale:{form}}" if value is not None else ""
+    if value is None:
+        return ""
+    return f"{value * scale:{form}}" if form else number(value * scale)
 
 
 EXTRA: dict[str, tuple[list[str], Callable[[Cell], list[str]]]] = {
@@ -89,8 +96,12 @@ EXTRA: dict[str, tuple[list[str], Callable[[Cell], list[str]]]] = {
         lambda c: [_megabytes(c.get("stored_bytes")), _ratio(c), _megabytes(c.get("written_bytes"))],
     ),
     "W5": (
-        ["conversations per s", "KB per waiting one"],
-        lambda c: [_figure(c, "conversations_per_s"), _figure(c, "bytes_per_waiting", ",.0f", 1 / 1024)],
+        ["conversations per s", "per CPU s", "KB per waiting one"],
+        lambda c: [
+            _figure(c, "conversations_per_s"),
+            number(1e3 / cpu) if (cpu := c.get()) else "",
+            _figure(c, "bytes_per_waiting", ",.0f", 1 / 1024),
+        ],
     ),
     "W6": (
         ["ms until ready", "packages", "MB installed"],
