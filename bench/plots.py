@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-WIDTH, HEIGHT = 760, 440
-LEFT, RIGHT, TOP, BOTTOM = 78, 190, 46, 52
+WIDTH, HEIGHT = 840, 440
+LEFT, RIGHT, TOP, BOTTOM = 78, 260, 46, 52
 COLOURS = {
     "legato": "#d9480f",
     "bare limit": "#868e96",
