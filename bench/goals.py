@@ -59,16 +59,10 @@ def stored(cell: Cell) -> bool:
 
 def handoffs(of: Measured) -> Iterator[Goal]:
     yield cheaper(of, "W1", 400, "", 100, "handoff", any_way)
+    # Legato's fake model is given the groups and joins nothing, so nothing is taken off: the ratio is the measured one.
     first, last = (of.value("W1", LEGATO, "", 400, f"{which}_hundred_ms") for which in ("first", "last"))
-    before, after = (of.value("W1", BARE, "", 400, f"{which}_hundred_ms") for which in ("first", "last"))
-    join = after - before if before is not None and after is not None else 0.0
-    yield judged(
-        "W1",
-        "the last hundred handoffs cost what the first hundred cost, apart from the join of the request (at most 1.1x)",
-        over(last - join, first) if first and last else None,
-        lambda v: v <= 1.1,
-        f"{{:.2f}}x ({last or 0:.3f} ms after {first or 0:.3f} ms; the join grew by {join:.3f} ms)",
-    )
+    asks = "the last hundred handoffs cost what the first hundred cost (at most 1.1x)"
+    yield judged("W1", asks, over(last, first), lambda v: v <= 1.1, f"{{:.2f}}x ({last or 0:.3f} ms after {first or 0:.3f} ms)")
 
 
 def durable_handoffs(of: Measured) -> Iterator[Goal]:
@@ -105,9 +99,11 @@ def crowds(of: Measured) -> Iterator[Goal]:
     yield judged("W5", asks, over(theirs, ours), lambda v: v >= 20, shown)
     slow, limit = (of.value("W5", system, "50ms", 1_000, rate) for system in (LEGATO, BARE))
     busy = (of.value("W5", LEGATO, "50ms", 1_000) or 0.0) * (slow or 0.0) / 1e3
-    asks = "at 50 ms within 10 % of the bare limit, or bound by CPU that is accounted for (a core busy for 90 % of the time)"
+    asks = "at 50 ms within 10 % of the bare limit, or bound by CPU that is accounted for"
     shown = f"{{:.2f}}x its conversations per second; {busy:.0%} of a core busy"
-    yield judged("W5", asks, over(slow, limit), lambda v: v >= 0.9 or busy >= 0.9, shown)
+    fifty = judged("W5", asks, over(slow, limit), lambda v: v >= 0.9, shown)
+    # A busy core says that CPU is what bounds it; where that CPU goes, a profile has to account for.
+    yield fifty._replace(met=None, measured=f"{fifty.measured}: bound by CPU") if fifty.met is False and busy >= 0.9 else fifty
     waiting = of.value("W5", LEGATO, "memory", 1_000, "bytes_per_waiting")
     yield judged("W5", "at most 50 KB of memory per waiting conversation", over(waiting, 1024), lambda v: v <= 50, "{:.1f} KB")
 

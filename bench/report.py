@@ -5,6 +5,7 @@ Ratios are what counts: every figure stands beside the bare limit and beside Leg
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import platform
@@ -12,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.environments import ALL, SYSTEMS
 from bench.goals import goals
 from bench.measured import BARE, LEGATO, Cell, Measured, counterpart, legatos
 from bench.plots import log_log
@@ -147,6 +149,15 @@ def plots(of: Measured, into: Path) -> None:
         (into / f"{workload}.svg").write_text(log_log(title, across, up, lines))
 
 
+def set_up() -> list[str]:
+    """What the scripts say of themselves: how they are configured, what is in their favour, what was not possible."""
+    told = []
+    for system in ALL:
+        words = ast.get_docstring(ast.parse((SYSTEMS / system.script).read_text())) or ""
+        told.append(f"### {system.name}\n\n{words}")
+    return told
+
+
 def page(of: Measured, plots_at: str) -> str:
     repeats = max((len(cell.lines) for cell in of.cells), default=0)
     versions = {cell.system: cell.lines[0].get("version", "") for cell in of.cells if cell.lines and cell.lines[0].get("version")}
@@ -160,7 +171,8 @@ def page(of: Measured, plots_at: str) -> str:
         "model is a fake that answers at once, so that what is measured is the system alone. *Lost, doubled*: what the last requests lack "
         "of all that was said (words, calls, outputs), and what stands in them more than once.",
         f"Measured: {named}; {machine}. CPU time of all threads, medians of {repeats} {'run' if repeats == 1 else 'runs'}, noise as least "
-        ".. most. Absolute times are this machine's; ratios are the point.",
+        ".. most. Absolute times are this machine's; ratios are the point."
+        + ("" if repeats > 2 else " **A quick run**: peers at smaller sizes, everything fewer times than a verdict needs."),
         "## Goals",
         table(
             ["", "goal", "measured", ""],
@@ -173,6 +185,7 @@ def page(of: Measured, plots_at: str) -> str:
         if workload in PLOTS:
             parts.append(f"![{PLOTS[workload][0]}]({plots_at}{workload}.svg)")
         parts.append(workload_table(of, workload))
+    parts += ["## How each is set up", "As the script of each begins.", *set_up()]
     notes = sorted({f"- {cell.system}, {cell.workload}: {cell.note}" for cell in of.cells if cell.note and cell.lines})
     if notes:
         parts += ["## Notes", "\n".join(notes)]

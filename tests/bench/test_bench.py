@@ -113,6 +113,16 @@ def test_goals_are_judged_against_the_fastest_peer_that_loses_nothing():
     assert goals(Measured([]))[0].met is None, "what was not measured is neither met nor missed"
 
 
+def test_a_goal_is_not_met_by_a_busy_core_or_by_taking_something_off():
+    rates = [("legato", 1_000.0), ("bare limit", 5_000.0)]
+    lines = [line(system, "W5", 1_000, 1.0, "50ms", extra={"conversations_per_s": rate}) for system, rate in rates]
+    lines.append(line("legato", "W1", 400, 0.2, extra={"first_hundred_ms": 0.1, "last_hundred_ms": 0.12}))
+    lines.append(line("bare limit", "W1", 400, 0.02, extra={"first_hundred_ms": 0.01, "last_hundred_ms": 0.03}))
+    told = {goal.asks.partition(",")[0]: goal for goal in goals(Measured(lines))}
+    assert told["at 50 ms within 10 % of the bare limit"].met is None, "that CPU bounds it is known; not what the CPU was for"
+    assert told["the last hundred handoffs cost what the first hundred cost (at most 1.1x)"].met is False
+
+
 def test_the_report_has_medians_noise_ratios_faults_and_plots_that_are_svg(tmp_path):
     lines = [line("legato", "W1", n, cpu, version="1") for n in (100, 400) for cpu in (0.1, 0.3, 0.2)]
     lines += [line("bare limit", "W1", n, 0.02) for n in (100, 400)]
