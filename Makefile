@@ -10,7 +10,7 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost clauses clean
+.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,12 +62,15 @@ wires: $(VENV)/.dev ## 30,000 random requests over every wire and memory mode, j
 wirecost: $(VENV)/.dev ## what compiling, checking and reading cost per turn, next to the bare call of the SDK
 	@$(PY) -m tests.wire.cost $(ARGS)
 
+bench: $(VENV)/.base ## side by side with peers and with the bare limit; ARGS=--quick takes a few minutes, all of it an hour
+	@$(PY) -m bench $(ARGS)
+
 clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) .venv-peers .venv-seeds-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) .venv-peers .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are what "set up" means. The demo needs only the first, with one SDK and the emulator, so it starts quickly.
 $(VENV)/.base: pyproject.toml

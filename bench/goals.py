@@ -1,0 +1,129 @@
+"""What is asked of Legato, each with what was measured.
+
+A goal against peers is judged at its size if peers were measured there, else at the largest size that they were; which one is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from bench.measured import BARE, LEGATO, Cell, Measured
+
+
+class Goal(NamedTuple):
+    workload: str
+    asks: str
+    measured: str
+    met: bool | None
+    """None: it cannot be told from this run."""
+
+
+def goals(of: Measured) -> list[Goal]:
+    parts = (handoffs, durable_handoffs, chats, approvals, crowds, imports, sdk_calls, openings)
+    return [goal for part in parts for goal in part(of)]
+
+
+def judged(workload: str, asks: str, value: float | None, fits: Callable[[float], bool], shown: str) -> Goal:
+    if value is None:
+        return Goal(workload, asks, "not measured", None)
+    return Goal(workload, asks, shown.format(value), fits(value))
+
+
+def over(value: float | None, other: float | None) -> float | None:
+    return value / other if value and other else None
+
+
+def cheaper(of: Measured, workload: str, goal: int, variant: str, factor: float, what: str, fits: Callable[[Cell], bool]) -> Goal:
+    """So many times less CPU than the fastest peer that loses nothing."""
+    n = of.common(workload, goal)
+    best = min((cell for cell in of.peers(workload, n) if fits(cell)), key=lambda cell: cell.get() or math.inf, default=None)
+    ratio = over(best.get() if best else None, of.value(workload, LEGATO, variant, n))
+    whose = f"{best.system} {best.variant}".rstrip() if best else ""
+    asks = f"at least {factor:g}x less CPU per {what} than the fastest peer that loses nothing"
+    return judged(workload, asks, ratio, lambda v: v >= factor, f"{{:,.0f}}x less than {whose} (n = {n:,})")
+
+
+def any_way(cell: Cell) -> bool:
+    return True
+
+
+def in_memory(cell: Cell) -> bool:
+    return cell.variant == "memory"
+
+
+def stored(cell: Cell) -> bool:
+    return cell.variant != "memory"
+
+
+def handoffs(of: Measured) -> Iterator[Goal]:
+    yield cheaper(of, "W1", 400, "", 100, "handoff", any_way)
+    # Legato's fake model is given the groups and joins nothing, so nothing is taken off: the ratio is the measured one.
+    first, last = (of.value("W1", LEGATO, "", 400, f"{which}_hundred_ms") for which in ("first", "last"))
+    asks = "the last hundred handoffs cost what the first hundred cost (at most 1.1x)"
+    yield judged("W1", asks, over(last, first), lambda v: v <= 1.1, f"{{:.2f}}x ({last or 0:.3f} ms after {first or 0:.3f} ms)")
+
+
+def durable_handoffs(of: Measured) -> Iterator[Goal]:
+    yield cheaper(of, "W2", 400, "effects", 100, "durable handoff", stored)
+    for level, bare in (("effects", "normal"), ("full", "full")):
+        ratio = over(of.value("W2", LEGATO, level, 400), of.value("W2", BARE, bare, 400))
+        asks = f"at most 5x the bare limit (durability {level}, synchronous={bare.upper()})"
+        yield judged("W2", asks, ratio, lambda v: v <= 5, "{:.1f}x")
+    kept, said = (of.value("W2", LEGATO, "effects", 400, what) for what in ("stored_bytes", "said_bytes"))
+    yield judged("W2", "bytes in the file at most 1.5x the bytes said", over(kept, said), lambda v: v <= 1.5, "{:.2f}x")
+
+
+def chats(of: Measured) -> Iterator[Goal]:
+    yield cheaper(of, "W3", 200, "memory", 50, "turn, in memory,", in_memory)
+    yield cheaper(of, "W3", 200, "effects", 50, "turn, durable,", stored)
+
+
+def approvals(of: Measured) -> Iterator[Goal]:
+    yield cheaper(of, "W4", 200, "store", 20, "cycle", any_way)
+    history = of.value("W4", BARE, "whole state", 200, "stored_bytes")
+    for variant in ("store", "text"):
+        ratio = over(of.value("W4", LEGATO, variant, 200, "stored_bytes"), history)
+        asks = f"saved state ({variant}) at most 1.3x the history, as the bare limit writes it"
+        yield judged("W4", asks, ratio, lambda v: v <= 1.3, "{:.2f}x")
+
+
+def crowds(of: Measured) -> Iterator[Goal]:
+    n, rate = of.common("W5", 1_000), "conversations_per_s"
+    best = min((cell for cell in of.peers("W5", n) if cell.variant == "0ms"), key=lambda cell: cell.get() or math.inf, default=None)
+    ours, theirs = of.value("W5", LEGATO, "0ms", n), best.get() if best else None
+    rates = f"{1e3 / ours:,.0f} and {1e3 / theirs:,.0f} per CPU second, n = {n:,}" if ours and theirs else ""
+    asks = "at least 20x the conversations per second of the fastest peer, at 0 ms"
+    shown = f"{{:,.1f}}x those of {best.system} ({rates})" if best else ""
+    yield judged("W5", asks, over(theirs, ours), lambda v: v >= 20, shown)
+    slow, limit = (of.value("W5", system, "50ms", 1_000, rate) for system in (LEGATO, BARE))
+    busy = (of.value("W5", LEGATO, "50ms", 1_000) or 0.0) * (slow or 0.0) / 1e3
+    asks = "at 50 ms within 10 % of the bare limit, or bound by CPU that is accounted for"
+    shown = f"{{:.2f}}x its conversations per second; {busy:.0%} of a core busy"
+    fifty = judged("W5", asks, over(slow, limit), lambda v: v >= 0.9, shown)
+    # A busy core says that CPU is what bounds it; where that CPU goes, a profile has to account for.
+    yield fifty._replace(met=None, measured=f"{fifty.measured}: bound by CPU") if fifty.met is False and busy >= 0.9 else fifty
+    waiting = of.value("W5", LEGATO, "memory", 1_000, "bytes_per_waiting")
+    yield judged("W5", "at most 50 KB of memory per waiting conversation", over(waiting, 1024), lambda v: v <= 50, "{:.1f} KB")
+
+
+def imports(of: Measured) -> Iterator[Goal]:
+    ours, least = (of.value("W6", system, "", 1, "import_ms") for system in (LEGATO, BARE))
+    shown = f"{{:.2f}}x ({ours or 0:.0f} and {least or 0:.0f} ms)"
+    yield judged("W6", "`import legato` at most 1.5x `import asyncio, json, sqlite3`", over(ours, least), lambda v: v <= 1.5, shown)
+    yield judged("W6", "base install at most 10 packages", of.value("W6", LEGATO, "", 1, "packages"), lambda v: v <= 10, "{:.0f}")
+
+
+def sdk_calls(of: Measured) -> Iterator[Goal]:
+    for variant in ("whole", "streamed"):
+        ratio, floor = (of.value("W7", LEGATO, variant, 200, what) for what in ("to_bare_sdk", "to_sdk_bytes"))
+        shown = f"{{:.2f}}x; {floor or 0:.2f}x the SDK sending finished bytes"
+        yield judged("W7", f"at most 10 % over the bare SDK call after 200 turns, {variant}", ratio, lambda v: v <= 1.1, shown)
+
+
+def openings(of: Measured) -> Iterator[Goal]:
+    yield judged("W8", "10,000 turns open in under 200 ms", of.value("W8", LEGATO, "", 10_000, "wall_ms"), lambda v: v < 200, "{:.0f} ms")
+    fewer, more = (of.value("W8", LEGATO, "", n) for n in (1_000, 10_000))
+    power = math.log10(more / fewer) if fewer and more else None
+    yield judged("W8", "linear: exponent at most 1.05 (1,000 to 10,000 turns)", power, lambda v: v <= 1.05, "{:.2f}")

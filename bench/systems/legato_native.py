@@ -1,0 +1,236 @@
+"""Legato, by its native API. The fake model is the least that is a model: a name and `reply`.
+
+W1 is kept in a `MemoryStore`. W2 and W3 in a `SQLiteStore` at its default durability (`effects`: what was acknowledged survives the
+process, what a tool's start depends on survives a power cut) and at `full`. W4 opens the store anew for every approval; its second variant
+carries the whole session as text, as one would between machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import _path  # noqa: F401 - this tree can be imported from here on
+
+from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.sdk_calls import KEY, MODEL, Say, w7
+from bench.workloads import (
+    AGENTS,
+    INSTRUCTIONS,
+    TOOLS,
+    Play,
+    Seen,
+    Turn,
+    arguments,
+    chat_with_tools,
+    crowd_answer,
+    crowd_handoff,
+    crowd_ok,
+    crowd_question,
+    ping_pong,
+    plain_chat,
+)
+from legato import Agent, HandoffBuilder, Limits, Workflow, tool
+from legato.core.facts import Call, Words
+from legato.core.groups import AssistantEntry, OutputEntry
+from legato.core.messages import text_of
+from legato.core.view import Request
+from legato.models import OpenAIResponses
+from legato.models.base import Emit, Model, Reply
+from legato.session import Session
+from legato.stores import MemoryStore, SQLiteStore
+from legato.tools import Tool
+
+
+class Fake:
+    """Says what the play has for it."""
+
+    name = "fake"
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        return as_reply(self.play.next(lambda: seen(request)))
+
+
+def as_reply(turn: Turn) -> Reply:
+    return Reply(items=(Words(turn.text), *(Call(call.tool, arguments(call), call.id) for call in turn.calls)))
+
+
+def seen(request: Request) -> Seen:
+    texts, calls, outputs = [], [], []
+    for entry in request.entries:
+        if isinstance(entry, AssistantEntry):
+            texts += [item.text for item in entry.items if isinstance(item, Words)]
+            calls += [item.call_id for item in entry.items if isinstance(item, Call)]
+        else:
+            texts.append(text_of(entry.content))
+            if isinstance(entry, OutputEntry):
+                outputs.append(entry.call.call_id)
+    return Seen(texts, calls, outputs)
+
+
+def desk(model: Model, tools: list[Tool[Any, Any]] | None = None) -> Workflow:
+    """Two agents who may hand over to each other, as often as they like."""
+    agents = [Agent(name, INSTRUCTIONS, model, tools or []) for name in AGENTS]
+    return HandoffBuilder("desk", agents).with_limits(Limits(turns=1_000_000)).build()
+
+
+def tools_of(play: Play, gated: bool = False) -> list[Tool[Any, Any]]:
+    def make(name: str) -> Tool[Any, Any]:
+        @tool(name=name, needs_approval=gated and name == TOOLS[0])
+        async def look(key: str) -> str:
+            """Look something up."""
+            return play.output(name, key)
+
+        return look
+
+    return [make(name) for name in TOOLS]
+
+
+# -- the workloads -----------------------------------------------------------------------------------------------------------------
+
+
+async def w1(options: Options) -> AsyncIterator[Figures]:
+    play = ping_pong(options.n)
+    session = desk(Fake(play)).session("s", store=MemoryStore())
+    with Clock(play) as clock:
+        await session.run(play.user(0))
+    yield clock.figures(options.n, extra=first_and_last(play))
+
+
+async def w2(options: Options) -> AsyncIterator[Figures]:
+    for durability in ("effects", "full"):
+        if options.wants(durability):
+            play, path = ping_pong(options.n), options.folder / f"{durability}.db"
+            async with SQLiteStore(path, durability) as store:
+                session = desk(Fake(play)).session("s", store=store)
+                with Clock(play) as clock:
+                    await session.run(play.user(0))
+            yield clock.figures(options.n, durability, stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play))
+
+
+async def w3(options: Options) -> AsyncIterator[Figures]:
+    for variant in ("memory", "effects", "full"):
+        if options.wants(variant):
+            play, path = chat_with_tools(options.n), options.folder / f"{variant}.db"
+            store = MemoryStore() if variant == "memory" else SQLiteStore(path, variant)  # type: ignore[arg-type] # its levels, by name
+            session = desk(Fake(play), tools_of(play)).session("s", store=store)
+            with Clock(play) as clock:
+                for number in range(options.n):
+                    await session.run(play.user(number))
+            await store.close()
+            yield clock.figures(options.n, variant, stored_bytes=size_of(path) or None, written_bytes=clock.written)
+
+
+async def w4(options: Options) -> AsyncIterator[Figures]:
+    for variant, cycles in (("store", cycles_in_a_store), ("text", cycles_as_text)):
+        if options.wants(variant):
+            play = chat_with_tools(options.n)
+            yield await cycles(play, options.n, variant, options.folder / f"{variant}.db")
+
+
+async def cycles_in_a_store(play: Play, n: int, variant: str, path: Path) -> Figures:
+    """Each time the file is opened anew, by a workflow that was made anew, as another process would."""
+
+    def opened() -> tuple[SQLiteStore, Session]:
+        store = SQLiteStore(path)
+        return store, desk(Fake(play), tools_of(play, gated=True)).session("s", store=store)
+
+    with Clock(play) as clock:
+        store, session = opened()
+        for number in range(n):
+            await session.run(play.user(number))
+            await store.close()
+            store, session = opened()
+            await session.refresh()
+            await session.approve(session.pending[0])
+            await session.resume()
+        await store.close()
+    return clock.figures(n, variant, stored_bytes=size_of(path), written_bytes=clock.written)
+
+
+async def cycles_as_text(play: Play, n: int, variant: str, path: Path) -> Figures:
+    """Each time the whole session goes into a text, and out of it into a new store."""
+    kept = path.with_suffix(".json")
+    with Clock(play) as clock:
+        session = desk(Fake(play), tools_of(play, gated=True)).session("s", store=MemoryStore())
+        for number in range(n):
+            await session.run(play.user(number))
+            kept.write_text(await session.to_string())
+            session = desk(Fake(play), tools_of(play, gated=True)).load(kept.read_text())
+            await session.refresh()
+            await session.approve(session.pending[0])
+            await session.resume()
+    return clock.figures(n, variant, stored_bytes=size_of(kept), written_bytes=clock.written)
+
+
+class CrowdModel:
+    """One model for everybody: ann hands over, bob answers the last question."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.gate = Gate(0)
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        if request.agent == "ann":
+            await self.gate.pass_through(last=False)
+            return as_reply(crowd_handoff())
+        await self.gate.pass_through(last=request.turn == 2)
+        question = next(group.content for group in reversed(request.groups) if group.kind == "said")
+        return Reply(items=(Words(crowd_answer(str(question))),))
+
+
+async def w5(options: Options) -> AsyncIterator[Figures]:
+    model = CrowdModel()
+    workflow = desk(model)
+
+    async def converse(gate: Gate, conversation: int) -> bool:
+        model.gate = gate
+        session = workflow.session(store=MemoryStore())
+        results = [await session.run(crowd_question(conversation, number)) for number in range(2)]
+        return all(crowd_ok(conversation, number, result.text) for number, result in enumerate(results))
+
+    async for figures in crowd(options, converse):
+        yield figures
+
+
+async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
+    async def conversation(base_url: str, stream: bool) -> Say:
+        model = OpenAIResponses(MODEL, base_url=base_url, api_key=KEY, stream=stream)
+        session = desk(model).session(store=MemoryStore())
+        return lambda text: session.run(text, stream=stream)
+
+    async for figures in w7(options, conversation):
+        yield figures
+
+
+async def w8(options: Options) -> AsyncIterator[Figures]:
+    play, path = plain_chat(options.n), options.folder / "long.db"
+    async with SQLiteStore(path) as store:
+        session = desk(Fake(play)).session("s", store=store)
+        with Clock(play) as clock:
+            for number in range(options.n):
+                await session.run(play.user(number))
+
+    async def opening() -> Session:
+        return await desk(Fake(play)).session("s", store=SQLiteStore(path)).refresh()
+
+    async def closing(session: Session) -> None:
+        assert session.status == "waiting"
+        assert len(session.messages) == 2 * options.n
+        await session.store.close()
+
+    figures = clock.figures(options.n, stored_bytes=size_of(path), written_bytes=clock.written)
+    figures.extra["turn_ms"] = figures.cpu_ms
+    figures.cpu_ms, figures.wall_ms = await median_opening(opening, closing)
+    yield figures
+
+
+if __name__ == "__main__":
+    workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W7": through_the_sdk, "W8": w8}
+    main("legato", version("legato"), workloads)

@@ -1,0 +1,336 @@
+"""Pydantic AI. Handoffs as its documentation calls programmatic: an agent's run ends with an output tool that names the next agent, and the
+application runs that one with the conversation so far. A conversation is carried from run to run as its `Conversation` object.
+
+There is no durable store in the package, so two are measured: the conversation as JSON in a file, written whole after every turn with
+`ConversationTypeAdapter`; and its append-only `ConversationStore`, whose storage functions are written here over SQLite (write-ahead log,
+`synchronous=NORMAL`). In its favour: the fake model says what it used, so that nothing is estimated; usage limits are lifted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import _path  # noqa: F401 - this tree can be imported from here on
+from openai import AsyncOpenAI
+from pydantic import TypeAdapter
+from pydantic_ai import Agent, DeferredToolRequests, Tool, ToolOutput
+from pydantic_ai.conversation import Conversation, ConversationTypeAdapter
+from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.openai import OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.usage import RequestUsage, UsageLimits
+
+from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.sdk_calls import KEY, MODEL, Say, w7
+from bench.workloads import (
+    AGENTS,
+    INSTRUCTIONS,
+    TOOLS,
+    Play,
+    Seen,
+    Turn,
+    arguments,
+    chat_with_tools,
+    crowd_answer,
+    crowd_handoff,
+    crowd_ok,
+    crowd_question,
+    handoff_to,
+    ping_pong,
+    plain_chat,
+)
+
+NO_LIMITS = UsageLimits(request_limit=None)
+USAGE = RequestUsage(input_tokens=100, output_tokens=100)
+
+
+def fake(play: Play) -> FunctionModel:
+    """A model that says what the play has for it."""
+
+    async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return as_response(play.next(lambda: seen(messages)))
+
+    return FunctionModel(reply)
+
+
+def as_response(turn: Turn) -> ModelResponse:
+    calls = [ToolCallPart(call.tool, arguments(call), call.id) for call in turn.calls]
+    return ModelResponse(parts=[TextPart(turn.text), *calls], usage=USAGE)
+
+
+def seen(messages: list[ModelMessage]) -> Seen:
+    parts = [part for message in messages for part in message.parts]
+    return Seen(
+        [str(part.content) for part in parts if isinstance(part, (TextPart, UserPromptPart, ToolReturnPart))],
+        [part.tool_call_id for part in parts if isinstance(part, ToolCallPart)],
+        [part.tool_call_id for part in parts if isinstance(part, ToolReturnPart)],
+    )
+
+
+@dataclass
+class To:
+    """What a run ends with that hands over."""
+
+    agent: str
+
+
+def desk(model: Any, other: Any = None) -> dict[str, Agent[None, Any]]:
+    def passes_to(name: str) -> ToolOutput[To]:
+        async def hand_over() -> To:
+            """Hand over to a colleague."""
+            return To(name)
+
+        return ToolOutput(hand_over, name=handoff_to(name))
+
+    ann, bob = AGENTS
+    return {
+        ann: Agent(model, instructions=INSTRUCTIONS, output_type=[passes_to(bob), str]),
+        bob: Agent(other or model, instructions=INSTRUCTIONS, output_type=[passes_to(ann), str]),
+    }
+
+
+def chatting(model: Any, tools: Sequence[Tool[None]] = (), gated: bool = False) -> Agent[None, Any]:
+    return Agent(model, instructions=INSTRUCTIONS, tools=tools, output_type=[str, DeferredToolRequests] if gated else str)
+
+
+def tools_of(play: Play, gated: bool = False) -> list[Tool[None]]:
+    def make(name: str) -> Tool[None]:
+        async def look(key: str) -> str:
+            """Look something up."""
+            return play.output(name, key)
+
+        return Tool(look, name=name, requires_approval=gated and name == TOOLS[0])
+
+    return [make(name) for name in TOOLS]
+
+
+class SqliteStore(ConversationStore):
+    """The five functions that its documentation asks of a backend, over one file."""
+
+    entries: TypeAdapter[ConversationEntry] = TypeAdapter(ConversationEntry)
+    records: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
+
+    def __init__(self, path: Path) -> None:
+        self.db = sqlite3.connect(path, isolation_level=None)
+        self.db.execute("PRAGMA journal_mode=WAL")
+        self.db.execute("PRAGMA synchronous=NORMAL")
+        self.db.execute("CREATE TABLE IF NOT EXISTS records(id TEXT PRIMARY KEY, revision TEXT, body BLOB)")
+        self.db.execute("CREATE TABLE IF NOT EXISTS entries(id TEXT PRIMARY KEY, parent TEXT, body BLOB)")
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        row = self.db.execute("SELECT body FROM records WHERE id = ?", (conversation_id,)).fetchone()
+        return self.records.validate_json(row[0]) if row else None
+
+    async def write_record(
+        self, record: ConversationRecord, *, new_entries: Sequence[ConversationEntry] = (), expected_revision: str | None
+    ) -> None:
+        self.db.execute("BEGIN IMMEDIATE")
+        row = self.db.execute("SELECT revision FROM records WHERE id = ?", (record.conversation_id,)).fetchone()
+        if (row[0] if row else None) != expected_revision:
+            self.db.execute("ROLLBACK")
+            raise ConversationConflict(record.conversation_id)
+        rows = [(entry.id, entry.parent_id, self.entries.dump_json(entry)) for entry in new_entries]
+        self.db.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+        body = self.records.dump_json(record)
+        self.db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", (record.conversation_id, record.revision, body))
+        self.db.execute("COMMIT")
+
+    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+        rows = self.db.execute(
+            "WITH RECURSIVE history(parent, body) AS (SELECT parent, body FROM entries WHERE id = ? UNION ALL SELECT entries.parent, "
+            "entries.body FROM history JOIN entries ON entries.id = history.parent) SELECT body FROM history LIMIT ?",
+            (head_id, -1 if limit is None else limit),
+        )
+        return [self.entries.validate_json(body) for (body,) in rows][::-1]
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        return self.entries.validate_json(self.db.execute("SELECT body FROM entries WHERE id = ?", (entry_id,)).fetchone()[0])
+
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+        raise NotImplementedError
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        raise NotImplementedError
+
+
+class Keeper:
+    """Makes a conversation durable after a turn: not at all, as a whole file, or by appending to a store."""
+
+    def __init__(self, variant: str, path: Path) -> None:
+        self.path = None if variant == "memory" else path
+        self.store = SqliteStore(path) if variant == "sqlite store" else None
+
+    async def keep(self, result: Any) -> Conversation:
+        if self.store:
+            await self.store.save(result)
+        elif self.path:
+            self.path.write_bytes(ConversationTypeAdapter.dump_json(result.conversation))
+        conversation: Conversation = result.conversation
+        return conversation
+
+    async def load(self) -> Conversation:
+        if self.store:
+            return await self.store.load("s") or Conversation(conversation_id="s")
+        assert self.path is not None
+        return ConversationTypeAdapter.validate_json(self.path.read_bytes()) if self.path.exists() else Conversation(conversation_id="s")
+
+    def close(self) -> None:
+        if self.store:
+            self.store.db.close()
+
+    def size(self) -> int | None:
+        return size_of(self.path) if self.path else None
+
+
+async def discuss(
+    agents: dict[str, Agent[None, Any]], question: str, talk: Conversation, keeper: Keeper | None = None, name: str = "ann"
+) -> Any:
+    """One question, through all handoffs, to its answer. What the application has to do for handoffs."""
+    prompt: str | None = question
+    while True:
+        result = await agents[name].run(prompt, conversation=talk, usage_limits=NO_LIMITS)
+        talk = await keeper.keep(result) if keeper else result.conversation
+        if not isinstance(result.output, To):
+            return result
+        name, prompt = result.output.agent, None
+
+
+# -- the workloads -----------------------------------------------------------------------------------------------------------------
+
+
+async def w1(options: Options) -> AsyncIterator[Figures]:
+    play = ping_pong(options.n)
+    agents = desk(fake(play))
+    with Clock(play) as clock:
+        await discuss(agents, play.user(0), Conversation())
+    yield clock.figures(options.n, extra=first_and_last(play))
+
+
+async def w2(options: Options) -> AsyncIterator[Figures]:
+    for variant in ("json file", "sqlite store"):
+        if options.wants(variant):
+            play, keeper = ping_pong(options.n), Keeper(variant, options.folder / variant)
+            agents = desk(fake(play))
+            with Clock(play) as clock:
+                await discuss(agents, play.user(0), Conversation(conversation_id="s"), keeper)
+            keeper.close()
+            yield clock.figures(options.n, variant, stored_bytes=keeper.size(), written_bytes=clock.written, extra=first_and_last(play))
+
+
+async def w3(options: Options) -> AsyncIterator[Figures]:
+    for variant in ("memory", "json file", "sqlite store"):
+        if options.wants(variant):
+            play, keeper = chat_with_tools(options.n), Keeper(variant, options.folder / variant)
+            agent, talk = chatting(fake(play), tools_of(play)), Conversation(conversation_id="s")
+            with Clock(play) as clock:
+                for number in range(options.n):
+                    talk = await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
+            keeper.close()
+            yield clock.figures(options.n, variant, stored_bytes=keeper.size(), written_bytes=clock.written)
+
+
+async def w4(options: Options) -> AsyncIterator[Figures]:
+    for variant in ("json file", "sqlite store"):
+        if options.wants(variant):
+            yield await approvals(options.n, variant, options.folder / variant)
+
+
+async def approvals(n: int, variant: str, path: Path) -> Figures:
+    play = chat_with_tools(n)
+
+    def opened() -> tuple[Agent[None, Any], Keeper]:
+        return chatting(fake(play), tools_of(play, gated=True), gated=True), Keeper(variant, path)
+
+    with Clock(play) as clock:
+        agent, keeper = opened()
+        talk = await keeper.load()
+        for number in range(n):
+            await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
+            keeper.close()
+            agent, keeper = opened()
+            talk = await keeper.load()
+            assert talk.deferred_tool_requests is not None
+            answers = talk.deferred_tool_requests.build_results(approve_all=True)
+            talk = await keeper.keep(await agent.run(conversation=talk, deferred_tool_results=answers, usage_limits=NO_LIMITS))
+        keeper.close()
+    return clock.figures(n, variant, stored_bytes=keeper.size(), written_bytes=clock.written)
+
+
+async def w5(options: Options) -> AsyncIterator[Figures]:
+    gates = [Gate(0)]
+
+    async def hands_over(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        await gates[0].pass_through(last=False)
+        return as_response(crowd_handoff())
+
+    async def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked = [str(part.content) for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
+        await gates[0].pass_through(last=len(asked) == 2)
+        return as_response(Turn(crowd_answer(asked[-1])))
+
+    agents = desk(FunctionModel(hands_over), FunctionModel(answers))
+
+    async def converse(gate: Gate, conversation: int) -> bool:
+        gates[0] = gate
+        first = await discuss(agents, crowd_question(conversation, 0), Conversation())
+        second = await discuss(agents, crowd_question(conversation, 1), first.conversation, name="bob")
+        return crowd_ok(conversation, 0, first.output) and crowd_ok(conversation, 1, second.output)
+
+    async for figures in crowd(options, converse):
+        yield figures
+
+
+async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
+    async def conversation(base_url: str, stream: bool) -> Say:
+        client = AsyncOpenAI(base_url=base_url, api_key=KEY, max_retries=0)
+        agent = chatting(OpenAIResponsesModel(MODEL, provider=OpenAIProvider(openai_client=client)))
+        talk = Conversation()
+
+        async def say(text: str) -> None:
+            nonlocal talk
+            if stream:
+                async with agent.run_stream(text, conversation=talk, usage_limits=NO_LIMITS) as result:
+                    async for _ in result.stream_text(delta=True, debounce_by=None):
+                        pass
+                    talk = Conversation(messages=result.all_messages())  # a streamed result has no `conversation`
+            else:
+                talk = (await agent.run(text, conversation=talk, usage_limits=NO_LIMITS)).conversation
+
+        return say
+
+    async for figures in w7(options, conversation):
+        yield figures
+
+
+async def w8(options: Options) -> AsyncIterator[Figures]:
+    play, path = plain_chat(options.n), options.folder / "store.db"
+    keeper, agent, talk = Keeper("sqlite store", path), chatting(fake(play)), Conversation(conversation_id="s")
+    with Clock(play) as clock:
+        for number in range(options.n):
+            talk = await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
+    keeper.close()
+
+    async def opening() -> tuple[Keeper, Conversation]:
+        opened = Keeper("sqlite store", path)
+        return opened, await opened.load()
+
+    async def closing(opened: tuple[Keeper, Conversation]) -> None:
+        assert len(opened[1].messages) == 2 * options.n
+        opened[0].close()
+
+    figures = clock.figures(options.n, stored_bytes=size_of(path), written_bytes=clock.written)
+    figures.extra["turn_ms"] = figures.cpu_ms
+    figures.cpu_ms, figures.wall_ms = await median_opening(opening, closing)
+    yield figures
+
+
+if __name__ == "__main__":
+    workloads = {"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W7": through_the_sdk, "W8": w8}
+    main("pydantic-ai", version("pydantic-ai-slim"), workloads)
