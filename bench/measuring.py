@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench.workloads import CALLS_AT, CROWD, CROWD_CALLS, LATENCIES, Play
+from bench.workloads import CALLS_AT, CROWD, CROWD_CALLS, EVERY, LATENCIES, Play
 
 
 @dataclass
@@ -108,10 +108,11 @@ def _written() -> int | None:
 
 def first_and_last(play: Play, hundred: int = 100) -> dict[str, float]:
     """What the first and the last hundred requests cost each, by their medians; nothing where there are too few to compare."""
-    spans = [(after - before) * 1e3 for before, after in pairwise(play.moments)]
-    if len(spans) < 2 * hundred:
+    spans = [(after - before) * 1e3 / EVERY for before, after in pairwise(play.moments)]
+    some = hundred // EVERY
+    if len(spans) < 2 * some:
         return {}
-    first, last = statistics.median(spans[:hundred]), statistics.median(spans[-hundred:])
+    first, last = statistics.median(spans[:some]), statistics.median(spans[-some:])
     return {"first_hundred_ms": first, "last_hundred_ms": last, "last_to_first": last / first}
 
 
