@@ -149,7 +149,7 @@ class Definition:
     termination: Callable[[list[Message]], Any] | None = field(default=None, repr=False)
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
-    constant_frames: dict[tuple[str, HistorySpec], EncodedFrame] = field(default_factory=dict, repr=False, compare=False)
+    constant_frames: dict[tuple[str, HistorySpec, str], EncodedFrame] = field(default_factory=dict, repr=False, compare=False)
     """Frames that nothing but the definition decides, made once: a cache."""
 
 
