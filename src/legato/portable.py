@@ -99,6 +99,13 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
     for digest, data in contents.items():
         if digest_bytes(data) != digest:
             raise CodecError(f"the content {digest!r} was changed: its bytes are not those it names", do="get the string anew")
+    if missing := _named(facts) - contents.keys():
+        raise CodecError(
+            "this is a part of a session: what its facts name is not in it",
+            expected=f"{len(_named(facts))} contents",
+            found=f"{len(missing)} of them missing, for example {min(missing)!r}",
+            do="get the string anew",
+        )
     context = envelope.context if envelope.has_context else None
     return {"session": envelope.session, "facts": facts, "contents": contents, "context": context, "has_context": envelope.has_context}
 
