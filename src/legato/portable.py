@@ -109,6 +109,13 @@ def _opened(envelope: _Envelope) -> dict[str, Any]:
     for digest, data in contents.items():
         if digest_bytes(data) != digest:
             raise CodecError(f"the content {digest!r} was changed: its bytes are not those it names", do="get the string anew")
+    if missing := _named(facts) - contents.keys():
+        raise CodecError(
+            "this is a part of a session: what its facts name is not in it",
+            expected=f"{len(_named(facts))} contents",
+            found=f"{len(missing)} of them missing, for example {min(missing)!r}",
+            do="get the string anew",
+        )
     waiting = {idempotency_key(state, call.ref) for call in state.batch if call.waited}
     if stray := envelope.nested.keys() - waiting:
         raise CodecError(f"it holds a conversation that no call waits for: {min(stray)[:80]!r}", do="check where it comes from")

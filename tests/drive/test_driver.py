@@ -8,7 +8,7 @@ from legato import Agent, HandoffBuilder, Limits, tool
 from legato.core.facts import Answered, Started
 from legato.errors import ModelFailed
 from legato.stores import MemoryStore, SQLiteStore
-from legato.testing import ScriptedModel, call
+from legato.testing import ScriptedModel, call, handoff
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -81,6 +81,37 @@ async def test_a_cancel_from_another_handle_stops_a_running_tool(store):
     result = await desk.workflow.session("s").run("and now?")
     assert result.text == "after all"
     assert "was cancelled while it ran" in desk.model.requests[-1].messages[2].text
+
+
+class Slow(MemoryStore):
+    """Says that a ledger has grown only when it has slept a little, as one that asks a server now and then."""
+
+    async def wait(self, ledger, position, timeout):  # noqa: ASYNC109 - it is an answer, not an error
+        await asyncio.sleep(0.03)
+        return await super().wait(ledger, position, timeout)
+
+
+async def test_a_cancel_is_heard_also_if_the_store_is_slow_to_tell_what_the_driver_appended_itself():
+    asked_first, asked_again = asyncio.Event(), asyncio.Event()
+
+    async def think(context):
+        if asked_first.is_set():
+            asked_again.set()
+            await asyncio.sleep(30)
+        asked_first.set()
+        await asyncio.sleep(0.012)  # over before the store has said anything
+        return "Help."
+
+    model = ScriptedModel(lambda seen: handoff("b") if seen.agent == "a" else "done")
+    store = Slow()
+    agents = [Agent("a", model=model, instructions=think), Agent("b", model=model, instructions=think)]
+    workflow = HandoffBuilder("w", agents).with_checkpointing(store).build()
+    running = asyncio.ensure_future(_result(workflow.session("s").run("go")))
+    await asked_again.wait()
+    await asyncio.sleep(0.1)
+    await workflow.session("s").cancel()
+    async with asyncio.timeout(5):
+        assert (await running).status == "cancelled"
 
 
 async def test_leaving_the_events_stops_at_the_next_fact_and_resume_goes_on(store):
@@ -159,3 +190,14 @@ async def test_a_budget_pauses_before_it_is_broken(store):
 
 async def _result(run):
     return await run
+
+
+async def test_what_is_recorded_of_a_model_is_how_it_is_asked_now(store):
+    model = ScriptedModel(lambda seen: "Hello.")
+    model.options_text = '{"temperature": 0}'
+    workflow = HandoffBuilder("w", [Agent("a", model=model)]).with_checkpointing(store).build()
+    await workflow.session("s").run("one")
+    model.options_text = '{"temperature": 1}'
+    await workflow.session("s").run("two")
+    session = workflow.session("s")
+    assert [(await session.seen(call)).frame.options for call in (0, 1)] == ['{"temperature": 0}', '{"temperature": 1}']

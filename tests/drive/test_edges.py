@@ -1,6 +1,7 @@
 """Where the pure centre meets the world: values of any type, appends that fail, user code that does anything."""
 
 import asyncio
+import re
 from typing import Annotated
 
 import pytest
@@ -144,6 +145,8 @@ async def test_a_string_whose_contents_were_changed_is_refused():
     swapped = text.replace(f'"{digest}":"', f'"{digest}":"AAAA')
     with pytest.raises(CodecError, match="was changed"):
         workflow.load(swapped)
+    with pytest.raises(CodecError, match="part of a session"):
+        workflow.load(re.sub(r'"contents":\{[^}]*\}', '"contents":{}', text))
     for nonsense in (None, b"x", '{"legato": -1, "session": "s", "facts": []}'):
         with pytest.raises(BadInput):
             workflow.load(nonsense)

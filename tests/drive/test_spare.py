@@ -1,6 +1,9 @@
 """A handle that is let go of leaves its state to the next one: who serves people request by request does not pay for the past again."""
 
 import gc
+import os
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -13,13 +16,13 @@ from legato.testing import FailingStore, ScriptedModel, call, handoff
 
 
 class Counting(MemoryStore):
-    """Counts the facts that are read."""
+    """Counts the facts that are read, except for the last one of a spare state, by which it is recognised."""
 
     read_facts = 0
 
     async def read(self, ledger, start=0, *, born=""):
         facts = await super().read(ledger, start, born=born)
-        self.read_facts += len(facts)
+        self.read_facts += max(len(facts) - bool(start), 0)
         return facts
 
 
@@ -167,3 +170,61 @@ async def test_a_handle_that_the_collector_lets_go_of_while_another_is_leaving_i
     finally:
         gc.enable()
     assert (await workflow.session("a", store=store).refresh()).status == "pending"
+
+
+async def test_a_store_keeps_spare_states_of_so_many_bytes(monkeypatch):
+    monkeypatch.setattr(spare, "MOST_BYTES", 40_000)
+    store, workflow = Counting(), desk()
+    for name in ("a", "b", "c", "d"):
+        await workflow.session(name, store=store).run("order " + "1" * 15_000)
+    store.read_facts = 0
+    for name in ("d", "c"):
+        await workflow.session(name, store=store).refresh()
+    assert store.read_facts == 0
+    await workflow.session("a", store=store).refresh()
+    assert store.read_facts > 0, "it had to make room"
+    await workflow.session("e", store=store).run("order " + "1" * 100_000)
+    assert sum(each.weight for each in spare._shelves[store].spares.values()) == spare._shelves[store].weight <= 40_000
+    assert "e" not in spare._shelves[store].spares
+
+
+@pytest.mark.parametrize("looked_at", [lambda state: state, lambda state: state.groups, lambda state: state.facts])
+async def test_what_somebody_still_looks_at_does_not_move_when_the_conversation_goes_on_elsewhere(store, looked_at):
+    workflow = desk()
+    await cycle(workflow, store, 1)
+    held = looked_at((await workflow.session("s", store=store).refresh()).state)
+    before = len(held.facts if hasattr(held, "facts") else held)
+    await cycle(workflow, store, 2)
+    assert len(held.facts if hasattr(held, "facts") else held) == before
+
+
+@pytest.mark.parametrize("since", ["nothing", "another message"])
+async def test_a_store_that_was_restored_from_an_older_copy_is_believed(tmp_path, since):
+    workflow = desk()
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        await cycle(workflow, store, 1)
+        with closing(sqlite3.connect(tmp_path / "s.db")) as file, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+            file.backup(copy)
+            await cycle(workflow, store, 2)
+            copy.backup(file)
+        if since == "another message":
+            async with SQLiteStore(tmp_path / "s.db") as elsewhere:
+                await cycle(workflow, elsewhere, 3)
+                await cycle(workflow, elsewhere, 4)
+        assert (await workflow.session("s", store=store).refresh()).facts == list(await store.read("s"))
+        result = await cycle(workflow, store, 5)
+        assert result.status == "waiting"
+        said = [message.text for message in result.session.messages if message.role == "user"]
+        assert said == ["order 1", *(["order 3", "order 4"] if since == "another message" else []), "order 5"]
+
+
+def test_a_forked_child_begins_without_spare_states_and_can_leave_its_own():
+    store = MemoryStore()
+    spare.leave(store, "s", spare.Spare("born", fold((), "s")))
+    with spare._lock:  # as another thread may have it at that moment
+        child = os.fork()
+        if not child:
+            spare.leave(store, "t", spare.Spare("born", fold((), "t")))
+            os._exit(0 if spare.take(store, "s") is None and spare.take(store, "t") else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert spare.take(store, "s")

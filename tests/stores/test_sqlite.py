@@ -15,7 +15,8 @@ import pytest
 
 from legato.core.codec import encode
 from legato.errors import StoreError
-from legato.stores import MemoryStore, SQLiteStore, Store
+from legato.stores import MemoryStore, SQLiteStore, Store, sqlite_ledgers
+from legato.stores.sqlite_thread import LOG_PAGES, PAGE, ConnectionThread
 from tests.stores.conftest import said
 
 
@@ -211,3 +212,101 @@ async def test_a_cancelled_append_is_recorded_whole_or_not_at_all(tmp_path: Path
             except StoreError:
                 length = len(await store.read("s"))
         assert len(await store.read("s")) in (2, 4)
+
+
+async def test_what_happens_at_once_lets_the_rest_of_the_program_run(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.append("s", 0, said(0))
+        await store.read("s")
+
+        async def speak() -> None:
+            await asyncio.sleep(0.01)
+            await store.append("s", 1, said(1))
+
+        speaking = asyncio.ensure_future(speak())
+        until = time.monotonic() + 5
+        while len(await store.read("s")) < 2:
+            assert time.monotonic() < until, "whoever asks again and again keeps everybody else from running"
+        await speaking
+
+
+@pytest.mark.parametrize("operation", ["reading a few large facts", "deleting a long ledger"])
+async def test_what_takes_long_is_not_done_while_the_event_loop_waits(tmp_path: Path, operation: str) -> None:
+    async with SQLiteStore(tmp_path / "store.db", "process") as store:
+        if operation == "deleting a long ledger":
+            await store.append("s", 0, said(*range(60_000), size=300))
+        else:
+            for position in range(40):
+                await store.append("s", position, said(position, size=2_000_000))
+        await store.born("s")
+        await store.append("other", 0, said(0))
+        await asyncio.sleep(0.05)
+        here: list[str] = []
+        at_once = ConnectionThread.at_once
+
+        def watched(thread: ConnectionThread, run: Any, sync: Any = None, size: int = 0) -> Any:
+            begun = time.thread_time()
+            try:
+                return at_once(thread, run, sync, size)
+            finally:
+                if time.thread_time() - begun > 0.03:
+                    here.append(f"{time.thread_time() - begun:.3f} s")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ConnectionThread, "at_once", watched)
+            await (store.delete("s") if operation == "deleting a long ledger" else store.read("s"))
+        assert here == []
+
+
+async def test_many_who_write_little_each_do_not_let_the_log_grow_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path, "process") as server:  # it keeps the file open, so that no close of another brings the log in
+        length = await server.append("s", 0, said(0))
+        for _ in range(150):
+            async with SQLiteStore(path, "process") as visitor:
+                for _ in range(20):
+                    length = await visitor.append("s", length, said(length, size=500))
+        assert (tmp_path / "store.db-wal").stat().st_size < 3 * LOG_PAGES * PAGE
+        assert len(await server.read("s")) == length
+
+
+async def test_the_event_loop_never_begins_the_log_anew_which_waits_for_the_disk(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        length = await store.append("s", 0, said(0))
+        service = store._writer._service
+        log = tmp_path / "store.db-wal"
+
+        def salt() -> bytes:
+            return log.read_bytes()[16:24]  # another one whenever the log is begun anew
+
+        begun_by_thread = 0
+        for _ in range(3):
+            await asyncio.sleep(0.02)
+            service.log_pages = LOG_PAGES + 1
+            before = salt()
+            length = await store.append("s", length, said(length))
+            await asyncio.sleep(0.1)
+            begun_by_thread += salt() != before
+            before = salt()
+            length = await store.append("s", length, said(length))
+            assert salt() == before
+        assert begun_by_thread == 3
+
+
+async def test_a_signal_in_the_middle_of_an_append_leaves_nothing_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store, SQLiteStore(path, busy_timeout=0.1) as other:
+        await store.append("s", 0, said(0))
+        await other.append("t", 0, said(0))
+        await asyncio.sleep(0.05)
+
+        def interrupted() -> int:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sqlite_ledgers, "_touch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            await store.append("s", 1, said(1))
+        assert await other.append("t", 1, said(1)) == 2
+        assert await store.append("s", 1, said(1)) == 2
+        assert len(await other.read("s")) == 2

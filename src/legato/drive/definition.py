@@ -146,7 +146,7 @@ class Definition(Struct, frozen=True):
     termination: Callable[[list[Message]], Any] | None = None
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
-    constant_frames: dict[tuple[str, HistorySpec], EncodedFrame] = field(default_factory=dict)
+    constant_frames: dict[tuple[str, HistorySpec, str], EncodedFrame] = field(default_factory=dict)
     """Frames that nothing but the definition decides, made once: a cache."""
 
 

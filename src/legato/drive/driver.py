@@ -83,6 +83,7 @@ class Driver:
         self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
         self._watcher: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None  # to the conversations that calls wait for
+        self._watchful = False  # what runs takes its time, so somebody has to look out for what others append
         self._gave_up = False
         self._leaving = False
         self._recording = False
@@ -162,6 +163,7 @@ class Driver:
                     watching.cancel()
                     if self._listener is not None:
                         self._listener.cancel()
+                    self._watchful = False
                 self._wake.clear()
                 if self._watcher is not None and self._watcher.done() and not self._watcher.cancelled():
                     self._watcher.result()
@@ -186,6 +188,7 @@ class Driver:
             self._watcher = self._listener = None
 
     def _begin_watching(self) -> None:
+        self._watchful = True
         if self._watcher is None or self._watcher.done():
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
         if self._waits():
@@ -197,13 +200,15 @@ class Driver:
         self._wake.set()
 
     async def _watch(self) -> None:
-        """Read what others append, in this process or another, as soon as it is there; until this driver appends something itself."""
+        """Read what others append, in this process or another, as soon as it is there; until what runs has come to its end.
+
+        A store may take its time to say that this driver itself appended something; what runs by then needs a watch again, or does not.
+        """
         try:
-            known = self._ledger.state.length
-            while self._ledger.state.length == known:
+            while self._watchful:
+                known = self._ledger.state.length
                 if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.state.length == known:
                     await self._ledger.refresh()
-                    known = self._ledger.state.length
         except Exception:
             self._wake.set()  # the drive ends with it
             raise

@@ -58,10 +58,10 @@ class Frames:
         added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived, state) else []
         if added or agent.providers or not isinstance(agent.instructions, str):
             return await self._surrounded(name, history, arrived, added, state)
-        constant = definition.constant_frames.get((name, history.spec))
+        key = (name, history.spec, self._options(name))
+        constant = definition.constant_frames.get(key)
         if constant is None:
-            constant = self._framed(name, agent.instructions, (), history)
-            definition.constant_frames[name, history.spec] = constant
+            constant = definition.constant_frames[key] = self._framed(name, agent.instructions, (), history)
         return constant
 
     async def _surrounded(self, name: str, history: History, arrived: Arrival | None, added: list[str], state: State) -> EncodedFrame:

@@ -28,6 +28,13 @@ PLAIN = (Started, HandedOff, Gated, Lost)
 """Facts of numbers, digests and names that are on record already: they can always be read again."""
 
 
+UNSHARED = 2
+"""What Python counts for a thing that one other has, while it is being counted."""
+
+LOOKED_AT = ("facts", "groups", "tail", "late")
+"""What people keep of a state, if not the whole."""
+
+
 class LoopLock:
     """A lock for the tasks of one event loop, and then of another: a session may outlive the loop it was first used in."""
 
@@ -76,6 +83,7 @@ class Ledger:
         self._sound = 0  # how many facts of the state are known to be in the store
         self._born = ""  # the birth name of the ledger that they are of
         self._proved: Fact | None = None  # known to be readable
+        self._weighed = (0, 0)  # how many facts of a spare state have been weighed, and their weight
 
     @property
     def settled(self) -> State:
@@ -150,13 +158,15 @@ class Ledger:
 
     async def _read(self) -> Sequence[AnyFact]:
         if not self._sound and (spare := take(self.store, self.session)):
+            last = spare.state.length - 1
             try:
-                read = await self.store.read(self.session, spare.state.length, born=spare.born)
+                last_and_new = await self.store.read(self.session, last, born=spare.born)
             except UnknownLedger:
-                pass  # it was deleted since
-            else:
+                last_and_new = ()  # it was deleted since
+            if last_and_new and last_and_new[0] == spare.state.facts[last]:  # else the store was restored from an older copy
                 self.state, self._sound, self._born = spare.state, spare.state.length, spare.born
-                return read
+                self._weighed = (spare.weighed, spare.weight)
+                return last_and_new[1:]
         if not self._sound:
             self._born, read = await meet(self.store, self.session)
             return read
@@ -166,8 +176,11 @@ class Ledger:
             raise self._deleted(unknown) from unknown
 
     def __del__(self) -> None:
-        if self._sound and self.state.length == self._sound and not sys.is_finalizing():
-            leave(self.store, self.session, Spare(self._born, self.state))
+        if not self._sound or self.state.length != self._sound or sys.is_finalizing():
+            return
+        # What somebody else still looks at is theirs: it must not move because a conversation goes on elsewhere.
+        if sys.getrefcount(self.state) <= UNSHARED and all(sys.getrefcount(getattr(self.state, name)) <= UNSHARED for name in LOOKED_AT):
+            leave(self.store, self.session, Spare(self._born, self.state, *self._weighed))
 
     def _deleted(self, told: StoreError) -> UnknownLedger:
         return UnknownLedger(

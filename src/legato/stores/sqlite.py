@@ -6,6 +6,7 @@ that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlit
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,8 @@ T = TypeVar("T")
 Durability = Literal["full", "effects", "process"]
 POLL = 0.03  # seconds between looks at what other processes wrote, while somebody waits
 SMALL = 65_536  # bytes that are written while the event loop waits for it
-FEW = 64  # facts that are read so
+FEW = 64  # facts that are read so, if they are as small
+TURNS = 16  # how many such operations may follow one another before everybody else in the event loop has a turn
 
 _SYNC: dict[Durability, tuple[Synchronous, Synchronous]] = {
     # level: (an ordinary append, an append with durable=True)
@@ -67,6 +69,7 @@ class SQLiteStore:
         self.durability = durability
         self._sync, self._durable_sync = _SYNC[durability]
         self._closed = False
+        self._turn = 0
         self._waiters = Waiters()
         self._leases = _Leases(self.path + "-leases")
         opening = partial(open_file, self.path, busy_timeout)
@@ -94,7 +97,8 @@ class SQLiteStore:
         length = await self._write(
             lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born),
             durable=durable,
-            size=sum(map(len, bodies)) + (sum(map(len, kept.values())) if kept else 0),
+            size=(size := sum(map(len, bodies)) + (sum(map(len, kept.values())) if kept else 0)),
+            small=size <= SMALL,
         )
         if self._waiters:
             self._waiters.wake(ledger, length)
@@ -104,7 +108,7 @@ class SQLiteStore:
         """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
         if start < 0:
             raise bad_start(start)
-        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, FEW))
+        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, SMALL)))
         return few if few is not None else await self._read(lambda connection: ledgers.read(connection, ledger, start, born) or [])
 
     async def born(self, ledger: str) -> str:
@@ -138,7 +142,7 @@ class SQLiteStore:
 
     async def delete(self, ledger: str) -> bool:
         """Remove the ledger, except for what its forks share; that goes with the last of them."""
-        return await self._write(lambda connection: ledgers.delete(connection, ledger))
+        return await self._write(lambda connection: ledgers.delete(connection, ledger), small=False)
 
     async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
         """The most recent ledgers first."""
@@ -182,11 +186,14 @@ class SQLiteStore:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
 
-    async def _write(self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0) -> T:
+    async def _write(
+        self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0, small: bool = True
+    ) -> T:
         if self._closed:
             raise closed_store()
         sync = self._durable_sync if durable else self._sync
-        if size <= SMALL:
+        if small:
+            await self._take_turns()
             with suppress(MustWait):
                 return self._writer.at_once(job, sync, size)
         return await self._writer.submit(job, sync, size)
@@ -200,9 +207,17 @@ class SQLiteStore:
         """Read something small."""
         if self._closed:
             raise closed_store()
+        await self._take_turns()
         with suppress(MustWait):
             return self._reader.at_once(partial(_at_one_moment, job))
         return await self._read(job)
+
+
+    async def _take_turns(self) -> None:
+        """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain."""
+        self._turn = (self._turn + 1) % TURNS
+        if not self._turn:
+            await asyncio.sleep(0)
 
 
 def _told(path: str, error: Exception) -> LegatoError:

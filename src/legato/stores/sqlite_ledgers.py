@@ -58,6 +58,7 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     2: (),  # facts are written in shorthand from here on; those that are there are read as they are
 }
 
+_ANY = 1 << 62  # more bytes than anything has
 _SHIFT = 32  # bits for the position within a ledger
 _last_touch = 0
 
@@ -129,16 +130,22 @@ def append(
     return expected + len(bodies)
 
 
-def read(connection: sqlite3.Connection, ledger: str, start: int, born: str = "", most: int | None = None) -> list[AnyFact] | None:
-    """The facts from `start` on, or None if they are more than `most`; `DamagedStore` says how many come before the damage."""
+def read(
+    connection: sqlite3.Connection, ledger: str, start: int, born: str = "", most: tuple[int, int] | None = None
+) -> list[AnyFact] | None:
+    """The facts from `start` on, or None if they are more facts or bytes than `most`; `DamagedStore` says how many precede the damage."""
     row = find(connection, ledger)
     _check_birth(ledger, row, born)
-    if row is not None and most is not None and row.length - start > most:
+    if row is None or row.length <= start:
+        return []
+    if most is None:
+        return list(_facts(connection, row, start))
+    if row.length - start > most[0]:
         return None
-    facts: list[AnyFact] = []
-    if row is not None and row.length > start:
-        facts.extend(_facts(connection, row, start))
-    return facts
+    try:
+        return list(_facts(connection, row, start, most[1]))
+    except _TooMuch:
+        return None
 
 
 def salvage(connection: sqlite3.Connection, ledger: str) -> list[AnyFact]:
@@ -301,18 +308,29 @@ def _crc(id: int, position: int, body: bytes, format: int = FORMAT) -> int:
     return crc - (1 << 32) if crc >> 31 else crc
 
 
-def _facts(connection: sqlite3.Connection, row: Row, start: int) -> Generator[AnyFact, None, None]:
+class _TooMuch(Exception):
+    """There is more to read than was allowed."""
+
+
+def _facts(connection: sqlite3.Connection, row: Row, start: int, most_bytes: int | None = None) -> Generator[AnyFact, None, None]:
     position = start
     try:
         for id, first, end in _stretches(connection, row, start):
             # Of its own facts all are asked for, so that more of them than `length` says is noticed.
             limit = (id + 1) << _SHIFT if id == row.id else id << _SHIFT | end
             rows = connection.execute(
-                "SELECT key, format, crc, body FROM facts WHERE key >= ? AND key < ? ORDER BY key", (id << _SHIFT | first, limit)
+                # What is too large is not even read: of such a body only the length is.
+                "SELECT key, format, crc, CASE WHEN length(body) > ? THEN length(body) ELSE body END"
+                " FROM facts WHERE key >= ? AND key < ? ORDER BY key",
+                (_ANY if most_bytes is None else most_bytes, id << _SHIFT | first, limit),
             )
             expected = id << _SHIFT | position
             with contextlib.closing(rows):  # whoever keeps our error keeps this frame, and must not keep the connection
                 for key, format, crc, body in rows:
+                    if most_bytes is not None:
+                        most_bytes -= len(body) if type(body) is bytes else most_bytes + 1
+                        if most_bytes < 0:
+                            raise _TooMuch
                     whole = type(format) is int and type(body) is bytes and crc == _crc(id, position, body, format)
                     if not whole or key != expected or position == end:
                         raise _damage(position, row.length)

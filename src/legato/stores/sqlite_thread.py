@@ -248,7 +248,7 @@ class _Service:
     def _perform(self, group: list[Job]) -> None:
         try:
             connection = self.connection or self.open()
-            self.wait_for_others(connection, True)
+            self.prepare(connection, patient=True)
             outcomes = self.outcomes(connection, group)
         except Exception as error:
             outcomes = [(job, None, error) for job in group]
@@ -273,6 +273,8 @@ class _Service:
         asked = {job.sync for job in group} - {None}
         if not asked:
             return [(job, *_outcome(job, connection)) for job in group]
+        if self.synchronous is None:  # the first to write: others may have left a long log, each too little to bring it in
+            self.log_pages = _log_size(connection) // PAGE
         self.use_sync(connection, "FULL" if "FULL" in asked else group[0].sync)
         self.log_pages += sum(PAGES_PER_COMMIT + job.size // PAGE for job in group)
         return _commit(connection, group)
@@ -284,7 +286,7 @@ class _Service:
         try:
             if self.connection is None:
                 raise MustWait  # opening may take long
-            self.wait_for_others(self.connection, False)
+            self.prepare(self.connection, patient=False)
             ((_, result, problem),) = self.outcomes(self.connection, [job])
         except sqlite3.Error as error:
             raise MustWait from error
@@ -301,10 +303,13 @@ class _Service:
         self.patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
         self.patient = True
         connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute(f"PRAGMA journal_size_limit={LOG_PAGES * PAGE}")
         return connection
 
-    def wait_for_others(self, connection: sqlite3.Connection, patient: bool) -> None:
-        """Whether to wait when another process writes."""
+    def prepare(self, connection: sqlite3.Connection, *, patient: bool) -> None:
+        """Before each use. `patient`: whether to wait when another process writes."""
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")  # a signal interrupted the last user
         if patient is not self.patient:
             connection.execute(f"PRAGMA busy_timeout={self.patience if patient else 0}")
             self.patient = patient
@@ -315,11 +320,17 @@ class _Service:
             self.synchronous = sync
 
     def shorten_log(self) -> None:
-        """Bring the log into the file when it has become long, as far as nobody reads it."""
+        """Bring the log into the file when it has become long, as far as nobody reads it.
+
+        Whoever writes first after that begins the log anew, and waits for the disk: so that is done here too, and not by who comes next.
+        """
         if self.log_pages > LOG_PAGES and self.connection is not None:
-            with contextlib.suppress(sqlite3.Error):  # the log is as good as the file: the next time will do
-                self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             self.log_pages = 0
+            with contextlib.suppress(sqlite3.Error):  # the log is as good as the file: the next time will do
+                _, length, brought_in = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                if length == brought_in:
+                    self.prepare(self.connection, patient=False)
+                    _touch_file(self.connection)
 
     def close(self) -> None:
         if self.connection is not None:
@@ -346,13 +357,36 @@ def _commit(connection: sqlite3.Connection, group: list[Job]) -> list[Outcome]:
             outcomes.append((job, result, problem))
         connection.execute("COMMIT")
         return outcomes
-    except Exception as error:
+    except BaseException as error:  # a signal's too: at once, a job runs where Ctrl-C arrives, and the file must not stay locked
         if connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):  # then the connection is spoilt, and closing it rolls back
                 connection.execute("ROLLBACK")
+        if not isinstance(error, Exception):
+            raise
         if len(group) == 1:
             return [(group[0], None, error)]
     return [outcome for job in group for outcome in _alone(connection, job)]
+
+
+def _touch_file(connection: sqlite3.Connection) -> None:
+    """Write something, and change nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version={version}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _log_size(connection: sqlite3.Connection) -> int:
+    """How large the log is, or was since it was last begun anew: what goes beyond the limit is cut off then."""
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    try:
+        return os.path.getsize(path + "-wal")
+    except OSError:
+        return 0
 
 
 def _spoils(problem: Exception) -> bool:

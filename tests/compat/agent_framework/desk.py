@@ -30,7 +30,7 @@ def desk(storage: CheckpointStorage, paid: list[float] | None = None) -> Workflo
 
 
 def mind(prompt: Prompt) -> list[Any]:
-    """Triage routes; the payer pays the amount that was said, and says what came of it."""
+    """Triage routes; the payer pays the amounts that were said, and says what came of it."""
     thought = Thought(f"{len(prompt.heard)} things were heard.")
     if prompt.said == "Bye":
         return [thought, Words("Goodbye!")]
@@ -38,4 +38,4 @@ def mind(prompt: Prompt) -> list[Any]:
         return [thought, Words("One moment."), Use("handoff_to_payer", "{}")]
     if prompt.heard[-1].who == "tool" and prompt.heard[-1].tool == "pay":
         return [thought, Words(f"The tool said: {prompt.heard[-1].text}.")]
-    return [thought, Use("pay", f'{{"amount": {prompt.said.split()[-1]}}}')]
+    return [thought, *(Use("pay", f'{{"amount": {amount}}}') for amount in prompt.said.split() if amount.isdigit())]

@@ -37,6 +37,16 @@ async def test_checkpoints_are_read_and_neither_saved_nor_deleted_one_by_one(emu
         await storage.load("ada@99")
 
 
+@pytest.mark.parametrize("crafted", ["", "ada", "@1", "ada@", "ada@-1", "ada@1.0", "ada@²", "ada@٣", "ada@" + "9" * 5000, None, 5])
+async def test_what_is_no_checkpoint_is_refused_whoever_made_it_up(crafted: object) -> None:
+    storage = af.InMemoryCheckpointStorage()
+    with pytest.raises(BadInput, match="this is no checkpoint"):
+        await storage.load(crafted)  # type: ignore[arg-type]
+    if crafted is not None:
+        with pytest.raises(BadInput, match="this is no checkpoint"):
+            await desk(storage).run(checkpoint_id=crafted)
+
+
 async def test_a_checkpoint_tells_what_was_pending_there(tmp_path: Path) -> None:
     storage = af.FileCheckpointStorage(tmp_path)
     assert storage.storage_path == tmp_path

@@ -63,6 +63,18 @@ async def test_an_answer_is_used_once_and_what_is_not_asked_changes_nothing() ->
     assert paid == [5]
 
 
+async def test_of_several_answers_all_are_recorded_or_none() -> None:
+    paid: list[float] = []
+    workflow = desk(InMemoryCheckpointStorage(), paid)
+    one, other = (await workflow.run("Pay me 5 and 6")).get_request_info_events()
+    before = await workflow.get_last_checkpoint_id()
+    with pytest.raises(BadInput, match="cannot answer"):
+        await workflow.run(responses={one.request_id: True, other.request_id: "sure"})
+    assert await workflow.get_last_checkpoint_id() == before
+    await workflow.run(responses={one.request_id: True, other.request_id: True})
+    assert sorted(paid) == [5, 6]
+
+
 async def test_a_request_of_one_branch_does_not_approve_another_call_of_another_branch() -> None:
     paid: list[float] = []
     storage = InMemoryCheckpointStorage()

@@ -103,6 +103,16 @@ async def test_a_mapping_goes_along_as_it_is_and_a_dict_is_as_good_as_a_string(p
     assert (await Runner.run(Agent(name="clerk"), found)).final_output == "Hello!"
 
 
+@pytest.mark.parametrize("context", [5, None, [], {}, "x", {"by": "itself"}, {"by": 3, "value": 1}, {"by": [], "value": 1}])
+async def test_a_context_that_somebody_else_wrote_is_refused(provider: Provider, context: object) -> None:
+    provider(mind)
+    state = (await waiting()).to_state()
+    changed = {**state.to_json(context_serializer=write), "context": context, "session": "another"}
+    with pytest.raises(CodecError, match="was not written by"):
+        await RunState.from_json(desk(), changed)
+    assert await default_store().read("another") == []
+
+
 async def test_what_is_no_state_is_refused() -> None:
     for text in ("{}", "not json", '{"$schemaVersion": "1.9"}'):
         with pytest.raises(CodecError):

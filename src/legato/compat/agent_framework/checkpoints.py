@@ -24,6 +24,7 @@ from legato.stores import MemoryStore, SQLiteStore, Store
 CheckpointID: TypeAlias = str
 FILE = "checkpoints.sqlite"
 ALL = 1_000_000_000
+DIGITS = 12  # of a position, at most
 
 
 def checkpoint_id_of(session: str, position: int) -> CheckpointID:
@@ -33,7 +34,7 @@ def checkpoint_id_of(session: str, position: int) -> CheckpointID:
 def place_of(checkpoint_id: CheckpointID) -> tuple[str, int]:
     """The session and the position that a checkpoint is."""
     session, _, position = str(checkpoint_id).rpartition("@")
-    if not session or not position.isdigit():
+    if not session or not position.isascii() or not position.isdigit() or len(position) > DIGITS:
         raise BadInput("this is no checkpoint", expected='"<session>@<position>"', found=repr(checkpoint_id)[:80])
     return session, int(position)
 

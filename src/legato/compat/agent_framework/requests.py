@@ -105,18 +105,26 @@ def not_pending(session: Session, id: str) -> NotPending:
 
 async def decide(session: Session, asked: Pending, value: Any) -> None:
     """Record the answer to a request. An approval names the recorded call; arguments that come with it are not looked at."""
-    approved = value.approved if isinstance(value, Content) and value.type == "function_approval_response" else value
-    if isinstance(approved, bool) and asked.kind != "result":
+    check_answer(asked, value)
+    if isinstance(approved := _approved(value), bool) and asked.kind != "result":
         await (session.approve(asked) if approved else session.reject(asked, _words(value)))
-    elif asked.kind in ("result", "outcome"):
-        await session.answer(asked, value)
     else:
+        await session.answer(asked, value)
+
+
+def check_answer(asked: Pending, value: Any) -> None:
+    """Refuse a value that does not answer what was asked."""
+    if asked.kind not in ("result", "outcome") and not isinstance(_approved(value), bool):
         raise BadInput(
             f"this cannot answer {asked.prompt!r}",
             expected="request.to_function_approval_response(True), or True or False",
             found=repr(value)[:80],
             do="nothing was changed",
         )
+
+
+def _approved(value: Any) -> Any:
+    return value.approved if isinstance(value, Content) and value.type == "function_approval_response" else value
 
 
 def _words(value: Any) -> str:

@@ -23,7 +23,7 @@ from legato.compat.agent_framework.events import (
 from legato.compat.agent_framework.explained import without
 from legato.compat.agent_framework.messages import AgentResponse, Message
 from legato.compat.agent_framework.rendering import said, shown
-from legato.compat.agent_framework.requests import HandoffAgentUserRequest, decide, found, not_pending, requests_of
+from legato.compat.agent_framework.requests import HandoffAgentUserRequest, check_answer, decide, found, not_pending, requests_of
 from legato.compat.agent_framework.updates import update_of
 from legato.drive.clock import fresh_name
 from legato.drive.events import Event
@@ -166,7 +166,7 @@ class Workflow:
 
 
 async def _answered(session: Session, responses: Mapping[str, Any], stream: bool) -> Run | None:
-    """Record answers, and go on; None if the user has nothing more to say. If one of them is not asked for, none is recorded."""
+    """Record answers, and go on; None if the user has nothing more to say. If one of them answers nothing, none is recorded."""
     await session.refresh()
     asked = requests_of(session)
     for id in responses:
@@ -176,6 +176,8 @@ async def _answered(session: Session, responses: Mapping[str, Any], stream: bool
         if isinstance(asked[id].data, HandoffAgentUserRequest):
             messages = HandoffAgentUserRequest.create_response(value)
             return session.run(said(messages), stream) if messages else None
+    for id, value in responses.items():
+        check_answer(found(session, id), value)
     for id, value in responses.items():
         await decide(session, found(session, id), value)
     return session.resume(stream)

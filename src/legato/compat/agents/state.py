@@ -145,7 +145,7 @@ class RunState(Generic[TContext]):
         team = await team_of(initial_agent, wrapper, RunConfig(), None)
 
         def read(carried: Any) -> RunContextWrapper[Any]:
-            by, value = carried["by"], carried["value"]
+            by, value = _written(carried)
             if context_override is not None:
                 wrapper.context = context_override
                 return wrapper
@@ -194,6 +194,17 @@ def _request(item: ToolApprovalItem) -> Any:
     if not isinstance(item, ToolApprovalItem) or item.pending is None:
         raise UserError("only an item of result.interruptions or state.get_interruptions() can be decided")
     return item.pending
+
+
+def _written(carried: Any) -> tuple[str, Any]:
+    """Who wrote the context down, and what was written."""
+    if not isinstance(carried, dict) or carried.keys() != {"by", "value"} or carried["by"] not in ("serializer", "itself", "nobody"):
+        raise CodecError(
+            "the context in this string was not written by state.to_string()",
+            found=repr(carried)[:80],
+            do="get it anew; a session of Legato's own is loaded with workflow.load(text)",
+        )
+    return carried["by"], carried["value"]
 
 
 def _check_not_theirs(text: str) -> None:
