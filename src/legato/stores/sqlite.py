@@ -212,7 +212,6 @@ class SQLiteStore:
             return self._reader.at_once(partial(_at_one_moment, job))
         return await self._read(job)
 
-
     async def _take_turns(self) -> None:
         """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain."""
         self._turn = (self._turn + 1) % TURNS

@@ -41,21 +41,24 @@ SCHEMA = (
         crc INTEGER NOT NULL DEFAULT 0,       -- of all the rest; with the name, so that a broken index cannot lead elsewhere
         born TEXT                             -- the birth name; NULL in rows from before there was this column
     )""",
-    "CREATE INDEX ledgers_parent ON ledgers(parent) WHERE parent IS NOT NULL",
     "CREATE TABLE facts(key INTEGER PRIMARY KEY, format INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL)",
     """CREATE TABLE contents(
         ledger INTEGER NOT NULL, digest TEXT NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL,
-        UNIQUE(ledger, digest)
-    )""",
-    "CREATE TABLE epochs(floor INTEGER NOT NULL)",  # the largest epoch of any deleted ledger: no name sees an epoch twice
-    "INSERT INTO epochs VALUES (0)",
+        PRIMARY KEY(ledger, digest)
+    ) WITHOUT ROWID""",
+    # The largest epoch of any deleted ledger: no name sees an epoch twice. It stands in the table that SQLite has for such numbers, because
+    # a table of its own would be a page of its own, and a short conversation is not many pages.
+    "INSERT INTO sqlite_sequence VALUES ('epochs', 0)",
 )
+_INDEX_OF_FORKS = "CREATE INDEX IF NOT EXISTS ledgers_parent ON ledgers(parent) WHERE parent IS NOT NULL"
+"""Made when it is first needed, by a fork or a deletion: most files have neither."""
 
 # What makes a file of an older version one of the next. Rows stay as they are, so that it costs the same whatever is in the file, and
 # what is damaged stays damaged and what is whole whole.
 UPGRADES: dict[int, tuple[str, ...]] = {
     1: ("ALTER TABLE ledgers ADD COLUMN born TEXT",),
-    2: (),  # facts are written in shorthand from here on; those that are there are read as they are
+    # From here on facts are written in shorthand; those that are there are read as they are.
+    2: ("INSERT INTO sqlite_sequence SELECT 'epochs', floor FROM epochs", "DROP TABLE epochs"),
 }
 
 _ANY = 1 << 62  # more bytes than anything has
@@ -214,6 +217,7 @@ def fork(connection: sqlite3.Connection, ledger: str, at: int, new: str, bodies:
         born=born,
     )
     sharing_of = (branch.parent, branch.shared, branch.origin, branch.id)
+    connection.execute(_INDEX_OF_FORKS)
     connection.execute("UPDATE ledgers SET parent = ?, shared = ?, origin = ? WHERE id = ?", sharing_of)
     _save(connection, branch)
     _record(connection, branch.id, at, bodies)
@@ -224,7 +228,7 @@ def delete(connection: sqlite3.Connection, ledger: str) -> bool:
     row = find(connection, ledger)
     if row is None or row.length == 0:
         return False
-    connection.execute("UPDATE epochs SET floor = max(floor, ?)", (row.epoch,))
+    connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'epochs'", (row.epoch,))
     connection.execute("UPDATE ledgers SET name = NULL WHERE id = ?", (row.id,))
     _save(connection, row._replace(name=None))
     _drop_unshared(connection, row)
@@ -251,7 +255,7 @@ def next_epoch(connection: sqlite3.Connection, row: Row) -> int:
 
 
 def _create(connection: sqlite3.Connection, ledger: str) -> Row:
-    (epoch,) = connection.execute("SELECT floor FROM epochs").fetchone()
+    (epoch,) = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'epochs'").fetchone()
     made = connection.execute("INSERT INTO ledgers(name, epoch) VALUES (?, ?)", (ledger, epoch))
     assert made.lastrowid is not None
     row = Row(ledger, made.lastrowid, None, 0, None, 0, epoch, 0, 0, "")
@@ -373,6 +377,7 @@ def _content(connection: sqlite3.Connection, row: Row, digest: str) -> tuple[int
 
 def _drop_unshared(connection: sqlite3.Connection, row: Row) -> None:
     """Drop what no ledger with a name can see any more, from this nameless row upwards."""
+    connection.execute(_INDEX_OF_FORKS)
     while True:
         (kept,) = connection.execute("SELECT max(shared) FROM ledgers WHERE parent = ?", (row.id,)).fetchone()
         beyond = 0 if kept is None else kept
