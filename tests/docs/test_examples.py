@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from legato import errors
+from legato.compat.agents import places
 from legato.emulator import faults
 from tests.docs.pages import WrongExample, run_page
 
@@ -32,6 +33,7 @@ SEEDED = {
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)).removeprefix("docs/"))
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(places, "_stores", [*places._stores])  # one page names another default store, and closes it
     with patch.dict(os.environ):  # a page that fails would leave its stand-in's variables to the next
         count = run_page(page)
     assert count > 0 or page.name in WITHOUT_EXAMPLES, f"{page.name} has no example"
