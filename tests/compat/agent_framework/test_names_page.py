@@ -9,7 +9,7 @@ import pytest
 
 from legato.compat import MeansNothingHere
 from legato.compat import agent_framework as af
-from legato.compat.agent_framework.explained import explain
+from legato.compat.gaps import explain
 from legato.emulator import serve
 from legato.emulator.minds import Call, Rule
 from legato.emulator.running import Emulator

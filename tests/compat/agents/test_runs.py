@@ -35,7 +35,7 @@ from legato.compat.agents import (
     set_default_openai_api,
     set_default_store,
 )
-from legato.compat.agents.exceptions import means_nothing
+from legato.compat.gaps import explain
 from legato.core.facts import Answered
 from legato.emulator.minds import Prompt, Use, Words
 from legato.stores import MemoryStore
@@ -473,8 +473,8 @@ async def test_what_cannot_be_had_says_what_to_write_instead(provider: Provider,
 
 def test_what_means_nothing_here_is_told_once() -> None:
     with pytest.warns(MeansNothingHere, match="means nothing here: because"):
-        means_nothing("a flag of this test", "because")
-    means_nothing("a flag of this test", "because")
+        explain("a flag of this test", "because")
+    explain("a flag of this test", "because")
 
 
 async def test_the_replies_and_what_they_used_are_read_from_the_ledger(provider: Provider) -> None:

@@ -3,10 +3,9 @@
 What it covers, and what behaves better here: docs/migrate/agent-framework.md.
 """
 
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 from legato.compat import MeansNothingHere
-from legato.compat.agent_framework.absent import NAMES
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
 from legato.compat.agent_framework.builder import HandoffBuilder, TerminationCondition
 from legato.compat.agent_framework.checkpoints import (
@@ -42,6 +41,7 @@ from legato.compat.agent_framework.middleware import (
     chat_middleware,
     function_middleware,
 )
+from legato.compat.agent_framework.mirroring import GAPS
 from legato.compat.agent_framework.providers import (
     AgentSession,
     ContextProvider,
@@ -121,8 +121,5 @@ __all__ = [
     "tool",
 ]
 
-
-def __getattr__(name: str) -> NoReturn:
-    if name in NAMES:  # `from ... import` drops the words of an AttributeError
-        raise ImportError(f"{name} is not here: {NAMES[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a checker must not take every name for one that is there
+    __getattr__ = GAPS.of_module(__name__)

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from legato.compat.agent_framework.absent import CHECKPOINT_STORAGE, WORKFLOW_CHECKPOINT
 from legato.compat.agent_framework.events import WorkflowEvent
-from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.requests import requests_told_by
 from legato.core.facts import AnyFact, Decided, Opened, Said
 from legato.core.state import fold
@@ -39,7 +38,7 @@ def place_of(checkpoint_id: CheckpointID) -> tuple[str, int]:
     return session, int(position)
 
 
-@without(WORKFLOW_CHECKPOINT)
+@mirrors("WorkflowCheckpoint")
 @dataclass(frozen=True)
 class WorkflowCheckpoint:
     """A place of a conversation: the facts that were read, and how many of them are before it. Everything else follows from them."""
@@ -78,7 +77,7 @@ class WorkflowCheckpoint:
         return {name: getattr(self, name) for name in (*told, "pending_request_info_events")}
 
 
-@without(CHECKPOINT_STORAGE)
+@mirrors("CheckpointStorage")
 class CheckpointStorage:
     """Checkpoints, as they follow from the ledgers of a store. Any store of Legato's can be given."""
 

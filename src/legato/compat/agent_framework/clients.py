@@ -12,8 +12,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from legato.compat.agent_framework.absent import CHAT_CLIENT
-from legato.compat.agent_framework.explained import explain, without
+from legato.compat.agent_framework.mirroring import mirrors
+from legato.compat.gaps import explain
 from legato.errors import BadInput
 from legato.models import AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from legato.models.base import Model
@@ -59,7 +59,7 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **({"extra": extra} if extra else {})}
 
 
-@without(CHAT_CLIENT)
+@mirrors("ChatClient")
 class _ChatClient:
     """What all clients share: they make models, and agents that use them."""
 

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from legato.compat.agent_framework.absent import WORKFLOW
 from legato.compat.agent_framework.checkpoints import CheckpointStorage, InMemoryCheckpointStorage, checkpoint_id_of, no_such, place_of
 from legato.compat.agent_framework.events import (
     HandoffSentEvent,
@@ -20,8 +19,8 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
-from legato.compat.agent_framework.explained import without
 from legato.compat.agent_framework.messages import AgentResponse, Message
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.rendering import said, shown
 from legato.compat.agent_framework.requests import HandoffAgentUserRequest, check_answer, decide, found, not_pending, requests_of
 from legato.compat.agent_framework.updates import update_of
@@ -43,7 +42,7 @@ _STATES = {
 }
 
 
-@without(WORKFLOW)
+@mirrors("Workflow")
 class Workflow:
     """A definition (`native`), a storage, and the id of the conversation that `run` goes on with."""
 

@@ -1,4 +1,4 @@
-"""The names of theirs that are not here, by class, each with what to write instead. May know: nothing. Decides: the words.
+"""What of theirs is not here, or means nothing here, each with what to write instead. May know: nothing. Decides: the words.
 
 What a class here does have is in the class. Together they are all public names of the original's, which
 tests/compat/agent_framework/originals.py lists.
@@ -94,7 +94,6 @@ RUN_OF_AGENT = {
     "compaction_strategy": AGENT["compaction_strategy"],
     "tokenizer": AGENT["tokenizer"],
 }
-"""Arguments, not names."""
 WORKFLOW_AGENT = {
     **_SERIALIZED,
     "additional_properties": _NOTHING_ELSE,
@@ -222,3 +221,46 @@ NAMES = {
     "BaseAgent": "a participant is an Agent; what it does otherwise is a @tool, a ContextProvider or middleware",
 }
 """Names of their modules that a program may import. `legato migrate` knows more of them."""
+
+_BY_OWNER = {
+    "Agent": AGENT,
+    "Agent.run": RUN_OF_AGENT,
+    "AgentContext": AGENT_CONTEXT,
+    "AgentResponse": AGENT_RESPONSE,
+    "AgentResponseUpdate": AGENT_RESPONSE_UPDATE,
+    "ChatClient": CHAT_CLIENT,
+    "ChatContext": CHAT_CONTEXT,
+    "CheckpointStorage": CHECKPOINT_STORAGE,
+    "Content": CONTENT,
+    "ContextProvider": CONTEXT_PROVIDER,
+    "FunctionInvocationContext": FUNCTION_INVOCATION_CONTEXT,
+    "HandoffBuilder": HANDOFF_BUILDER,
+    "HistoryProvider": HISTORY_PROVIDER,
+    "Message": MESSAGE,
+    "ResponseStream": RESPONSE_STREAM,
+    "SessionContext": SESSION_CONTEXT,
+    "Workflow": WORKFLOW,
+    "WorkflowAgent": WORKFLOW_AGENT,
+    "WorkflowCheckpoint": WORKFLOW_CHECKPOINT,
+    "WorkflowErrorDetails": WORKFLOW_ERROR_DETAILS,
+    "WorkflowEvent": WORKFLOW_EVENT,
+    "tool": {"schema": "let the function's signature say what it takes"},
+}
+_WHOSE_WORDS = "every agent's words are events of type output; event.executor_id says whose"
+
+NOTHING: dict[str, str] = {
+    **{
+        f"Agent.{name}": AGENT[name]
+        for name in ("require_per_service_call_history_persistence", "compaction_strategy", "tokenizer", "additional_properties")
+    },
+    "HandoffBuilder.output_from": _WHOSE_WORDS,
+    "HandoffBuilder.intermediate_output_from": _WHOSE_WORDS,
+    "tool.max_invocations": "limits belong to a run; HandoffBuilder(...).build().native shows them, Limits(tool_calls=...) sets them",
+    "tool.max_invocation_exceptions": "a tool that raises is answered with its error, and limits bound the run",
+    "tool.kind": "tools have no kinds",
+    "tool.additional_properties": "a tool carries nothing else",
+}
+
+INSTEAD: dict[str, str] = {
+    key: words for owner, table in _BY_OWNER.items() for name, words in table.items() if (key := f"{owner}.{name}") not in NOTHING
+}
