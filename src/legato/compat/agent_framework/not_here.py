@@ -217,6 +217,12 @@ NAMES = {
     "ToolApprovalMiddleware": "session.approve(request, always=True) of the native session approves later calls of the tool as well",
     "MiddlewareFailure": "raise an error: a call is then not run and the model is told; to end the conversation, await session.cancel()",
     "MessageInjectionMiddleware": "say it: workflow.run(...) from anywhere; what arrives while an agent works is seen by its next request",
+    **dict.fromkeys(
+        ("AgentFrameworkException", "WorkflowException", "WorkflowCheckpointException", "WorkflowRunnerException", "MiddlewareException"),
+        "catch legato.errors.LegatoError, the root of all errors here: docs/errors.md lists them, who is at fault and what to do",
+    ),
+    **dict.fromkeys(("register_checkpoint_type", "register_state_type"), "leave it out: nothing is pickled, so nothing has to be allowed"),
+    "WorkflowViz": "workflow.native.graph() draws who hands over to whom",
     "BaseChatClient": "a model of your own is any object with a name and `async def reply(request, emit)`: Agent(client=model)",
     "BaseAgent": "a participant is an Agent; what it does otherwise is a @tool, a ContextProvider or middleware",
 }
@@ -253,6 +259,7 @@ NOTHING: dict[str, str] = {
         f"Agent.{name}": AGENT[name]
         for name in ("require_per_service_call_history_persistence", "compaction_strategy", "tokenizer", "additional_properties")
     },
+    "FileCheckpointStorage.allowed_checkpoint_types": "nothing is pickled, so nothing has to be allowed",
     "HandoffBuilder.output_from": _WHOSE_WORDS,
     "HandoffBuilder.intermediate_output_from": _WHOSE_WORDS,
     "tool.max_invocations": "limits belong to a run; HandoffBuilder(...).build().native shows them, Limits(tool_calls=...) sets them",
