@@ -97,6 +97,16 @@ async def test_several_runs_in_a_session_are_one_conversation(emulator: Emulator
     assert len(emulator.exchanges[-1].request["input"]) == 1
 
 
+def test_what_programs_annotate_with_means_at_run_time_what_it_says() -> None:
+    for made in (af.WorkflowEvent[af.Content], af.AgentResponse[Weather], af.Agent[af.OpenAIChatOptions], af.ChatOptions[Weather]):
+        assert made.__args__
+    options: af.OpenAIChatOptions[Weather] = {"temperature": 0.2, "tool_choice": af.ToolMode(mode="auto")}
+    client = af.OpenAIChatClient[af.ChatOptions]("gpt-4.1")
+    agent = af.Agent[af.ChatOptions](client, default_options=options)
+    assert isinstance(agent, af.SupportsAgentRun)
+    assert af.Message(af.Role.USER, ["Hi"]).role == "user" == af.Role.USER
+
+
 # -- tools ---------------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,8 @@ In a workflow, only the definition counts.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from types import GenericAlias
+from typing import Any, ClassVar
 
 from legato.agent import Agent as NativeAgent
 from legato.compat.agent_framework.clients import _ChatClient
@@ -36,6 +37,8 @@ from legato.workflow import Workflow as NativeWorkflow
 @mirrors("Agent")
 class Agent:
     """One participant: a client, instructions, tools. Immutable, and holds no conversation."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `Agent[ChatOptions]`, as programs annotate it
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import SimpleNamespace
+from types import GenericAlias, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from legato.compat.agent_framework.mirroring import mirrors
@@ -62,6 +62,8 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
 @mirrors("ChatClient")
 class _ChatClient:
     """What all clients share: they make models, and agents that use them."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `OpenAIChatClient[OpenAIChatOptions]`, as programs annotate it
 
     def __init__(
         self, model: str | None, variables: tuple[str, ...], make: Callable[..., Model], middleware: Sequence[Any] | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from types import GenericAlias
+from typing import Any, ClassVar, Generic, TypeVar
 
 from legato.compat.agent_framework.mirroring import mirrors
 from legato.errors import BadInput
@@ -49,6 +50,8 @@ class HandoffSentEvent:
 @mirrors("WorkflowEvent")
 class WorkflowEvent:
     """Something that happened: `type` is one of started, status, output, handoff_sent, request_info, warning, failed."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `WorkflowEvent[HandoffAgentUserRequest]`, as programs annotate it
 
     def __init__(
         self,

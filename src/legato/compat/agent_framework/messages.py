@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import GenericAlias
+from typing import Any, ClassVar
 
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.mirroring import mirrors
@@ -77,6 +78,8 @@ class Message:
 @dataclass(kw_only=True)
 class AgentResponse:
     """What an agent answered. `user_input_requests` are the approvals that it waits for; `value` its output, where it has a type."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `AgentResponse[Weather]`, as programs annotate it
 
     messages: list[Message] = field(default_factory=list)
     response_id: str | None = None
