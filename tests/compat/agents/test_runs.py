@@ -141,6 +141,8 @@ async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(pro
     ("items", "told"),
     [
         ([], "empty"),
+        (None, "text or a list of items, not NoneType"),
+        ({"role": "user", "content": "Hi"}, "text or a list of items, not dict"),
         ([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}], "instructions"),
         ([{"role": "assistant", "content": "Hi"}, {"role": "user", "content": "Hi"}], "begins with words of the assistant"),
         ([{"role": "user", "content": "Hi"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], "without outputs"),
@@ -149,7 +151,7 @@ async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(pro
         ([{"role": "user", "content": [{"type": "input_image", "file_id": "file_1"}]}], "by value"),
     ],
 )
-async def test_what_cannot_be_recorded_is_refused_before_anything_is(provider: Provider, items: list[Any], told: str) -> None:
+async def test_what_cannot_be_recorded_is_refused_before_anything_is(provider: Provider, items: Any, told: str) -> None:
     emulator = provider([])
     with pytest.raises(UserError, match=told):
         await Runner.run(Agent(name="clerk"), items)

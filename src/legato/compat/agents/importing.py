@@ -53,6 +53,8 @@ class Brought:
 
 def brought(items: str | Iterable[Any]) -> Brought:
     """Read the items. `UserError` names the one that cannot be used."""
+    if isinstance(items, Mapping) or not isinstance(items, Iterable):
+        raise UserError(f"the input is text or a list of items, not {type(items).__name__}")
     given = [{"role": "user", "content": items}] if isinstance(items, str) else [_plain(item) for item in items]
     if not given:
         raise UserError("the input is empty: say something, or pass a RunState to go on without a message")
