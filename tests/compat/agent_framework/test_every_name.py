@@ -122,6 +122,11 @@ def test_an_argument_that_is_not_taken_says_what_to_write() -> None:
     for name in not_here.RUN_OF_AGENT:
         with pytest.raises(BadInput, match=rf"Agent.run\({name}=...\) is not here: .*[a-z]"):
             agent.run("Hi", **{name: object()})
+    for name in ("tools", "client_kwargs"):
+        with pytest.raises(BadInput, match=rf"Workflow.run\({name}=...\) is not here: .*belong to an agent"):
+            desk(af.InMemoryCheckpointStorage()).run("Hi", **{name: [print]})
+    with pytest.raises(BadInput, match=r"tool\(result_parser=...\) is not here: .*return"):
+        af.tool(result_parser=len)
     with pytest.raises(BadInput, match="give the agents themselves"):
         af.HandoffBuilder(participant_factories={"a": len})
 

@@ -250,7 +250,11 @@ _BY_OWNER = {
     "WorkflowCheckpoint": WORKFLOW_CHECKPOINT,
     "WorkflowErrorDetails": WORKFLOW_ERROR_DETAILS,
     "WorkflowEvent": WORKFLOW_EVENT,
-    "tool": {"schema": "let the function's signature say what it takes"},
+    "Workflow.run": {name: RUN_OF_AGENT[name] for name in ("tools", "client_kwargs")},
+    "tool": {
+        "schema": "let the function's signature say what it takes",
+        "result_parser": "let the function return what the model is to be told",
+    },
 }
 _WHOSE_WORDS = "every agent's words are events of type output; event.executor_id says whose"
 
