@@ -130,6 +130,12 @@ def test_what_cannot_be_moved_is_said_and_left(source: str, said: str) -> None:
     assert said in done.missing[0].instead
 
 
+def test_a_name_that_newer_releases_mean_something_else_by_is_moved_and_told_of() -> None:
+    done = migrated("from agent_framework.openai import OpenAIChatClient", covered_names())
+    assert done.is_covered
+    assert "write OpenAIResponsesClient for that" in done.notes[0]
+
+
 def test_a_module_of_ones_own_that_has_a_frameworks_name_is_left_alone() -> None:
     done = move("from agents import Agent\nfrom agent_framework import tool", own_modules=["agents"])
     assert done.program == "from agents import Agent\nfrom legato.compat.agent_framework import tool"

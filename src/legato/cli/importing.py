@@ -15,6 +15,9 @@ from legato.compat.imports.reading import BOM, printable, read_bytes, refused
 from legato.errors import BadInput
 
 KINDS = ("checkpoint", "messages", "run-state", "session")
+_BUILDERS = "the name of your HandoffBuilder; without one, Handoff"
+_RUNNERS = "openai-agents, if the program uses legato.compat.agents"
+_WORKFLOW = {"checkpoint": _BUILDERS, "messages": _BUILDERS, "run-state": _RUNNERS, "session": _RUNNERS}
 
 
 def import_(
@@ -37,6 +40,7 @@ def import_(
     legato import checkpoints/55a8.json
     legato import checkpoints/55a8.json --store sqlite:desk.sqlite --session customer-42 --workflow desk
     """
+    kind = kind or _looks_like(source)
     conversation = _read(source, kind, agent, of)
     wanted = [name for name, value in (("--store", store), ("--session", session), ("--workflow", workflow)) if value]
     report = conversation.report
@@ -54,12 +58,12 @@ def import_(
     typer.echo(
         f"imported as session {session!r} of workflow {workflow!r}"
         if session
-        else "nothing was imported: give --store, --session and --workflow"
+        else f"nothing was imported: give --store, --session and --workflow ({_WORKFLOW[kind]})"
     )
 
 
 def _read(source: Path, kind: str, agent: str, of: str) -> Conversation:
-    match kind or _looks_like(source):
+    match kind:
         case "checkpoint":
             return from_checkpoint(source)
         case "messages":

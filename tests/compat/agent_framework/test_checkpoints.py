@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from legato import ToolContext
+from legato.compat import MeansNothingHere
 from legato.compat import agent_framework as af
 from legato.emulator.running import Emulator
 from legato.errors import BadInput, NotPending
@@ -45,6 +46,21 @@ async def test_what_is_no_checkpoint_is_refused_whoever_made_it_up(crafted: obje
     if crafted is not None:
         with pytest.raises(BadInput, match="this is no checkpoint"):
             await desk(storage).run(checkpoint_id=crafted)
+
+
+async def test_checkpoints_that_the_framework_itself_wrote_are_told_of_and_how_they_are_brought_along(tmp_path: Path) -> None:
+    (tmp_path / "55a81472.json").write_text("{}", encoding="utf-8")
+    storage = af.FileCheckpointStorage(tmp_path)
+    how = rf"legato import {tmp_path}/55a81472.json --store sqlite:{tmp_path}/\S+ --session ID --workflow"
+    with pytest.warns(MeansNothingHere, match=f"{how} desk"):
+        assert await storage.get_latest(workflow_name="desk") is None
+    with pytest.raises(BadInput, match=how):
+        await storage.load("55a81472")
+    with pytest.raises(BadInput, match="legato import"):
+        await desk(storage).run(checkpoint_id="55a81472")
+    await desk(storage).run("Pay me 5")
+    assert await storage.get_latest(workflow_name="desk")  # and then nothing is said of them
+    await storage.close()
 
 
 async def test_a_checkpoint_tells_what_was_pending_there(tmp_path: Path) -> None:

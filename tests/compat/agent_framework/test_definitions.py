@@ -13,7 +13,7 @@ from legato.compat import MeansNothingHere
 from legato.compat import agent_framework as af
 from legato.compat.agent_framework import azure, openai, orchestrations
 from legato.compat.agent_framework.clients import PROJECT_SCOPE
-from legato.compat.agent_framework.explained import explain
+from legato.compat.gaps import explain
 from legato.emulator import serve
 from legato.emulator.running import Emulator
 from legato.errors import BadInput, BuildError
@@ -97,6 +97,16 @@ async def test_several_runs_in_a_session_are_one_conversation(emulator: Emulator
     assert len(emulator.exchanges[-1].request["input"]) == 1
 
 
+def test_what_programs_annotate_with_means_at_run_time_what_it_says() -> None:
+    for made in (af.WorkflowEvent[af.Content], af.AgentResponse[Weather], af.Agent[af.OpenAIChatOptions], af.ChatOptions[Weather]):
+        assert made.__args__
+    options: af.OpenAIChatOptions[Weather] = {"temperature": 0.2, "tool_choice": af.ToolMode(mode="auto")}
+    client = af.OpenAIChatClient[af.ChatOptions]("gpt-4.1")
+    agent = af.Agent[af.ChatOptions](client, default_options=options)
+    assert isinstance(agent, af.SupportsAgentRun)
+    assert af.Message(af.Role.USER, ["Hi"]).role == "user" == af.Role.USER
+
+
 # -- tools ---------------------------------------------------------------------------------------------------------------
 
 
@@ -115,8 +125,8 @@ def test_words_in_annotations_describe_arguments() -> None:
     assert measure("a lamp", Size(width=3)) == "a lamp 3 1"
     with pytest.raises(BadInput, match="approval_mode"):
         af.tool(approval_mode="sometimes")
-    with pytest.raises(BadInput, match="takes no 'schema'"):
-        af.tool(schema={})
+    with pytest.raises(BadInput, match=r"tool\(schema=...\) is not here"):
+        af.tool(schema={"type": "object"})
 
 
 # -- what has no effect, and what would be missed ----------------------------------------------------------------------------
@@ -130,8 +140,9 @@ def test_what_means_nothing_here_is_told_once_for_each_name() -> None:
         explain("a flag", "why not")
     explain.cache_clear()
     client = af.OpenAIResponsesClient("gpt-5.1")
-    with pytest.warns(MeansNothingHere, match="require_per_service_call_history_persistence"):
+    with pytest.warns(MeansNothingHere, match="require_per_service_call_history_persistence") as told:
         client.as_agent(name="a", require_per_service_call_history_persistence=True)
+    assert told[0].filename == __file__  # the program's own line, however deep the facade
     with pytest.warns(MeansNothingHere, match="'store'"):
         client.as_agent(name="a", default_options={"store": True})
     with pytest.warns(MeansNothingHere, match="max_invocations"):

@@ -19,7 +19,7 @@ from legato.compat.agent_framework import (
     Message,
     MiddlewareTermination,
 )
-from legato.compat.agent_framework.explained import explain
+from legato.compat.gaps import explain
 from legato.emulator import serve
 from legato.emulator.minds import Prompt, Use, Words
 from legato.emulator.running import Emulator

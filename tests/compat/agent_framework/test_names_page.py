@@ -9,7 +9,7 @@ import pytest
 
 from legato.compat import MeansNothingHere
 from legato.compat import agent_framework as af
-from legato.compat.agent_framework.explained import explain
+from legato.compat.gaps import explain
 from legato.emulator import serve
 from legato.emulator.minds import Call, Rule
 from legato.emulator.running import Emulator
@@ -28,6 +28,7 @@ RUN_BY = {
     "`tool(approval_mode=": "test_words_in_annotations_describe_arguments",
     "`function_invocation_kwargs=`": "test_what_a_run_is_given_reaches_the_tools_of_an_agent",
     "`Message`, `ChatMessage`, `Content`": "test_messages_and_contents_read_as_theirs_do",
+    "`ChatOptions`, `OpenAIChatOptions`": "test_what_programs_annotate_with_means_at_run_time_what_it_says",
     "function middleware": "test_function_middleware_sees_a_call_and_its_result_and_shares_a_context",
     "chat middleware": "test_chat_middleware_sees_requests_and_replies_of_an_agent_and_of_its_client",
     "agent middleware": "test_agent_middleware_wraps_a_run",

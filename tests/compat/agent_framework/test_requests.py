@@ -114,6 +114,8 @@ async def test_the_users_turn_takes_text_messages_and_lists_and_nothing_ends_it(
         assert result.get_final_state() == WorkflowRunState.IDLE
     with pytest.raises(BadInput, match="only a user's message"):
         await workflow.run(Message("assistant", ["I said this"]))
+    with pytest.raises(BadInput, match="into the agent's instructions"):
+        await workflow.run(Message("system", ["I said this"]))
 
 
 async def test_terminate_asks_nothing_more_and_records_nothing() -> None:

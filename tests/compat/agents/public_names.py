@@ -7,8 +7,8 @@ with an underscore.
 from __future__ import annotations
 
 HERE = """
-    Agent AgentBase AgentHookContext AgentHooks AgentOutputSchema AgentUpdatedStreamEvent AgentsException FunctionTool
-    GuardrailFunctionOutput Handoff HandoffCallItem HandoffInputData HandoffInputFilter HandoffOutputItem InputGuardrail
+    Agent AgentBase AgentHookContext AgentHooks AgentOutputSchema AgentUpdatedStreamEvent AgentsException AsyncOpenAI
+    FunctionTool GuardrailFunctionOutput Handoff HandoffCallItem HandoffInputData HandoffInputFilter HandoffOutputItem InputGuardrail
     InputGuardrailResult InputGuardrailTripwireTriggered ItemHelpers MaxTurnsExceeded MessageOutputItem ModelBehaviorError
     ModelResponse ModelSettings OpenAIChatCompletionsModel OpenAIResponsesModel OutputGuardrail OutputGuardrailResult
     OutputGuardrailTripwireTriggered RawResponsesStreamEvent ReasoningItem RunConfig RunContextWrapper RunErrorDetails RunHooks

@@ -42,19 +42,19 @@ from legato.compat.agents import (
     ToolContext,
     Usage,
     UserError,
-    exceptions,
     function_tool,
     handoff,
 )
 from legato.compat.agents.mirroring import NameNotHere, NotHere, weigh
+from legato.compat.gaps import explain
 from tests.compat.agents.conftest import Provider
 from tests.compat.agents.desk import Shop, desk, mind
 from tests.compat.agents.public_names import HERE, NOT_HERE, PARAMETERS, PARTS
 
 ROOT = Path(__file__).parents[3]
 SAME_PLACE = (
-    "agent", "agent_output", "exceptions", "guardrail", "handoffs", "items", "lifecycle", "memory", "model_settings", "result", "run",
-    "run_config", "run_context", "run_state", "stream_events", "tool", "tool_context", "tracing", "usage",
+    "agent", "agent_output", "exceptions", "guardrail", "handoffs", "items", "lifecycle", "memory", "model_settings", "models", "result",
+    "run", "run_config", "run_context", "run_state", "stream_events", "tool", "tool_context", "tracing", "usage",
     "extensions.handoff_filters", "extensions.handoff_prompt",
 )
 
@@ -74,7 +74,7 @@ def test_every_name_of_the_package_is_here_or_says_what_to_write_instead() -> No
 
 @pytest.mark.parametrize("module", ["legato.compat.agents", "legato.compat.agents.tool", "legato.compat.agents.memory"])
 def test_a_name_that_is_not_here_says_so_when_it_is_imported(module: str) -> None:
-    with pytest.raises(NameNotHere, match=r"WebSearchTool cannot be had here: .*OpenAIResponses"):
+    with pytest.raises(NameNotHere, match=r"WebSearchTool is not here: .*OpenAIResponses"):
         exec(f"from {module} import WebSearchTool")
     with pytest.raises(UserError):
         importlib.import_module(module).Session
@@ -139,7 +139,7 @@ async def test_every_part_of_a_class_is_here_or_says_what_to_write_instead(provi
         assert hasattr(made[owner], name), f"{owner}.{name}"
     for owner, name in [*each(PARTS, "instead"), *each(PARTS, "nothing")]:
         assert not hasattr(made[owner], name), f"{owner}.{name}"
-        with pytest.raises(NotHere, match=rf"{name} cannot be had here: \w+"):
+        with pytest.raises(NotHere, match=rf"{name} is not here: \w+"):
             getattr(made[owner], name)
     for one in made.values():
         with pytest.raises(AttributeError, match="nonsense"):  # a mistake stays a mistake
@@ -149,8 +149,8 @@ async def test_every_part_of_a_class_is_here_or_says_what_to_write_instead(provi
 # -- arguments --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_argument_is_taken_or_says_what_to_write_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exceptions, "_told", set())
+def test_every_argument_is_taken_or_says_what_to_write_instead() -> None:
+    explain.cache_clear()
     for owner, name in each(PARAMETERS, "here"):
         target: Any = facade
         for step in owner.split("."):
@@ -158,10 +158,10 @@ def test_every_argument_is_taken_or_says_what_to_write_instead(monkeypatch: pyte
         taken = inspect.signature(target).parameters
         assert name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()), f"{owner}({name}=)"
     for owner, name in each(PARAMETERS, "instead"):
-        with pytest.raises(UserError, match=rf"\({name}=...\) cannot be had here: \w+"):
+        with pytest.raises(UserError, match=rf"\({name}=...\) is not here: \w+"):
             weigh(owners(owner), {name: object()})
     for owner, name in each(PARAMETERS, "nothing"):
-        exceptions._told.clear()
+        explain.cache_clear()
         with pytest.warns(MeansNothingHere, match=rf"\({name}=...\) means nothing here: \w+"):
             weigh(owners(owner), {name: object()})
 
@@ -203,8 +203,8 @@ def test_what_asks_for_what_happens_anyway_or_for_nothing_passes_in_silence() ->
         RunConfig(tool_not_found_behavior="return_error_to_model", tool_name_collision_policy="error", session_settings=None)
 
 
-def test_strict_mode_is_explained_once_at_the_programs_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exceptions, "_told", set())
+def test_strict_mode_is_explained_once_at_the_programs_own_line() -> None:
+    explain.cache_clear()
 
     def look() -> str:
         """Look."""

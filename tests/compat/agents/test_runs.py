@@ -35,7 +35,7 @@ from legato.compat.agents import (
     set_default_openai_api,
     set_default_store,
 )
-from legato.compat.agents.exceptions import means_nothing
+from legato.compat.gaps import explain
 from legato.core.facts import Answered
 from legato.emulator.minds import Prompt, Use, Words
 from legato.stores import MemoryStore
@@ -84,6 +84,38 @@ async def test_the_list_of_a_run_that_waits_is_legal_to_send_and_says_so(provide
     assert again.final_output == "You are welcome."
 
 
+async def test_an_agent_that_is_given_what_another_has_said_is_told_to_go_on_and_nobody_is_quoted(provider: Provider) -> None:
+    emulator = provider(echo)
+    first = await Runner.run(Agent(name="Writer"), "Hello")
+    result = await Runner.run(Agent(name="Editor"), first.to_input_list())
+    assert result.final_output == "3: Go on."
+    assert [item["role"] for item in bodies(emulator)[-1]["input"]] == ["user", "assistant", "user"]
+    assert [item["content"] for item in result.to_input_list()] == ["Hello", "1: Hello", "3: Go on."]
+
+
+@pytest.mark.parametrize(
+    ("agent", "sent"),
+    [
+        (Agent(name="A", model="gpt-5.1"), ("none", "low")),
+        (Agent(name="A", model="gpt-5.1-chat-latest"), (None, None)),
+        (Agent(name="A", model="gpt-4.1"), (None, None)),
+        (Agent(name="A", model="gpt-5.1", model_settings=ModelSettings(reasoning={"effort": "high"})), ("high", None)),
+        (Agent(name="A", model="gpt-4.1").clone(model="gpt-5.4-pro"), ("medium", "low")),
+    ],
+)
+async def test_a_model_is_asked_to_think_as_little_as_the_sdk_asks_it(provider: Provider, agent: Any, sent: Any) -> None:
+    emulator = provider(echo)
+    await Runner.run(agent, "Hello")
+    body = bodies(emulator)[-1]
+    assert (body.get("reasoning", {}).get("effort"), body.get("text", {}).get("verbosity")) == sent
+
+
+async def test_a_model_for_the_whole_run_brings_its_own_defaults(provider: Provider) -> None:
+    emulator = provider(echo)
+    await Runner.run(Agent(name="A"), "Hello", run_config=RunConfig(model="gpt-4.1"))
+    assert not {"reasoning", "text"} & set(bodies(emulator)[-1])
+
+
 async def test_pictures_and_raw_items_are_kept(provider: Provider) -> None:
     emulator = provider(["A teapot.", "Yes."])
     picture = {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, {"type": "input_image", "image_url": PNG}]}
@@ -109,16 +141,17 @@ async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(pro
     ("items", "told"),
     [
         ([], "empty"),
+        (None, "text or a list of items, not NoneType"),
+        ({"role": "user", "content": "Hi"}, "text or a list of items, not dict"),
         ([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}], "instructions"),
         ([{"role": "assistant", "content": "Hi"}, {"role": "user", "content": "Hi"}], "begins with words of the assistant"),
-        ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi"}], "nothing to reply to"),
         ([{"role": "user", "content": "Hi"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], "without outputs"),
         ([{"role": "user", "content": "Hi"}, {"type": "function_call_output", "call_id": "c", "output": ""}], "no such call"),
         ([{"type": "item_reference", "id": "msg_1"}], "the item itself"),
         ([{"role": "user", "content": [{"type": "input_image", "file_id": "file_1"}]}], "by value"),
     ],
 )
-async def test_what_cannot_be_recorded_is_refused_before_anything_is(provider: Provider, items: list[Any], told: str) -> None:
+async def test_what_cannot_be_recorded_is_refused_before_anything_is(provider: Provider, items: Any, told: str) -> None:
     emulator = provider([])
     with pytest.raises(UserError, match=told):
         await Runner.run(Agent(name="clerk"), items)
@@ -442,8 +475,8 @@ async def test_what_cannot_be_had_says_what_to_write_instead(provider: Provider,
 
 def test_what_means_nothing_here_is_told_once() -> None:
     with pytest.warns(MeansNothingHere, match="means nothing here: because"):
-        means_nothing("a flag of this test", "because")
-    means_nothing("a flag of this test", "because")
+        explain("a flag of this test", "because")
+    explain("a flag of this test", "because")
 
 
 async def test_the_replies_and_what_they_used_are_read_from_the_ledger(provider: Provider) -> None:

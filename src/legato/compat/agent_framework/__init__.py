@@ -3,10 +3,9 @@
 What it covers, and what behaves better here: docs/migrate/agent-framework.md.
 """
 
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 from legato.compat import MeansNothingHere
-from legato.compat.agent_framework.absent import NAMES
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
 from legato.compat.agent_framework.builder import HandoffBuilder, TerminationCondition
 from legato.compat.agent_framework.checkpoints import (
@@ -41,6 +40,20 @@ from legato.compat.agent_framework.middleware import (
     agent_middleware,
     chat_middleware,
     function_middleware,
+)
+from legato.compat.agent_framework.mirroring import GAPS
+from legato.compat.agent_framework.options import (
+    ChatOptions,
+    FinishReason,
+    FinishReasonLiteral,
+    OpenAIChatCompletionOptions,
+    OpenAIChatOptions,
+    OpenAIResponsesOptions,
+    Role,
+    RoleLiteral,
+    SupportsAgentRun,
+    ToolMode,
+    UsageDetails,
 )
 from legato.compat.agent_framework.providers import (
     AgentSession,
@@ -81,6 +94,7 @@ __all__ = [
     "ChatContext",
     "ChatMessage",
     "ChatMiddleware",
+    "ChatOptions",
     "ChatResponse",
     "CheckpointID",
     "CheckpointStorage",
@@ -88,6 +102,8 @@ __all__ = [
     "ContextProvider",
     "FileCheckpointStorage",
     "FileHistoryProvider",
+    "FinishReason",
+    "FinishReasonLiteral",
     "FunctionInvocationContext",
     "FunctionMiddleware",
     "FunctionTool",
@@ -102,10 +118,18 @@ __all__ = [
     "MiddlewareTermination",
     "OpenAIChatClient",
     "OpenAIChatCompletionClient",
+    "OpenAIChatCompletionOptions",
+    "OpenAIChatOptions",
     "OpenAIResponsesClient",
+    "OpenAIResponsesOptions",
     "ResponseStream",
+    "Role",
+    "RoleLiteral",
     "SessionContext",
+    "SupportsAgentRun",
     "TerminationCondition",
+    "ToolMode",
+    "UsageDetails",
     "Workflow",
     "WorkflowAgent",
     "WorkflowCheckpoint",
@@ -121,8 +145,5 @@ __all__ = [
     "tool",
 ]
 
-
-def __getattr__(name: str) -> NoReturn:
-    if name in NAMES:  # `from ... import` drops the words of an AttributeError
-        raise ImportError(f"{name} is not here: {NAMES[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a checker must not take every name for one that is there
+    __getattr__ = GAPS.of_module(__name__)

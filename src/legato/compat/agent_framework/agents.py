@@ -7,17 +7,17 @@ In a workflow, only the definition counts.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from types import GenericAlias
+from typing import Any, ClassVar
 
 from legato.agent import Agent as NativeAgent
-from legato.compat.agent_framework.absent import AGENT, RUN_OF_AGENT
 from legato.compat.agent_framework.clients import _ChatClient
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.contexts import AgentContext
 from legato.compat.agent_framework.events import ResponseStream
-from legato.compat.agent_framework.explained import explain_all, refuse, without
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
 from legato.compat.agent_framework.middleware import AroundModels, AroundTools, MiddlewareTermination, of_kind, through
+from legato.compat.agent_framework.mirroring import mirrors, weigh
 from legato.compat.agent_framework.providers import AgentSession, ContextProvider, after_run, contributes, told_of_history
 from legato.compat.agent_framework.rendering import flat, said, shown, usage_details
 from legato.compat.agent_framework.requests import decide, found, requests_of
@@ -33,18 +33,12 @@ from legato.tools import Tool
 from legato.workflow import HandoffBuilder as NativeBuilder
 from legato.workflow import Workflow as NativeWorkflow
 
-_WHY = {
-    "require_per_service_call_history_persistence": "every reply and every output is recorded before anything else happens",
-    "compaction_strategy": "history policies do this: legato.history.last(n), summarised(...), given to a native Agent",
-    "tokenizer": "history policies estimate by themselves",
-    "additional_properties": "an agent carries nothing else",
-}
 
-
-
-@without(AGENT)
+@mirrors("Agent")
 class Agent:
     """One participant: a client, instructions, tools. Immutable, and holds no conversation."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `Agent[ChatOptions]`, as programs annotate it
 
     def __init__(
         self,
@@ -62,8 +56,7 @@ class Agent:
         store: Store | None = None,
         **more: Any,
     ) -> None:
-        options = {**(default_options or {}), **{key: more.pop(key) for key in [*more] if key not in _WHY}}
-        explain_all({f"Agent({key}=...)": value for key, value in more.items()}, {f"Agent({key}=...)": why for key, why in _WHY.items()})
+        options = {**(default_options or {}), **more}
         self.client = client or chat_client
         self.id = id or name or "agent"
         self.name = name
@@ -128,7 +121,7 @@ class Agent:
 
         Without a session it is a conversation of its own, which is forgotten as soon as nothing in it waits for an approval.
         """
-        refuse("Agent.run", more, RUN_OF_AGENT)
+        weigh("Agent.run", more)
         named, kwargs = session or thread, function_invocation_kwargs or {}
         if self.agent_middleware:
             spoken = [each if isinstance(each, Message) else Message("user", [each]) for each in flat(messages)]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from legato.compat.agent_framework.absent import HANDOFF_BUILDER
 from legato.compat.agent_framework.agents import Agent, resolve_agent_id
 from legato.compat.agent_framework.checkpoints import CheckpointStorage
-from legato.compat.agent_framework.explained import explain, without
 from legato.compat.agent_framework.messages import Message
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.rendering import shown
 from legato.compat.agent_framework.workflow import Workflow
 from legato.core.messages import Message as NativeMessage
@@ -20,7 +19,7 @@ from legato.workflow import HandoffBuilder as NativeBuilder
 TerminationCondition: TypeAlias = Callable[[list[Message]], bool | Awaitable[bool]]
 
 
-@without(HANDOFF_BUILDER)
+@mirrors("HandoffBuilder")
 class HandoffBuilder:
     """Collects who takes part and who may hand over to whom; `build()` makes the workflow, with its first conversation."""
 
@@ -32,12 +31,7 @@ class HandoffBuilder:
         description: str | None = None,
         checkpoint_storage: CheckpointStorage | None = None,
         termination_condition: TerminationCondition | None = None,
-        **more: Any,
     ) -> None:
-        for given in more:
-            if given not in ("output_from", "intermediate_output_from"):
-                raise BuildError(f"HandoffBuilder takes no {given!r} here", do=HANDOFF_BUILDER.get(given, ""))
-            explain(f"HandoffBuilder({given}=...)", "every agent's words are events of type output; event.executor_id says whose")
         self._native = NativeBuilder(name=name or "Handoff", description=description or "")
         self._names: list[str] = []
         self._edges: dict[tuple[str, str], str | None] = {}

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from legato.compat.agent_framework.absent import CHECKPOINT_STORAGE, WORKFLOW_CHECKPOINT
 from legato.compat.agent_framework.events import WorkflowEvent
-from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.requests import requests_told_by
+from legato.compat.gaps import explain
 from legato.core.facts import AnyFact, Decided, Opened, Said
 from legato.core.state import fold
 from legato.errors import BadInput
@@ -35,11 +35,16 @@ def place_of(checkpoint_id: CheckpointID) -> tuple[str, int]:
     """The session and the position that a checkpoint is."""
     session, _, position = str(checkpoint_id).rpartition("@")
     if not session or not position.isascii() or not position.isdigit() or len(position) > DIGITS:
-        raise BadInput("this is no checkpoint", expected='"<session>@<position>"', found=repr(checkpoint_id)[:80])
+        raise BadInput(
+            "this is no checkpoint",
+            expected='"<session>@<position>"',
+            found=repr(checkpoint_id)[:80],
+            do="bring one that the framework itself wrote along with legato import, see docs/migrate/index.md#the-conversations",
+        )
     return session, int(position)
 
 
-@without(WORKFLOW_CHECKPOINT)
+@mirrors("WorkflowCheckpoint")
 @dataclass(frozen=True)
 class WorkflowCheckpoint:
     """A place of a conversation: the facts that were read, and how many of them are before it. Everything else follows from them."""
@@ -78,7 +83,7 @@ class WorkflowCheckpoint:
         return {name: getattr(self, name) for name in (*told, "pending_request_info_events")}
 
 
-@without(CHECKPOINT_STORAGE)
+@mirrors("CheckpointStorage")
 class CheckpointStorage:
     """Checkpoints, as they follow from the ledgers of a store. Any store of Legato's can be given."""
 
@@ -92,7 +97,12 @@ class CheckpointStorage:
             facts = await self.store.read(info.ledger)
             if any(isinstance(fact, Opened) and fact.workflow == workflow_name for fact in facts):
                 listed += [WorkflowCheckpoint(info.ledger, at, facts) for at in [*_rests(facts), len(facts)]]
+        if not listed:
+            self._found_nothing(workflow_name)
         return listed
+
+    def _found_nothing(self, workflow_name: str) -> None:
+        """There is nothing to say of it where nothing else could have been meant."""
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[CheckpointID]:
         return [each.checkpoint_id for each in await self.list_checkpoints(workflow_name=workflow_name)]
@@ -128,10 +138,11 @@ class InMemoryCheckpointStorage(CheckpointStorage):
         super().__init__(MemoryStore())
 
 
+@mirrors("FileCheckpointStorage")
 class FileCheckpointStorage(CheckpointStorage):
     """Conversations in a SQLite file in this folder, for any number of processes."""
 
-    def __init__(self, storage_path: str | Path, **_: Any) -> None:
+    def __init__(self, storage_path: str | Path) -> None:
         Path(storage_path).mkdir(parents=True, exist_ok=True)
         super().__init__(SQLiteStore(Path(storage_path) / FILE))
 
@@ -139,6 +150,21 @@ class FileCheckpointStorage(CheckpointStorage):
     def storage_path(self) -> Path:
         assert isinstance(self.store, SQLiteStore)
         return Path(self.store.path).parent
+
+    def _found_nothing(self, workflow_name: str) -> None:
+        """What the original framework wrote lies beside it, perhaps."""
+        if theirs := sorted(self.storage_path.glob("*.json")):
+            explain(f"{theirs[0]}, which the framework itself wrote,", self._bring(theirs[0], workflow_name))
+
+    async def load(self, checkpoint_id: CheckpointID) -> WorkflowCheckpoint:
+        theirs = next((path for path in self.storage_path.glob("*.json") if path.stem == checkpoint_id), None)
+        if theirs is not None:
+            raise BadInput(f"the checkpoint {checkpoint_id!r} was written by the framework itself", do=self._bring(theirs, "NAME"))
+        return await super().load(checkpoint_id)
+
+    def _bring(self, theirs: Path, workflow: str) -> str:
+        there = f"--store sqlite:{self.storage_path / FILE} --session ID --workflow {workflow}"
+        return f"bring it along with legato import {theirs} {there}, see docs/migrate/index.md#the-conversations"
 
 
 def no_such(checkpoint_id: CheckpointID, facts: int) -> BadInput:

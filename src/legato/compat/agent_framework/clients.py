@@ -9,11 +9,11 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import SimpleNamespace
+from types import GenericAlias, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from legato.compat.agent_framework.absent import CHAT_CLIENT
-from legato.compat.agent_framework.explained import explain, without
+from legato.compat.agent_framework.mirroring import mirrors
+from legato.compat.gaps import explain
 from legato.errors import BadInput
 from legato.models import AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from legato.models.base import Model
@@ -59,9 +59,11 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **({"extra": extra} if extra else {})}
 
 
-@without(CHAT_CLIENT)
+@mirrors("ChatClient")
 class _ChatClient:
     """What all clients share: they make models, and agents that use them."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `OpenAIChatClient[OpenAIChatOptions]`, as programs annotate it
 
     def __init__(
         self, model: str | None, variables: tuple[str, ...], make: Callable[..., Model], middleware: Sequence[Any] | None = None

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
-from legato.compat.agent_framework.absent import CONTENT
-from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.errors import BadInput
 
 
-@without(CONTENT)
+@mirrors("Content")
 @dataclass
 class Content:
     """One piece of a message, told apart by `type`: text, data, uri, function_call, function_result, function_approval_request, ..."""

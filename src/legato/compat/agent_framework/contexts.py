@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from legato.compat.agent_framework.absent import AGENT_CONTEXT, CHAT_CONTEXT, FUNCTION_INVOCATION_CONTEXT
-from legato.compat.agent_framework.explained import without
 from legato.compat.agent_framework.messages import AgentResponse, ChatResponse, Message
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.providers import AgentSession
 
 
-@without(FUNCTION_INVOCATION_CONTEXT)
+@mirrors("FunctionInvocationContext")
 class FunctionInvocationContext:
     """A call that is about to run. A tool that asks for it gets `kwargs`, what the run was given as `function_invocation_kwargs`;
     middleware gets `function`, the tool, and may set `result`."""
@@ -54,7 +53,7 @@ class FunctionInvocationContext:
         return f"<FunctionInvocationContext {getattr(self.function, 'name', '')}>"  # what tools are given may be secret
 
 
-@without(CHAT_CONTEXT)
+@mirrors("ChatContext")
 @dataclass
 class ChatContext:
     """A request to a model. `messages` and `options` can be looked at; `result` is the reply, and may be set."""
@@ -73,7 +72,7 @@ class ChatContext:
         return self.client
 
 
-@without(AGENT_CONTEXT)
+@mirrors("AgentContext")
 @dataclass
 class AgentContext:
     """A run of an agent. `messages` are what is about to be said, and may be changed; `result` is the answer, and may be set."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from types import GenericAlias
+from typing import Any, ClassVar, Generic, TypeVar
 
-from legato.compat.agent_framework.absent import RESPONSE_STREAM, WORKFLOW_ERROR_DETAILS, WORKFLOW_EVENT
-from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.errors import BadInput
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class WorkflowRunState(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-@without(WORKFLOW_ERROR_DETAILS)
+@mirrors("WorkflowErrorDetails")
 @dataclass(frozen=True)
 class WorkflowErrorDetails:
     """Why a run failed. The conversation is not lost: run again from its newest checkpoint."""
@@ -47,9 +47,11 @@ class HandoffSentEvent:
     target: str
 
 
-@without(WORKFLOW_EVENT)
+@mirrors("WorkflowEvent")
 class WorkflowEvent:
     """Something that happened: `type` is one of started, status, output, handoff_sent, request_info, warning, failed."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `WorkflowEvent[HandoffAgentUserRequest]`, as programs annotate it
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class WorkflowRunResult(list[WorkflowEvent]):
         return list(self._statuses)
 
 
-@without(RESPONSE_STREAM)
+@mirrors("ResponseStream")
 class ResponseStream(Generic[T, F]):
     """What comes, as it comes; `get_final_response()` gives the whole, and goes on to the end if nobody has."""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import GenericAlias
+from typing import Any, ClassVar
 
-from legato.compat.agent_framework.absent import AGENT_RESPONSE, AGENT_RESPONSE_UPDATE, MESSAGE
 from legato.compat.agent_framework.contents import Content
-from legato.compat.agent_framework.explained import without
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.errors import BadInput
 
 
-@without(MESSAGE)
+@mirrors("Message")
 class Message:
     """Who said what: `role`, `contents`, `author_name`, `text`.
 
@@ -74,10 +74,12 @@ class Message:
         return f"<Message {self.author_name or self.role}: {self.text!r}>"
 
 
-@without(AGENT_RESPONSE)
+@mirrors("AgentResponse")
 @dataclass(kw_only=True)
 class AgentResponse:
     """What an agent answered. `user_input_requests` are the approvals that it waits for; `value` its output, where it has a type."""
+
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # `AgentResponse[Weather]`, as programs annotate it
 
     messages: list[Message] = field(default_factory=list)
     response_id: str | None = None
@@ -133,7 +135,7 @@ class ChatResponse(AgentResponse):
     model: str | None = None
 
 
-@without(AGENT_RESPONSE_UPDATE)
+@mirrors("AgentResponseUpdate")
 @dataclass(kw_only=True)
 class AgentResponseUpdate:
     """A piece of an answer, while it is being made."""

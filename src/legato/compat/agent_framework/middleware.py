@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.contexts import AgentContext, ChatContext, FunctionInvocationContext
-from legato.compat.agent_framework.explained import explain
 from legato.compat.agent_framework.messages import AgentResponse, ChatResponse, Message
 from legato.compat.agent_framework.providers import AgentSession
 from legato.compat.agent_framework.rendering import pieces_of, shown, usage_details
+from legato.compat.gaps import explain
 from legato.core.facts import NO_USAGE, Call, Refusal, Words
 from legato.core.view import Request
 from legato.drive.definition import Middleware

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from legato.compat.agent_framework.absent import CONTEXT_PROVIDER, HISTORY_PROVIDER, SESSION_CONTEXT
-from legato.compat.agent_framework.explained import explain, without
 from legato.compat.agent_framework.messages import AgentResponse, Message
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.rendering import shown
+from legato.compat.gaps import explain
 from legato.core.facts import Call, Refusal, Words
 from legato.core.graph import HANDOFF_PREFIX
 from legato.core.messages import Message as NativeMessage
@@ -49,7 +49,7 @@ class AgentSession:
         return cls(session_id=data["session_id"])
 
 
-@without(SESSION_CONTEXT)
+@mirrors("SessionContext")
 class SessionContext:
     """What a provider is given before a turn, to add to."""
 
@@ -75,7 +75,7 @@ class SessionContext:
         return added + (self.input_messages if include_input else [])
 
 
-@without(CONTEXT_PROVIDER)
+@mirrors("ContextProvider")
 class ContextProvider:
     """Contributes to an agent's turn: override `before_run`, and `after_run` to look at what was answered.
 
@@ -92,7 +92,7 @@ class ContextProvider:
         """Look at `context.response`."""
 
 
-@without(HISTORY_PROVIDER)
+@mirrors("HistoryProvider")
 class HistoryProvider(ContextProvider):
     """Accepted, and not asked: the ledger owns the history."""
 

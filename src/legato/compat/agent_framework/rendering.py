@@ -51,6 +51,8 @@ def said(messages: Any) -> str | list[Sendable]:
     pieces: list[Sendable] = []
     for each in flat(messages):
         if isinstance(each, Message):
+            if each.role in ("system", "developer"):
+                raise BadInput(f"a message of role {each.role!r} cannot be said", do="put what it says into the agent's instructions")
             if each.role != "user":
                 raise BadInput(
                     "only a user's message can be said: what agents said before is in the ledger",

@@ -10,20 +10,13 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import Field
 
-from legato.compat.agent_framework.absent import MCP
 from legato.compat.agent_framework.contexts import FunctionInvocationContext
-from legato.compat.agent_framework.explained import explain
+from legato.compat.agent_framework.mirroring import weigh
+from legato.compat.agent_framework.not_here import MCP
 from legato.compat.agent_framework.providers import AgentSession
 from legato.errors import BadInput
 from legato.tools import Tool, ToolContext
 from legato.tools import tool as native_tool
-
-_WHY = {
-    "max_invocations": "limits belong to a run; HandoffBuilder(...).build().native shows them, Limits(tool_calls=...) sets them",
-    "max_invocation_exceptions": "a tool that raises is answered with its error, and limits bound the run",
-    "kind": "tools have no kinds",
-    "additional_properties": "a tool carries nothing else",
-}
 
 
 def tool(
@@ -45,10 +38,7 @@ def tool(
     scope = dict(sys._getframe(1).f_locals)
     if approval_mode not in (None, "always_require", "never_require"):
         raise BadInput('approval_mode is "always_require" or "never_require"', found=repr(approval_mode))
-    for given in more:
-        if given not in _WHY:
-            raise BadInput(f"tool() takes no {given!r} here", do="let the function's signature say what it takes")
-        explain(f"tool({given}=...)", _WHY[given])
+    weigh("tool", more)
 
     def make(body: Callable[..., Any]) -> Tool:
         wanted = approval_mode == "always_require"

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from legato.compat.agent_framework.absent import WORKFLOW
 from legato.compat.agent_framework.checkpoints import CheckpointStorage, InMemoryCheckpointStorage, checkpoint_id_of, no_such, place_of
 from legato.compat.agent_framework.events import (
     HandoffSentEvent,
@@ -20,8 +19,8 @@ from legato.compat.agent_framework.events import (
     WorkflowRunResult,
     WorkflowRunState,
 )
-from legato.compat.agent_framework.explained import without
 from legato.compat.agent_framework.messages import AgentResponse, Message
+from legato.compat.agent_framework.mirroring import mirrors, weigh
 from legato.compat.agent_framework.rendering import said, shown
 from legato.compat.agent_framework.requests import HandoffAgentUserRequest, check_answer, decide, found, not_pending, requests_of
 from legato.compat.agent_framework.updates import update_of
@@ -43,7 +42,7 @@ _STATES = {
 }
 
 
-@without(WORKFLOW)
+@mirrors("Workflow")
 class Workflow:
     """A definition (`native`), a storage, and the id of the conversation that `run` goes on with."""
 
@@ -88,12 +87,15 @@ class Workflow:
         session_id: str | None = None,
         include_status_events: bool = False,
         function_invocation_kwargs: Mapping[str, Any] | None = None,
+        tools: Any = None,
+        client_kwargs: Any = None,
     ) -> Any:
         """Say something, answer requests, or go on from a checkpoint. Await a `WorkflowRunResult`, or with `stream=True` iterate.
 
         `checkpoint_id`: the newest point of a conversation goes on in it; an older one, or one that was gone on from, goes on in a fork of
         its own. With neither message nor responses, what is owed is done and what is pending is shown again.
         """
+        weigh("Workflow.run", {"tools": tools, "client_kwargs": client_kwargs})
         if message is not None and responses is not None:
             raise BadInput("a run says something or answers requests, not both", do="pass message or responses")
         if message is None and responses is None and checkpoint_id is None and session_id is None:

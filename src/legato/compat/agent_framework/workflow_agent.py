@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from legato.compat.agent_framework.absent import WORKFLOW_AGENT
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.events import ResponseStream, WorkflowEvent
-from legato.compat.agent_framework.explained import without
 from legato.compat.agent_framework.messages import AgentResponse, AgentResponseUpdate, Message
+from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.providers import AgentSession
 from legato.compat.agent_framework.rendering import flat
 from legato.compat.agent_framework.workflow import Workflow
@@ -35,7 +34,7 @@ class RequestInfoFunctionArgs:
         return cls(payload["request_id"], payload["request_event"])
 
 
-@without(WORKFLOW_AGENT)
+@mirrors("WorkflowAgent")
 class WorkflowAgent:
     """A workflow that is asked like an agent. Its conversation is the workflow's, or the one that an `AgentSession` names."""
 

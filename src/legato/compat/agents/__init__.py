@@ -5,6 +5,8 @@ A facade: it translates names and shapes, and owns no history. See docs/migrate/
 
 from typing import TYPE_CHECKING
 
+from openai import AsyncOpenAI
+
 from legato.compat import MeansNothingHere
 from legato.compat.agents.agent import Agent, AgentBase, AgentOutputSchema, StopAtTools
 from legato.compat.agents.building import RunConfig
@@ -105,6 +107,7 @@ __all__ = [
     "AgentOutputSchema",
     "AgentUpdatedStreamEvent",
     "AgentsException",
+    "AsyncOpenAI",
     "ContextLeftBehind",
     "FunctionTool",
     "GuardrailFunctionOutput",

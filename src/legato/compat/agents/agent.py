@@ -10,6 +10,7 @@ from typing import Any, Generic, TypedDict
 
 from legato.agent import typed
 from legato.compat.agents.context import RunContextWrapper, TContext
+from legato.compat.agents.default_models import get_default_model_settings, settings_of
 from legato.compat.agents.exceptions import ModelBehaviorError, UserError
 from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail
 from legato.compat.agents.mirroring import mirrors, weigh
@@ -75,7 +76,7 @@ class Agent(Generic[TContext]):
     prompt: Any = None
     handoffs: list[Any] = field(default_factory=list)
     model: Any = None
-    model_settings: ModelSettings = field(default_factory=ModelSettings)
+    model_settings: ModelSettings = field(default_factory=get_default_model_settings)
     input_guardrails: list[InputGuardrail[Any]] = field(default_factory=list)
     output_guardrails: list[OutputGuardrail[Any]] = field(default_factory=list)
     output_type: Any = None
@@ -83,8 +84,14 @@ class Agent(Generic[TContext]):
     tool_use_behavior: Any = "run_llm_again"
     reset_tool_choice: bool = True
 
+    def __post_init__(self) -> None:
+        if self.model is not None and self.model_settings == get_default_model_settings():
+            self.model_settings = settings_of(self.model)
+
     def clone(self, **changes: Any) -> Agent[TContext]:
         """The same agent with some of it changed. Lists are shared, as in the SDK."""
+        if "model" in changes and self.model_settings == settings_of(self.model):
+            changes = {"model_settings": settings_of(changes["model"]), **changes}
         return replace(self, **changes)
 
     async def get_system_prompt(self, run_context: RunContextWrapper[TContext]) -> str | None:

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from legato.agent import Agent as NativeAgent
 from legato.compat.agents.agent import Agent, AgentOutputSchema, is_on
 from legato.compat.agents.context import RunContextWrapper
+from legato.compat.agents.default_models import settings_of
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail, native
 from legato.compat.agents.handoffs import Handoff, HandoffInputFilter, handoff, history_of
@@ -137,7 +138,9 @@ async def _native(
     weigh("Agent", {"mcp_servers": agent.mcp_servers, "prompt": agent.prompt})
     guards: list[Any] = [*agent.input_guardrails, *(config.input_guardrails or [] if starts else [])]
     withholds = [*agent.output_guardrails, *(config.output_guardrails or [])]
-    settings = ModelSettings().resolve(agent.model_settings).resolve(config.model_settings)
+    unsaid = agent.model_settings == settings_of(agent.model)
+    own = settings_of(config.model) if unsaid and config.model is not None else agent.model_settings
+    settings = ModelSettings().resolve(own).resolve(config.model_settings)
     kind = agent.output_type.output_type if isinstance(agent.output_type, AgentOutputSchema) else agent.output_type
     return NativeAgent(
         agent.name,

@@ -5,13 +5,7 @@ A run that ends in one of these has lost nothing: `error.run_data` is its result
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
-
-import legato
-from legato.compat import MeansNothingHere
 
 if TYPE_CHECKING:
     from legato.compat.agents.guardrail import InputGuardrailResult, OutputGuardrailResult
@@ -69,22 +63,3 @@ class OutputGuardrailTripwireTriggered(AgentsException):
     def __init__(self, guardrail_result: OutputGuardrailResult) -> None:
         self.guardrail_result = guardrail_result
         super().__init__(f"the output guardrail {guardrail_result.guardrail.get_name()!r} objected")
-
-
-_told: set[str] = set()
-_LEGATO = os.path.dirname(legato.__file__)
-
-
-def means_nothing(name: str, why: str) -> None:
-    """Say, once for each name, that something is accepted and has no effect."""
-    if name not in _told:
-        _told.add(name)
-        warnings.warn(f"{name} means nothing here: {why}", MeansNothingHere, stacklevel=to_the_program())
-
-
-def to_the_program() -> int:
-    """How far up the program's own line is: a warning that points into Legato helps nobody."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and (frame.f_code.co_filename.startswith(_LEGATO) or frame.f_code.co_filename == "<string>"):
-        level, frame = level + 1, frame.f_back
-    return level

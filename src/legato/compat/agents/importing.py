@@ -14,7 +14,7 @@ from typing import Any
 
 from legato.compat.agents.exceptions import UserError
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Said, Text
+from legato.core.facts import Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Prompted, Said, Text
 from legato.core.frame import Frame, encode_frame
 from legato.core.graph import Graph
 from legato.core.messages import checked_text
@@ -27,6 +27,9 @@ from legato.wire.responses.read import read_reply
 
 BROUGHT = "brought along"
 """The options of a frame that nobody was asked in: no model has these, so a new frame is due."""
+
+GO_ON = "Go on."
+"""What an agent is told that is to speak after a reply: nobody spoke to it, and not every provider takes a list that ends with one."""
 
 
 @dataclass
@@ -50,6 +53,8 @@ class Brought:
 
 def brought(items: str | Iterable[Any]) -> Brought:
     """Read the items. `UserError` names the one that cannot be used."""
+    if isinstance(items, Mapping) or not isinstance(items, Iterable):
+        raise UserError(f"the input is text or a list of items, not {type(items).__name__}")
     given = [{"role": "user", "content": items}] if isinstance(items, str) else [_plain(item) for item in items]
     if not given:
         raise UserError("the input is empty: say something, or pass a RunState to go on without a message")
@@ -175,8 +180,8 @@ def recording(what: Brought, agent: str, workflow: str, graph: Graph, origin: st
             else:
                 yield Said(at=now_ms(), content=turn, guarded=index >= new and judges_input(state, graph))
         if run:
-            if not (state.awaits_reply or state.waiting or state.batch):
-                raise UserError("the input ends with a reply of the agent: there is nothing to reply to. Add a message of the user")
+            if not (state.awaits_reply or state.waiting or state.batch):  # it ends with a reply, and the agent is to speak nevertheless
+                yield Prompted(at=now_ms(), agent=agent, text=GO_ON)
             check_definition(state, graph)
 
     return propose

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from legato.compat.agents.context import Usage
-from legato.compat.agents.exceptions import UserError, means_nothing
-from legato.compat.agents.mirroring import absent, mirrors
+from legato.compat.agents.exceptions import UserError
+from legato.compat.agents.mirroring import mirrors
+from legato.compat.gaps import explain
 from legato.core.requests import Pending
 from legato.tools import tool_output
 
@@ -37,7 +38,7 @@ class RunItem:
 
     def release_agent(self) -> None:
         """Nothing is held that would have to be let go."""
-        means_nothing("release_agent()", "an item is made when it is asked for, and goes with who asked")
+        explain("release_agent()", "an item is made when it is asked for, and goes with who asked")
 
 
 @dataclass(eq=False)
@@ -149,12 +150,8 @@ def _words(message: Any) -> str:
     return "".join(getattr(part, "text", "") or getattr(part, "refusal", "") for part in message.content)
 
 
-class _Readers(type):
-    __mirrors__ = "ItemHelpers"
-    __getattr__ = absent
-
-
-class ItemHelpers(metaclass=_Readers):
+@mirrors("ItemHelpers")
+class ItemHelpers:
     """The SDK's small readers of items."""
 
     @staticmethod

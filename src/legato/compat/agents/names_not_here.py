@@ -61,7 +61,7 @@ _BY_ANSWER: dict[str, str] = {
     "give a type that pydantic knows as output_type=; its validators are yours to write": """
         AgentOutputSchemaBase
     """,
-    "return it from a tool, and stop there: StopAtTools": """
+    "a function that makes the output would say what nobody said: return it from a tool, and stop there with StopAtTools": """
         FunctionToolResult ToolsToFinalOutputFunction ToolsToFinalOutputResult
     """,
     ASKED: """

@@ -17,7 +17,6 @@ from legato.compat.agents.exceptions import (
     ModelBehaviorError,
     ModelCallFailed,
     OutputGuardrailTripwireTriggered,
-    means_nothing,
 )
 from legato.compat.agents.from_ledger import approval_items, of_this_run, responses_of, run_items
 from legato.compat.agents.guardrail import (
@@ -31,6 +30,7 @@ from legato.compat.agents.items import ModelResponse, RunItem, ToolApprovalItem,
 from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.places import at_once
 from legato.compat.agents.sessions import items_of
+from legato.compat.gaps import explain
 from legato.core.facts import Answered, Judged, Returned, Said
 from legato.core.groups import spoken
 from legato.core.messages import text_of
@@ -131,7 +131,7 @@ class RunResult:
 
     def release_agents(self, *, release_new_items: bool = True) -> None:
         """Nothing is held that would have to be let go."""
-        means_nothing("release_agents()", "a result holds no items; they are made when they are asked for")
+        explain("release_agents()", "a result holds no items; they are made when they are asked for")
 
     def to_input_list(self, *, mode: str = "preserve_all") -> list[TResponseInputItem]:
         """The whole conversation, by value and always legal to send: given back as input, nothing of it is lost or doubled.

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from legato.compat.agents.building import NAME
-from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.from_ledger import accepted, input_list, named_contents
 from legato.compat.agents.items import TResponseInputItem
 from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.places import at_once, record
+from legato.compat.gaps import explain
 from legato.core.facts import Opened, Origin
 from legato.core.graph import Graph
 from legato.core.state import State
@@ -43,7 +44,7 @@ class SQLiteSession:
         store: Store | None = None,
     ) -> None:
         if (sessions_table, messages_table) != ("agent_sessions", "agent_messages"):
-            means_nothing("sessions_table and messages_table", "a Legato store has tables of its own")
+            explain("sessions_table and messages_table", "a Legato store has tables of its own")
         weigh("SQLiteSession", {"session_settings": session_settings})
         if store is None:
             _check_not_theirs(Path(db_path), session_id, messages_table)

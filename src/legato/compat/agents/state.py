@@ -13,12 +13,13 @@ from typing import Any, Generic
 from legato.compat.agents.agent import Agent
 from legato.compat.agents.building import NAME, RunConfig, Team, team_of
 from legato.compat.agents.context import RunContextWrapper, TContext
-from legato.compat.agents.exceptions import UserError, to_the_program
+from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.from_ledger import approval_items
 from legato.compat.agents.items import ToolApprovalItem, TResponseInputItem
 from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.places import at_once, default_store, record
 from legato.compat.agents.sessions import SQLiteSession
+from legato.compat.gaps import to_the_program
 from legato.errors import CodecError
 from legato.session import Session
 from legato.stores.contract import Store

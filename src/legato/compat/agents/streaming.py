@@ -18,8 +18,9 @@ from legato.compat.agents.building import Team
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.from_ledger import of_this_run, output_item, reply_items
 from legato.compat.agents.items import HandoffCallItem, HandoffOutputItem, MessageOutputItem, ReasoningItem, RunItem, ToolCallOutputItem
-from legato.compat.agents.mirroring import absent, mirrors
+from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.results import RunResult, problem_of, tell_end
+from legato.compat.gaps import absent
 from legato.core.facts import Answered, AnyFact, CallRef, Decided, HandedOff, Judged, Returned
 from legato.core.groups import CallState, Group
 from legato.core.state import State

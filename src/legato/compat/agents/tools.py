@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_origin, get_type_hints
 
 from legato.compat.agents.context import RunContextWrapper, ToolContext
-from legato.compat.agents.exceptions import UserError, means_nothing
+from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.from_ledger import raw_call
 from legato.compat.agents.mirroring import mirrors, weigh
+from legato.compat.gaps import explain
 from legato.core.facts import CallRef
 from legato.core.groups import CallState
 from legato.tools import BadArguments, ToolCall
@@ -101,7 +102,7 @@ def function_tool(
     """Make a function, sync or async, a tool. Its first parameter may be annotated `RunContextWrapper` or `ToolContext`."""
     weigh("function_tool", {"strict_mode": strict_mode, "docstring_style": docstring_style, **others})
     if failure_error_function is None:
-        means_nothing("failure_error_function=None", "a tool that raises never takes the run with it; the model is told what was raised")
+        explain("failure_error_function=None", "a tool that raises never takes the run with it; the model is told what was raised")
     scope = dict(sys._getframe(1).f_locals)
 
     def make(function: Callable[..., Any]) -> FunctionTool:

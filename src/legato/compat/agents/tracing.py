@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.compat.agents.exceptions import means_nothing
+from legato.compat.gaps import explain
 from legato.drive.clock import fresh_name
 
 LEDGER = "no trace is sent anywhere; the ledger records what happened"
@@ -32,13 +32,13 @@ class Untraced:
 
 def trace(workflow_name: str, trace_id: str | None = None, group_id: str | None = None, **rest: Any) -> Untraced:
     """A block that the SDK would trace as one."""
-    means_nothing("trace(...)", LEDGER)
+    explain("trace(...)", LEDGER)
     return Untraced(workflow_name, trace_id)
 
 
 def custom_span(name: str = "", *details: Any, **rest: Any) -> Untraced:
     """A block that the SDK would record as a span of its trace. All kinds of spans are this one."""
-    means_nothing("a span", LEDGER)
+    explain("a span", LEDGER)
     return Untraced(name)
 
 
@@ -64,7 +64,7 @@ def set_tracing_disabled(disabled: bool) -> None:
 
 def set_tracing_export_api_key(api_key: str) -> None:
     """Nothing is exported, so the key is not kept."""
-    means_nothing("set_tracing_export_api_key(...)", LEDGER)
+    explain("set_tracing_export_api_key(...)", LEDGER)
 
 
 def gen_trace_id() -> str:
@@ -79,4 +79,4 @@ def gen_span_id() -> str:
 
 def enable_verbose_stdout_logging() -> None:
     """Nothing is logged; events can be printed."""
-    means_nothing("enable_verbose_stdout_logging()", "print the events of Legato's session.run(...), or session.facts")
+    explain("enable_verbose_stdout_logging()", "print the events of Legato's session.run(...), or session.facts")

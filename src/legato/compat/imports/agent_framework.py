@@ -81,7 +81,10 @@ def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], 
     if not spoken and not pickles.number:
         raise refused("nobody has said anything in this checkpoint yet", do="take a later one")
     if not spoken:
-        do = "where the framework is, write the messages with json.dumps([m.to_dict() for m in messages]), and use from_messages"
+        do = (
+            "where the framework is, write its messages as JSON, [message.to_dict(), ...], and import that file: docs/migrate/index.md"
+            "#the-conversations has the three lines that do it"
+        )
         raise refused(
             "nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do
         )

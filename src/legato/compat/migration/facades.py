@@ -103,7 +103,7 @@ def _lacks(cls: type, name: str) -> str | None:
 def _words(error: Exception) -> str:
     """What an error says to do: its last part, if it has words at all."""
     told = str(error)
-    words = getattr(error, "do", "") or told.partition(" is not here: ")[2] or told.partition(" cannot be had here: ")[2] or told
+    words = getattr(error, "do", "") or told.partition(" is not here: ")[2] or told
     return words if " " in words and "has no attribute" not in words else ""
 
 
@@ -207,11 +207,8 @@ class Answer(Struct, frozen=True):
 
 
 def told(call: Any, name: str, argument: str) -> Answer | None:
-    """What the facade of a class or function lists about one of its arguments, in the tables `INSTEAD` and `NOTHING` that it may have."""
-    try:
-        tables = importlib.import_module(f"{FACADES[framework_of(call)]}.not_here")
-    except ModuleNotFoundError:
-        return None
+    """What the facade of a class or function lists about one of its arguments, in its tables `INSTEAD` and `NOTHING`."""
+    tables = importlib.import_module(f"{FACADES[framework_of(call)]}.not_here")
     owners = [vars(each).get("__mirrors__", each.__name__) for each in call.__mro__] if isinstance(call, type) else [name]
     owners.append(name.rpartition("_")[0])  # run_sync and run_streamed take what run takes
     for key in (f"{owner}.{argument}" for owner in owners):

@@ -35,6 +35,14 @@ INSTEAD = {
     "CheckpointStorage.list_checkpoints": "write list_checkpoints(workflow_name=workflow.name)",
 }
 
+DIFFERS = {
+    # What is covered, and is not what a newer release makes of it.
+    "OpenAIChatClient": (
+        "OpenAIChatClient speaks Chat Completions here; newer releases of the framework speak the Responses API by it: write "
+        "OpenAIResponsesClient for that"
+    ),
+}
+
 MEANS_NOTHING = {
     # What a facade accepts, does nothing with, and does not speak of.
     **dict.fromkeys(

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from msgspec import Struct
 
 from legato.compat.migration.facades import FACADES, said_of
-from legato.compat.migration.instead import INSTEAD, NO_COUNTERPART, PRIVATE, STAR, SUBMODULE
+from legato.compat.migration.instead import DIFFERS, INSTEAD, NO_COUNTERPART, PRIVATE, STAR, SUBMODULE
 from legato.compat.migration.uses import Use, used
 from legato.errors import BadInput
 
@@ -68,7 +68,8 @@ def migrated(source: str, covered: Mapping[str, Collection[str]], own_modules: C
     own = [f"{name} is a module of your own here, and was left alone" for name in sorted(own_modules) if re.search(rf"\b{name}\b", source)]
     theirs = {name: FACADES[framework] + name.removeprefix(framework) for name in editor.covered for framework in [name.partition(".")[0]]}
     ours = theirs | {facade: facade for facade in theirs.values()}  # a program that was moved is looked at, too
-    return Migration(editor.edited(), tuple(names), tuple(own), tuple(used(tree, ours)))
+    differs = [DIFFERS[name] for name in sorted({each.name for each in names if each.covered}) if name in DIFFERS]
+    return Migration(editor.edited(), tuple(names), (*own, *differs), tuple(used(tree, ours)))
 
 
 def parsed(source: str) -> ast.Module:

@@ -94,7 +94,8 @@ class _Seen:
             if keyword.arg is not None and not _is(keyword.value, None):
                 unknown |= keyword.arg not in taken.keywords
                 yield from self._argument(target, name, taken, keyword.arg, keyword)
-        if not unknown and (words := _does_not_fit(node, taken)):
+        unset = {keyword.arg for keyword in node.keywords if keyword.arg and _is(keyword.value, None) and told(target, name, keyword.arg)}
+        if not unknown and (words := _does_not_fit(node, taken, unset)):
             instead = _words_for(name, target) or f"here it takes other arguments: {words}"
             yield self._use(f"{name}(...)", target, instead, line=_line(node.func))
 
@@ -132,12 +133,13 @@ def _words_for(name: str, target: Any) -> str:
     return INSTEAD.get(name) or INSTEAD.get(getattr(target, "__qualname__", ""), "")
 
 
-def _does_not_fit(node: ast.Call, taken: Takes) -> str:
-    """Why a call cannot be made; empty if it can, or if it is not written out."""
+def _does_not_fit(node: ast.Call, taken: Takes, unset: set[str]) -> str:
+    """Why a call cannot be made; empty if it can, or if it is not written out. `unset`: known arguments that ask for nothing."""
     if any(isinstance(given, ast.Starred) for given in node.args) or any(keyword.arg is None for keyword in node.keywords):
         return ""
+    named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg and keyword.arg not in unset}
     try:
-        taken.signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
+        taken.signature.bind(*node.args, **named)
     except TypeError as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""The names of theirs that are not here, by class, each with what to write instead. May know: nothing. Decides: the words.
+"""What of theirs is not here, or means nothing here, each with what to write instead. May know: nothing. Decides: the words.
 
 What a class here does have is in the class. Together they are all public names of the original's, which
 tests/compat/agent_framework/originals.py lists.
@@ -94,7 +94,6 @@ RUN_OF_AGENT = {
     "compaction_strategy": AGENT["compaction_strategy"],
     "tokenizer": AGENT["tokenizer"],
 }
-"""Arguments, not names."""
 WORKFLOW_AGENT = {
     **_SERIALIZED,
     "additional_properties": _NOTHING_ELSE,
@@ -218,7 +217,61 @@ NAMES = {
     "ToolApprovalMiddleware": "session.approve(request, always=True) of the native session approves later calls of the tool as well",
     "MiddlewareFailure": "raise an error: a call is then not run and the model is told; to end the conversation, await session.cancel()",
     "MessageInjectionMiddleware": "say it: workflow.run(...) from anywhere; what arrives while an agent works is seen by its next request",
+    **dict.fromkeys(
+        ("AgentFrameworkException", "WorkflowException", "WorkflowCheckpointException", "WorkflowRunnerException", "MiddlewareException"),
+        "catch legato.errors.LegatoError, the root of all errors here: docs/errors.md lists them, who is at fault and what to do",
+    ),
+    **dict.fromkeys(("register_checkpoint_type", "register_state_type"), "leave it out: nothing is pickled, so nothing has to be allowed"),
+    "WorkflowViz": "workflow.native.graph() draws who hands over to whom",
     "BaseChatClient": "a model of your own is any object with a name and `async def reply(request, emit)`: Agent(client=model)",
     "BaseAgent": "a participant is an Agent; what it does otherwise is a @tool, a ContextProvider or middleware",
 }
 """Names of their modules that a program may import. `legato migrate` knows more of them."""
+
+_BY_OWNER = {
+    "Agent": AGENT,
+    "Agent.run": RUN_OF_AGENT,
+    "AgentContext": AGENT_CONTEXT,
+    "AgentResponse": AGENT_RESPONSE,
+    "AgentResponseUpdate": AGENT_RESPONSE_UPDATE,
+    "ChatClient": CHAT_CLIENT,
+    "ChatContext": CHAT_CONTEXT,
+    "CheckpointStorage": CHECKPOINT_STORAGE,
+    "Content": CONTENT,
+    "ContextProvider": CONTEXT_PROVIDER,
+    "FunctionInvocationContext": FUNCTION_INVOCATION_CONTEXT,
+    "HandoffBuilder": HANDOFF_BUILDER,
+    "HistoryProvider": HISTORY_PROVIDER,
+    "Message": MESSAGE,
+    "ResponseStream": RESPONSE_STREAM,
+    "SessionContext": SESSION_CONTEXT,
+    "Workflow": WORKFLOW,
+    "WorkflowAgent": WORKFLOW_AGENT,
+    "WorkflowCheckpoint": WORKFLOW_CHECKPOINT,
+    "WorkflowErrorDetails": WORKFLOW_ERROR_DETAILS,
+    "WorkflowEvent": WORKFLOW_EVENT,
+    "Workflow.run": {name: RUN_OF_AGENT[name] for name in ("tools", "client_kwargs")},
+    "tool": {
+        "schema": "let the function's signature say what it takes",
+        "result_parser": "let the function return what the model is to be told",
+    },
+}
+_WHOSE_WORDS = "every agent's words are events of type output; event.executor_id says whose"
+
+NOTHING: dict[str, str] = {
+    **{
+        f"Agent.{name}": AGENT[name]
+        for name in ("require_per_service_call_history_persistence", "compaction_strategy", "tokenizer", "additional_properties")
+    },
+    "FileCheckpointStorage.allowed_checkpoint_types": "nothing is pickled, so nothing has to be allowed",
+    "HandoffBuilder.output_from": _WHOSE_WORDS,
+    "HandoffBuilder.intermediate_output_from": _WHOSE_WORDS,
+    "tool.max_invocations": "limits belong to a run; HandoffBuilder(...).build().native shows them, Limits(tool_calls=...) sets them",
+    "tool.max_invocation_exceptions": "a tool that raises is answered with its error, and limits bound the run",
+    "tool.kind": "tools have no kinds",
+    "tool.additional_properties": "a tool carries nothing else",
+}
+
+INSTEAD: dict[str, str] = {
+    key: words for owner, table in _BY_OWNER.items() for name, words in table.items() if (key := f"{owner}.{name}") not in NOTHING
+}

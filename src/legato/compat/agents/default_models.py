@@ -1,0 +1,53 @@
+"""What the SDK (0.24) asks where a program says nothing of it. May know: the environment. Decides: the model, and how it is asked.
+
+A program that says nothing of reasoning is asked to reason as little as the SDK has it do: whoever moves pays for no thoughts that
+nobody ordered.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from legato.compat.agents.settings import DEFAULT_MODEL, ModelSettings
+
+_CHAT = re.compile(r"gpt-5(\.[123])?-chat-latest")
+_DATED = r"(-\d{4}-\d{2}-\d{2})?"
+_EFFORT = {
+    rf"gpt-5{_DATED}|gpt-5\.2-codex": "low",
+    rf"gpt-5\.[12456]{_DATED}|gpt-5\.4-(mini|nano){_DATED}|gpt-5\.6-(sol|terra|luna){_DATED}|gpt-5\.3-codex": "none",
+    rf"gpt-5\.[24]-pro{_DATED}": "medium",
+}
+
+
+def get_default_model() -> str:
+    """The model of agents that were given none."""
+    return os.environ.get("OPENAI_DEFAULT_MODEL", DEFAULT_MODEL).lower()
+
+
+def gpt_5_reasoning_settings_required(model_name: str) -> bool:
+    """Whether a model is told how much to reason and to say."""
+    return model_name.startswith("gpt-5") and not _CHAT.fullmatch(model_name)
+
+
+def is_gpt_5_default() -> bool:
+    """The same of the model of agents that were given none."""
+    return gpt_5_reasoning_settings_required(get_default_model())
+
+
+def get_default_model_settings(model: str | None = None) -> ModelSettings:
+    """How a model is asked where a program does not say.
+
+    >>> get_default_model_settings("gpt-5.1").reasoning, get_default_model_settings("gpt-4.1").verbosity
+    ({'effort': 'none'}, None)
+    """
+    name = get_default_model() if model is None else model
+    if not gpt_5_reasoning_settings_required(name):
+        return ModelSettings()
+    effort = next((effort for pattern, effort in _EFFORT.items() if re.fullmatch(pattern, name)), None)
+    return ModelSettings(reasoning={"effort": effort} if effort else None, verbosity="low")
+
+
+def settings_of(model: object) -> ModelSettings:
+    """The same for what an agent was given as its model: a name, a model, or nothing."""
+    return get_default_model_settings(model) if model is None or isinstance(model, str) else ModelSettings()
