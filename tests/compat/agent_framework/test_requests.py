@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from legato.compat import MeansNothingHere
 from legato.compat.agent_framework import (
     AgentResponseUpdate,
     Content,
@@ -229,3 +230,28 @@ async def test_an_agent_as_a_tool_asks_through_the_workflow_of_its_caller() -> N
         result = await workflow.run(responses={request.request_id: request.data.to_function_approval_response(True)})
         assert result.get_outputs()[-1].text == "Done: paid 5.0"
         assert paid == [5]
+
+
+async def test_an_agent_as_a_tool_that_requires_approval_does_not_begin_before_it_has_it() -> None:
+    begun: list[str] = []
+
+    def mind(prompt: Prompt) -> Any:
+        last = prompt.heard[-1]
+        if prompt.instructions == "You delegate.":
+            return f"Done: {last.text}" if last.who == "tool" else Use("ask_payer", '{"task": "Pay 5"}')
+        begun.append(last.text)
+        return "paid"
+
+    with serve(mind=mind) as running:
+        client = OpenAIResponsesClient(model="gpt-5.1", base_url=running.openai_url)
+        payer = client.as_agent(name="payer", instructions="You pay.")
+        boss = client.as_agent(name="boss", instructions="You delegate.", tools=[payer.as_tool(approval_mode="always_require")])
+        workflow = HandoffBuilder(name="office", participants=[boss]).build()
+        request = await asked(workflow, "Pay me 5")
+        assert (request.data.function_call.name, begun) == ("ask_payer", [])
+        result = await workflow.run(responses={request.request_id: request.data.to_function_approval_response(True)})
+        assert (result.get_outputs()[-1].text, begun) == ("Done: paid", ["Pay 5"])
+    with pytest.raises(BadInput, match="approval_mode"):
+        payer.as_tool(approval_mode="sometimes")
+    with pytest.warns(MeansNothingHere, match="arg_name"):
+        payer.as_tool(arg_name="query")

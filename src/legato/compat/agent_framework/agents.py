@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from types import GenericAlias
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from legato.agent import Agent as NativeAgent
 from legato.compat.agent_framework.clients import _ChatClient
 from legato.compat.agent_framework.contents import Content
@@ -21,8 +23,9 @@ from legato.compat.agent_framework.mirroring import mirrors, weigh
 from legato.compat.agent_framework.providers import AgentSession, ContextProvider, after_run, contributes, told_of_history
 from legato.compat.agent_framework.rendering import flat, said, shown, usage_details
 from legato.compat.agent_framework.requests import decide, found, requests_of
-from legato.compat.agent_framework.tools import as_tool
+from legato.compat.agent_framework.tools import as_tool, needs_approval
 from legato.compat.agent_framework.updates import update_of
+from legato.compat.gaps import explain
 from legato.drive.clock import fresh_name
 from legato.drive.definition import Middleware
 from legato.errors import BadInput, BuildError, ModelFailed
@@ -135,10 +138,26 @@ class Agent:
         """The same with `stream=True`, as it was written before."""
         return self.run(messages, stream=True, **more)
 
-    def as_tool(self, *, name: str | None = None, description: str | None = None, **_: Any) -> Any:
+    def as_tool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_name: str = "task",
+        arg_description: str | None = None,
+        approval_mode: str = "never_require",
+        stream_callback: Any = None,
+        propagate_session: bool = False,
+    ) -> Any:
         """This agent as a tool of another."""
         self.works_for_others("as a tool")
-        return self.native.as_tool(name, description)
+        if arg_name != "task" or arg_description is not None:
+            explain("as_tool(arg_name=, arg_description=)", "the agent is given its task as `task`")
+        if stream_callback is not None:
+            explain("as_tool(stream_callback=)", "the agent's words are the tool's output; what it does is in its own session")
+        if propagate_session:
+            explain("as_tool(propagate_session=)", "the agent works in a session of its own, which the calling session knows")
+        return replace(self.native.as_tool(name, description), needs_approval=needs_approval(approval_mode))
 
     def works_for_others(self, where: str) -> None:
         """`BuildError` if it has middleware that would not be called there: what that guards would stand open."""

@@ -36,16 +36,21 @@ def tool(
     <Tool pay(amount): needs approval>
     """
     scope = dict(sys._getframe(1).f_locals)
-    if approval_mode not in (None, "always_require", "never_require"):
-        raise BadInput('approval_mode is "always_require" or "never_require"', found=repr(approval_mode))
+    wanted = needs_approval(approval_mode)
     weigh("tool", more)
 
     def make(body: Callable[..., Any]) -> Tool:
-        wanted = approval_mode == "always_require"
         made: Tool = native_tool(name=name, description=description, needs_approval=wanted)(as_written_here(body, scope))
         return made
 
     return make if func is None else make(func)
+
+
+def needs_approval(approval_mode: str | None) -> bool:
+    """What an approval mode says."""
+    if approval_mode not in (None, "always_require", "never_require"):
+        raise BadInput('approval_mode is "always_require" or "never_require"', found=repr(approval_mode))
+    return approval_mode == "always_require"
 
 
 def as_tool(given: Any) -> Tool:
