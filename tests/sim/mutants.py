@@ -16,7 +16,7 @@ from legato.core import folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Returned, Said, Words
 from legato.core.messages import Message, parts_of
 from legato.core.sums import Tally
-from legato.drive import asking, conversation, driver, tools
+from legato.drive import asking, conversation, driver, ledger, spare, tools
 from legato.errors import LedgerConflict
 from legato.session import Session
 from legato.stores.contract import Lease
@@ -404,15 +404,14 @@ def _(patch: Patch) -> None:
         going = reconcile(self)
         for effect in owed.plan(now, self._definition.graph, self._epoch).effects if now.waiting and not self._nothing_new(now) else ():
             if isinstance(effect, owed.CallModel) and effect not in self._running and not self._gave_up:
-                self._running[effect] = task = asyncio.get_running_loop().create_task(self._perform(effect))
-                task.add_done_callback(self._ended)
+                self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
         return going or bool(self._running)
 
-    async def prepare(self: Any, effect: Any) -> Any:
+    async def prepare(self: Any, effect: Any, wanted: Any) -> Any:
         digest, frame, data = await self._frames.in_force(effect.agent)
         async with self._ledger.lock:
             now = self._ledger.state
-            if not self._wanted(now, effect):
+            if not wanted(now, effect):
                 return None
             history = asking.history_in_force(self._definition, effect.agent, now.arrived if now.active == effect.agent else None)
             seen, kept = asking._choose(now, frame.history, history, effect.agent)
@@ -600,3 +599,69 @@ def _(patch: Patch) -> None:
 
     patch(state._RULES, Decided, decided)
 
+
+
+# -- what makes it quick -------------------------------------------------------------------------------------------------
+
+
+@mutant("a state that was left behind is given to every handle that comes")
+def _(patch: Patch) -> None:
+    left: dict[tuple[int, str], Any] = {}
+
+    def leave(store: Any, session: str, given: Any) -> None:
+        left[id(store), session] = given
+
+    patch(ledger, "leave", leave)
+    patch(ledger, "take", lambda store, session: left.get((id(store), session)))
+
+
+@mutant("a state that was left behind is taken for all there is")
+def _(patch: Patch) -> None:
+    before = ledger.Ledger._read
+
+    async def read(self: Any) -> Any:
+        fresh = not self._sound
+        facts = await before(self)
+        return () if fresh and self._sound else facts
+
+    patch(ledger.Ledger, "_read", read)
+
+
+@mutant("a state is left behind with what was proposed and never recorded")
+def _(patch: Patch) -> None:
+    def delete(self: Any) -> None:
+        if self._sound:
+            spare.leave(self.store, self.session, spare.Spare(self._born, self.state))
+
+    async def append(self: Any, propose: Any, contents: Any = None) -> Any:
+        async with self.lock:
+            return await self._append(propose, contents)
+
+    patch(ledger.Ledger, "__del__", delete)
+    patch(ledger.Ledger, "append", append)
+
+
+@mutant("nobody looks out for what others append while something runs")
+def _(patch: Patch) -> None:
+    patch(driver.Driver, "_begin_watching", lambda self: None)
+
+
+@mutant("a plan is kept although the ledger has moved")
+def _(patch: Patch) -> None:
+    def kept(self: Any, now: state.State) -> owed.Plan:
+        if self._planned is None or self._planned[0] is not now:
+            self._planned = (now, now.length, owed.plan(now, self._definition.graph, self._epoch))
+        return self._planned[2]
+
+    patch(driver.Driver, "_plan", kept)
+
+
+@mutant("a frame is never sent to the store with what names it")
+def _(patch: Patch) -> None:
+    before = asking.ModelCaller._prepare
+
+    async def prepare(self: Any, *given: Any) -> Any:
+        prepared = await before(self, *given)
+        return prepared and (*prepared[:2], {})
+
+    patch(asking.ModelCaller, "_prepare", prepare)

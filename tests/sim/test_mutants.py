@@ -44,6 +44,7 @@ def test_the_simulator_finds_this_bug(sentence: str, capsys: pytest.CaptureFixtu
         report = simulate(random_workflow, range(SEEDS), stop_at=1)
     assert report.violations, f"{SEEDS} schedules, and nobody noticed"
     seed, violation = report.violations[0]
+    assert not any(error in str(violation) for error in ("TypeError", "AttributeError", "NameError")), f"a broken mutant: {violation}"
     with capsys.disabled():
         print(f"\n  seed {seed:4}: {sentence}\n             {str(violation)[:120]}", end="")
 

@@ -293,6 +293,66 @@ async def test_the_event_loop_never_begins_the_log_anew_which_waits_for_the_disk
         assert begun_by_thread == 3
 
 
+class Interrupted:
+    """A lock that a signal arrives with: its new holder does not come to know that it has it."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+
+    def acquire(self, blocking: bool) -> bool:
+        if self._lock.acquire(blocking):
+            raise KeyboardInterrupt
+        return False
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+async def test_a_signal_at_the_very_beginning_of_an_append_leaves_nothing_locked(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.append("s", 0, said(0))
+        await asyncio.sleep(0.05)
+        service = store._writer._service
+        lock, service.lock = service.lock, Interrupted(service.lock)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            await store.append("s", 1, said(1))
+        service.lock = lock
+        async with asyncio.timeout(5):
+            assert await store.append("s", 1, said(1), durable=True) == 2
+
+
+@pytest.mark.parametrize("setting", ["synchronous", "busy_timeout"])
+async def test_a_signal_in_the_middle_of_a_change_of_settings_leaves_none_that_is_believed_and_untrue(tmp_path: Path, setting: str) -> None:
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        await store.append("s", 0, said(0), durable=True)
+        await asyncio.sleep(0.05)
+        service = store._writer._service
+        connection = service.connection
+        assert connection is not None
+
+        class Interrupting:
+            """The connection, until a setting has been changed."""
+
+            def execute(self, statement: str, *more: Any) -> Any:
+                result = connection.execute(statement, *more)
+                if statement.startswith(f"PRAGMA {setting}="):
+                    service.connection = connection
+                    raise KeyboardInterrupt
+                return result
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(connection, name)
+
+        service.connection = Interrupting()  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            await store.append("s", 1, said(1))
+        assert await store.append("s", 1, said(1), durable=True) == 2
+        values = await store._writer.submit(
+            lambda connection: [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "busy_timeout")]
+        )
+        assert values == [2, 10_000], "it waited for the disk, and would have waited for others"
+
+
 async def test_a_signal_in_the_middle_of_an_append_leaves_nothing_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.db"
     async with SQLiteStore(path) as store, SQLiteStore(path, busy_timeout=0.1) as other:

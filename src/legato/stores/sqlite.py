@@ -225,8 +225,8 @@ def _told(path: str, error: Exception) -> LegatoError:
 
 def _at_one_moment(job: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
     """Run a job that reads in one transaction, so that all its statements see the same moment."""
-    connection.execute("BEGIN")
     try:
+        connection.execute("BEGIN")
         return job(connection)
     finally:
         if connection.in_transaction:

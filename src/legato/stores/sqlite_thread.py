@@ -190,11 +190,11 @@ class _Service:
         self.open_connection = open_connection
         self.in_our_words = in_our_words
         self.idle = idle
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # it knows its holder, who may be interrupted by a signal before knowing it too
         self.connection: sqlite3.Connection | None = None
-        self.synchronous: Synchronous | None = None
+        self.synchronous: Synchronous | None = None  # None: nobody knows
         self.patience = 0  # the busy timeout that the connection was opened with, in milliseconds
-        self.patient = True  # whether it is in force
+        self.patient: bool | None = True  # whether it is in force; None: nobody knows, for a signal may come in the middle of a change
         self.log_pages = 0  # how long the log has become since it was last brought into the file, about
         self.due: float | None = None  # when `idle` wants to run
         self.carried: Message | None = None  # taken out of the inbox already, to be looked at next
@@ -281,9 +281,9 @@ class _Service:
 
     def at_once(self, job: Job) -> Any:
         """Run a job on the caller's thread, or raise `MustWait`; any other failure is told in our words."""
-        if not self.lock.acquire(blocking=False):
-            raise MustWait
         try:
+            if not self.lock.acquire(blocking=False):
+                raise MustWait
             if self.connection is None:
                 raise MustWait  # opening may take long
             self.prepare(self.connection, patient=False)
@@ -291,7 +291,10 @@ class _Service:
         except sqlite3.Error as error:
             raise MustWait from error
         finally:
-            self.lock.release()
+            try:  # noqa: SIM105 - nothing may be called before it is released: a signal could come in between
+                self.lock.release()
+            except RuntimeError:
+                pass  # somebody else's
         if isinstance(problem, LegatoError) and not _spoils(problem):
             raise problem
         if problem is not None:
@@ -311,11 +314,13 @@ class _Service:
         if connection.in_transaction:
             connection.execute("ROLLBACK")  # a signal interrupted the last user
         if patient is not self.patient:
+            self.patient = None
             connection.execute(f"PRAGMA busy_timeout={self.patience if patient else 0}")
             self.patient = patient
 
     def use_sync(self, connection: sqlite3.Connection, sync: Synchronous | None) -> None:
         if sync != self.synchronous:
+            self.synchronous = None
             connection.execute(f"PRAGMA synchronous={sync}")
             self.synchronous = sync
 
@@ -347,8 +352,10 @@ def _outcome(job: Job, connection: sqlite3.Connection) -> tuple[Any, Exception |
 
 def _commit(connection: sqlite3.Connection, group: list[Job]) -> list[Outcome]:
     """Run the jobs in one transaction; if that fails, each in its own."""
-    connection.execute("BEGIN IMMEDIATE")
+    begun = False
     try:
+        connection.execute("BEGIN IMMEDIATE")
+        begun = True
         outcomes: list[Outcome] = []
         for job in group:
             result, problem = _outcome(job, connection)
@@ -361,7 +368,7 @@ def _commit(connection: sqlite3.Connection, group: list[Job]) -> list[Outcome]:
         if connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):  # then the connection is spoilt, and closing it rolls back
                 connection.execute("ROLLBACK")
-        if not isinstance(error, Exception):
+        if not begun or not isinstance(error, Exception):
             raise
         if len(group) == 1:
             return [(group[0], None, error)]

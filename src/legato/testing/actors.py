@@ -82,7 +82,11 @@ class Actor:
             case "say":
                 await self._say(session, process, value)
             case "answer":
+                there = schedule.base._ledgers.get(session.id)
+                recorded = len(there.facts) if there else 0
                 await session.refresh()
+                if session.state.length < recorded:
+                    schedule.violate("D1", f"{recorded} facts were recorded, and a handle that looked saw {session.state.length}")
                 if session.status == "running":
                     await session.resume()
                 await self._answer(session, process)

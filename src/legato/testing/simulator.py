@@ -26,10 +26,25 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from legato.core.facts import AnyFact, Call, Content, Item, Opened, Reasoning, Refusal, Said, Usage, Words
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    Attempted,
+    Call,
+    Cancelled,
+    Content,
+    Item,
+    Opened,
+    Reasoning,
+    Refusal,
+    Said,
+    Usage,
+    Words,
+)
 from legato.core.graph import HANDOFF_PREFIX
 from legato.core.messages import Sendable, parts_of, text_of
 from legato.core.view import Request
+from legato.drive.clock import now_ms
 from legato.drive.definition import Definition, called
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
 from legato.models.base import Emit, Model, Reply
@@ -45,6 +60,7 @@ from legato.tools import Tool, ToolContext
 from legato.workflow import Workflow
 
 MOST_STEPS = 60_000
+LONG_THOUGHT = 2.0  # seconds that a model sometimes thinks, in which others do something
 """Steps of the event loops that one schedule may take; one that takes more is a violation."""
 
 
@@ -361,7 +377,9 @@ class Schedule:
         self.requests.append((request, None))
         process.effect("before a model's reply")
         if dice.random() < 0.5:
-            await asyncio.sleep(dice.random() * 0.05)
+            pause = dice.random() * 0.05
+            await asyncio.sleep(pause if pause < 0.045 or self.calm else LONG_THOUGHT)
+            self._check_wanted(request)
         else:
             await asyncio.sleep(0)
         if not self.calm:
@@ -380,6 +398,13 @@ class Schedule:
         reply = Reply(items=items, usage=Usage(10, 5), response_id=f"r{index}", finish=finish)  # type: ignore[arg-type]
         self.requests[index] = (request, reply)
         return reply
+
+    def _check_wanted(self, request: Request) -> None:
+        """Whoever cancels is heard while a model thinks, not when it has thought."""
+        long_ago = now_ms() - LONG_THOUGHT * 500
+        for fact in self.base._ledgers[request.session].facts[request.upto + 1 :]:
+            if isinstance(fact, Cancelled) and fact.at < long_ago:
+                self.violate("D4", f"the request of {request.agent} that saw up to {request.upto} was cancelled, and nobody heard")
 
     def _items(self, request: Request, index: int) -> tuple[Item, ...]:
         dice = self.dice
@@ -455,6 +480,9 @@ class Schedule:
             self.broken += check_promises(
                 facts, self.requests, deeds, rules=rules, acknowledged=acknowledged.get(branch, ()), session=branch
             )
+            named = {fact.frame for fact in facts if isinstance(fact, (Answered, Attempted))}
+            if lacking := named - self.base._ledgers[branch].contents.keys():
+                self.violate("D1", f"{branch} names {len(lacking)} frames that were never recorded")
         self.broken += check_waiting(ledgers)
         self._check_words(ledgers)
         if self.told is not None:
