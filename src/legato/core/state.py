@@ -36,10 +36,10 @@ What is illegal raises `IllegalFact` naming the fact, the state and why; it chan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from legato.core import wording
-from legato.core.digest import digest_arguments
+from legato.core.call_rules import CallRules, with_arguments
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -49,7 +49,6 @@ from legato.core.facts import (
     CallRef,
     Cancelled,
     Compacted,
-    Content,
     Decided,
     Gated,
     HandedOff,
@@ -61,14 +60,11 @@ from legato.core.facts import (
     Returned,
     Said,
     Started,
-    Text,
     Usage,
 )
-from legato.core.folded import Folded
-from legato.core.groups import Attempt, CallState, Group, Output, spoken
+from legato.core.groups import CallState, Group, Output, spoken
 from legato.core.handoff import Arrival
 from legato.core.sums import Tally
-from legato.errors import IllegalFact
 
 NEW, UNKNOWN = -1, -2
 """What a provider's conversation ends with, where that is no reply."""
@@ -78,7 +74,7 @@ UNTOUCHED = "conversation_locked"
 """The code of a failure that left the provider's conversation as it was."""
 
 
-class State(Folded):
+class State(CallRules):
     """What a ledger means. Made by `fold`; advanced one fact at a time by `apply`, at a cost that depends on the fact alone."""
 
     def apply(self, fact: AnyFact) -> None:
@@ -87,15 +83,6 @@ class State(Folded):
             self._refuse(fact, "a ledger begins with Opened")
         _RULES[type(fact)](self, fact)
         self.facts.append(fact)
-
-    def _refuse(self, fact: AnyFact, why: str) -> NoReturn:
-        where = f"position {self.length}"
-        batch = ", ".join(f"{call.ref} {call.call.tool}" for call in self.batch if call.output is None)
-        raise IllegalFact(
-            f"{type(fact).__name__} cannot follow here: {why}",
-            found=f"{where}, control with {self.active or 'nobody yet'}, unanswered calls: {batch or 'none'}",
-            do="nothing was recorded; refresh the session and look at session.pending",
-        )
 
     # -- how a conversation begins and what users say ------------------------------------------------------------------
 
@@ -224,23 +211,7 @@ class State(Folded):
         """Whether a message that stands no later than this waits for a guardrail."""
         return any(group.position <= upto for group in self.waiting)
 
-    # -- what becomes of calls -----------------------------------------------------------------------------------------
-
-    def _open_call(self, fact: AnyFact, ref: CallRef | None) -> CallState:
-        call = next((call for call in self.batch if call.ref == ref), None)
-        if call is None:
-            self._refuse(fact, f"there is no call {ref} in the open batch")
-        if call.output is not None:
-            self._refuse(fact, f"call {ref} has its output already ({call.output.status})")
-        return call
-
-    def _gated(self, fact: Gated) -> None:
-        call = self._open_call(fact, fact.call)
-        if call.gate is not None or call.attempts:
-            self._refuse(fact, f"whether call {fact.call} needs approval was decided before")
-        if fact.digest != digest_arguments(call.arguments):
-            self._refuse(fact, "the digest is not that of the recorded arguments")
-        call.gate = fact.needed
+    # -- what people decide (what becomes of a call is in call_rules.py) -----------------------------------------------
 
     def _decided(self, fact: Decided) -> None:
         if fact.key and fact.key in self.keys:
@@ -265,106 +236,6 @@ class State(Folded):
         else:
             self._refuse(fact, "a limit is approved or rejected")
 
-    def _decided_call(self, fact: Decided, call: CallState) -> None:
-        if fact.digest != digest_arguments(call.arguments):
-            self._refuse(fact, f"it was given for other arguments of call {call.ref}")
-        asked, allowed = self._asked(call)
-        if fact.kind != asked or fact.verdict not in allowed:
-            self._refuse(fact, f"call {call.ref} waits for {asked or 'nobody'}, not for {fact.verdict} of its {fact.kind}")
-        if fact.verdict == "answer":
-            ran = fact.output if fact.kind != "outcome" else _with_arguments(call, fact.output)
-            self._output(call, Output(ran, "ok", self.length))
-        elif fact.verdict == "reject":
-            words = {"approval": wording.rejected, "outcome": wording.failed_by_person, "result": wording.no_result}[fact.kind]
-            self._output(call, Output(words(fact.words), "rejected", self.length))
-        elif fact.kind == "outcome":
-            call.redo = True
-        else:
-            if fact.verdict == "edit":
-                if fact.standing:
-                    self._refuse(fact, "an edited call stands for itself alone")
-                call.arguments, call.edited = fact.arguments, True
-            if fact.standing:
-                self.standing.add(fact.standing)
-            call.approved = True
-
-    def _asked(self, call: CallState) -> tuple[str, tuple[str, ...]]:
-        """What a call waits for, as far as the ledger alone can tell, and which verdicts answer it."""
-        if call.lost:
-            return "outcome", ("approve", "answer", "reject")
-        if call.gate and not call.approved:
-            return "approval", ("approve", "edit", "reject")
-        if not call.attempts:
-            return "result", ("answer", "reject")
-        return "", ()
-
-    def _started(self, fact: Started) -> None:
-        call = self._open_call(fact, fact.call)
-        if call.stopped:
-            self._refuse(fact, f"call {fact.call} was stopped ({call.stopped})")
-        if call.running:
-            self._refuse(fact, f"attempt {call.running.number} of call {fact.call} is running")
-        if fact.attempt != len(call.attempts) + 1:
-            self._refuse(fact, f"the next attempt of call {fact.call} is number {len(call.attempts) + 1}")
-        if fact.epoch < self.epoch:
-            self._refuse(fact, f"its driver's epoch {fact.epoch} is over; the ledger is in epoch {self.epoch}")
-        if call.gate and not (call.approved and fact.digest == digest_arguments(call.arguments)):
-            self._refuse(fact, f"call {fact.call} is not approved for these arguments")
-        self.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
-        call.attempts.append(Attempt(fact.attempt, fact.epoch))
-        call.redo = False
-        self.epoch = fact.epoch
-
-    def _returned(self, fact: Returned) -> None:
-        call = self.call(fact.call)
-        if call is None:
-            self._refuse(fact, f"there is no call {fact.call}")
-        attempt = None
-        if fact.attempt:
-            if not 1 <= fact.attempt <= len(call.attempts):
-                self._refuse(fact, f"call {fact.call} has no attempt {fact.attempt}")
-            attempt = call.attempts[fact.attempt - 1]
-            if attempt.known:
-                self._refuse(fact, f"how attempt {fact.attempt} of call {fact.call} ended is recorded already")
-        elif call.running or fact.status == "ok":
-            self._refuse(fact, "an output without an attempt is for a call that does not run, and not of status ok")
-        overtaken = call.output is not None or (attempt is not None and (attempt is not call.attempts[-1] or call.redo))
-        if fact.late != overtaken:
-            self._refuse(fact, "it is late" if overtaken else "it is in time")
-        if overtaken and attempt is None:
-            self._refuse(fact, f"call {fact.call} has its output already")
-        self._work(fact.at, fact.took)
-        if attempt is not None:
-            # A time-out or a cancel answers the call without telling how the attempt really ended.
-            attempt.known = fact.late or fact.status in ("ok", "error")
-        if fact.late:
-            self.late.append(fact)
-            return
-        content: Content = fact.output
-        if attempt is not None:
-            content = _with_arguments(call, content)
-        self._output(call, Output(content, fact.status, self.length))
-
-    def _lost(self, fact: Lost) -> None:
-        self._open_attempt(fact).lost = True
-
-    def _paused(self, fact: Paused) -> None:
-        attempt = self._open_attempt(fact)
-        attempt.paused, attempt.known = fact, True
-        self._work(fact.at, fact.took)
-
-    def _open_attempt(self, fact: Lost | Paused) -> Attempt:
-        attempt = self._open_call(fact, fact.call).running
-        if attempt is None or attempt.number != fact.attempt:
-            self._refuse(fact, f"attempt {fact.attempt} of call {fact.call} is not open")
-        return attempt
-
-    def _output(self, call: CallState, output: Output) -> None:
-        assert self.reply is not None
-        call.output = output
-        self.reply.unanswered -= 1
-        self._heard(output.content)
-
     # -- control, judgement, prompts -----------------------------------------------------------------------------------
 
     def _handed_off(self, fact: HandedOff) -> None:
@@ -384,7 +255,7 @@ class State(Folded):
         self.reply.handed_to = fact.target
         for call in self.batch:
             if call.output is None:
-                words = _with_arguments(call, wording.handed_off(fact.target)) if call is taken else wording.not_taken(fact.target)
+                words = with_arguments(call, wording.handed_off(fact.target)) if call is taken else wording.not_taken(fact.target)
                 self._output(call, Output(words, "ok" if call is taken else "not_taken", self.length))
         self.arrived = Arrival(fact.source, fact.target, taken.arguments)
         self.active, self._frame, self.tally.prompts = fact.target, "", 0
@@ -462,25 +333,8 @@ class State(Folded):
         if key:
             self.keys[key] = self.length
 
-    def _heard(self, content: Content) -> None:
-        """Something was said or returned."""
-        self.pictured = self.pictured or not isinstance(content, str)
-        self.spent.count_words(content)
-
-    def _work(self, at: int, took: int) -> None:
-        """Time that was worked."""
-        self.tally.active_ms += self.work.add(at - took, at)
-
-
 def _position(group: Group) -> int:
     return group.position
-
-
-def _with_arguments(call: CallState, output: Content) -> Content:
-    """The output of a call that ran, with the arguments that ran where a person changed them, whoever tells the outcome."""
-    if not call.edited:
-        return output
-    return wording.edited(call.arguments, output) if isinstance(output, str) else (Text(wording.edited(call.arguments, "")), *output)
 
 
 _RULES: dict[type, Callable[[State, Any], None]] = {

@@ -24,15 +24,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from msgspec.structs import asdict, replace
-
 from legato.core.facts import (
     Answered,
     AnyFact,
     Attempted,
     Call,
     Cancelled,
-    Content,
     Item,
     Opened,
     Reasoning,
@@ -42,19 +39,18 @@ from legato.core.facts import (
     Words,
 )
 from legato.core.graph import HANDOFF_PREFIX
-from legato.core.messages import Sendable, parts_of, text_of
+from legato.core.messages import Sendable
 from legato.core.view import Request
 from legato.drive.clock import now_ms
-from legato.drive.definition import Definition, called
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
 from legato.models.base import Emit, Model, Reply
-from legato.nested import with_workflow, workflow_of
 from legato.stores.memory import MemoryStore
 from legato.testing.actors import Actor
 from legato.testing.faults import Died, FailingStore
 from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
-from legato.testing.promises import Deed, Rules, Violation, check_promises
+from legato.testing.promises import Deed, Violation, check_promises
 from legato.testing.sampling import sample
+from legato.testing.stage import Stage, current_schedule, words_of
 from legato.testing.waiting import check_waiting
 from legato.tools import Tool, ToolContext
 from legato.workflow import Workflow
@@ -132,81 +128,10 @@ def simulate(
     return report
 
 
-# -- the stage: a workflow whose models and tools are played -------------------------------------------------------------
-
-
-class Stage:
-    """A workflow prepared for simulation. Made once, used for many schedules."""
-
-    def __init__(
-        self,
-        workflow: Workflow,
-        real_tools: bool = False,
-        between: Callable[[Model], Model] | None = None,
-        message: Callable[[str], Sendable | Iterable[Sendable]] | None = None,
-    ) -> None:
-        self.message = message or str
-        model: Model = between(SeededModel()) if between else SeededModel()
-        self.schemas: dict[str, str] = {}
-        self.workflow = self._played(workflow, model, real_tools)
-        self.rules = Rules.of(workflow)
-
-    def _played(self, workflow: Workflow, model: Model, real_tools: bool) -> Workflow:
-        """The workflow with its models and tools played, and those of agents that work as its tools."""
-        definition = workflow.definition
-
-        def played(tool: Tool) -> Tool:
-            self.schemas[tool.name] = tool.parameters
-            if workflow_of(tool) is not None:
-                return with_workflow(tool, lambda nested: self._played(nested, model, real_tools))
-            return tool if real_tools else _simulated(tool)
-
-        agents = {
-            name: replace(agent, model=model, tools={each.name: played(each) for each in agent.tools.values()})
-            for name, agent in definition.agents.items()
-        }
-        heard: Definition = replace(definition, agents=agents, termination=_heard(definition.termination))
-        return Workflow(heard, MemoryStore(), workflow.description, ())
-
-
-_schedule: ContextVar[Schedule] = ContextVar("schedule")
-_process: ContextVar[Process] = ContextVar("process")
-
-
-class SeededModel:
-    """Replies whatever the schedule's dice say."""
-
-    name = "seeded"
-
-    async def reply(self, request: Request, emit: Emit) -> Reply:
-        """A reply, a failure, or the end of the process."""
-        return await _schedule.get().reply(request, emit)
-
-
-class SimulatedTool(Tool[..., Any], frozen=True, eq=False):
-    """A tool whose body is played by the schedule."""
-
-    async def run(self, context: ToolContext[Any], values: dict[str, object]) -> object:
-        return await _schedule.get().body(self, context)
-
-
-def _simulated(tool: Tool) -> Tool:
-    return SimulatedTool(**asdict(tool))
-
-
-def _heard(condition: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """A termination condition that also notes what it was shown."""
-    if condition is None:
-        return None
-
-    async def heard(messages: list[Any]) -> Any:
-        _schedule.get().judged.append([_words(message.parts) for message in messages if message.role == "user"])
-        return await called(condition, messages)
-
-    return heard
-
-
 # -- one schedule ----------------------------------------------------------------------------------------------------------
+
+
+current_process: ContextVar[Process] = ContextVar("process")
 
 
 class Process:
@@ -259,8 +184,8 @@ class Process:
         """Let somebody act in this process."""
         self.left += 1
         context = self.schedule.timeline.context.copy()
-        context.run(_schedule.set, self.schedule)
-        context.run(_process.set, self)
+        context.run(current_schedule.set, self.schedule)
+        context.run(current_process.set, self)
         self.loop.create_task(self._play(actor), context=context)
 
     async def _play(self, actor: Actor) -> None:
@@ -372,7 +297,7 @@ class Schedule:
     # -- what models and tools do ----------------------------------------------------------------------------------------
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
-        dice, process = self.dice, _process.get()
+        dice, process = self.dice, current_process.get()
         index = len(self.requests)
         self.requests.append((request, None))
         process.effect("before a model's reply")
@@ -434,7 +359,7 @@ class Schedule:
         return Call(name, arguments, call_id)
 
     async def body(self, tool: Tool, context: ToolContext[Any]) -> object:
-        dice, process = self.dice, _process.get()
+        dice, process = self.dice, current_process.get()
         process.effect("before a tool's effect")
         await self._dawdle(tool)
         kept = self.base._ledgers.get(context.session_id)
@@ -493,7 +418,7 @@ class Schedule:
         count: Counter[str] = Counter()
         for facts in ledgers.values():
             fork = max((index for index, fact in enumerate(facts) if isinstance(fact, Opened) and fact.origin), default=-1)
-            count.update(_words(fact.content) for fact in facts[fork + 1 :] if isinstance(fact, Said))
+            count.update(words_of(fact.content) for fact in facts[fork + 1 :] if isinstance(fact, Said))
         for words, (tried, done, keyed) in self.said.items():
             least, most = min(done, 1) if keyed else done, 1 if keyed else tried
             if not least <= count[words] <= most:
@@ -522,11 +447,6 @@ class Schedule:
         report.violations = [(self.seed, violation) for violation in self.broken]
         report.story = self.told or []
         total.add(report)
-
-
-def _words(content: Content) -> str:
-    """The words that a message begins with; what else was sent with them is no part of them."""
-    return text_of(parts_of(content)[:1])
 
 
 def _now(doing: Coroutine[Any, Any, Any]) -> Any:

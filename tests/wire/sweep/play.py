@@ -31,7 +31,7 @@ from legato.errors import ModelFailed
 from legato.models.base import Emit, Model
 from legato.testing import simulate
 from legato.testing.faults import Died
-from legato.testing.simulator import _schedule
+from legato.testing.stage import current_schedule
 from legato.testing.workflows import SEEDS_EACH
 from legato.wire.compiled import Compiled
 from tests.wire.sweep.lines import LINES, OTHERS, Line, Provider
@@ -87,7 +87,7 @@ class OverWires:
         return self._provider.conversation_for(self.line(request.agent), request)
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
-        schedule = _schedule.get()
+        schedule = current_schedule.get()
         line, dice = self.line(request.agent), Random(f"{schedule.seed} {len(schedule.requests)}")
         stream, lost = dice.random() < 0.5, dice.random()
         pieces: list[str] = []
@@ -121,7 +121,7 @@ class OverWires:
 
     def wrong(self, line: Line, what: str, compiled: Compiled) -> None:
         if len(self._findings.wrong) < ENOUGH:
-            seed = _schedule.get().seed
+            seed = current_schedule.get().seed
             self._findings.wrong.append(f"seed {seed}, {self.kind(line)}: {what} for {compiled.body[-700:]!r}")
 
     def kind(self, line: Line) -> str:
