@@ -7,7 +7,7 @@ So a story is told as it was written, but every request goes through a compiler,
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace as changed
@@ -19,6 +19,7 @@ from legato.emulator.minds.base import Item as Spoken
 from legato.emulator.minds.base import Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
 from legato.models.base import Emit, KeepsConversations, Model
+from legato.nested import with_workflow
 from legato.wire.names import wire_name
 from legato.workflow import Workflow
 from tests.wire.stories.raw import plain_arguments
@@ -41,8 +42,11 @@ class Wire:
     def over(self, workflow: Workflow) -> Workflow:
         """The same workflow, whose models speak over this wire."""
         wired = WiredKeeping if isinstance(self.model, KeepsConversations) else Wired
-        agents = {name: replace(agent, model=wired(agent.model, self)) for name, agent in workflow.definition.agents.items()}
-        return Workflow(replace(workflow.definition, agents=agents), workflow._given_store, workflow.description, workflow._dead_ends_meant)
+        agents = {}
+        for name, agent in workflow.definition.agents.items():
+            tools = {key: with_workflow(each, self.over) for key, each in agent.tools.items()}
+            agents[name] = changed(agent, model=wired(agent.model, self), tools=tools)
+        return Workflow(changed(workflow.definition, agents=agents), workflow._given_store, workflow.description, workflow._dead_ends_meant)
 
 
 class Wired:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
-from dataclasses import replace as changed
 from random import Random
 from typing import Any
 
@@ -121,8 +120,8 @@ async def converse(seed: int, emulator: Emulator, mouth: Mouth) -> tuple[list[st
     clients = {
         name: Client(dice.choice(LINES) if mixed else shared, emulator, mouth, dice, asked) for name in played.definition.agents
     }
-    agents = {name: changed(agent, model=clients[name]) for name, agent in played.definition.agents.items()}
-    session = Workflow(changed(played.definition, agents=agents), MemoryStore(), played.description, ()).session("s")
+    agents = {name: replace(agent, model=clients[name]) for name, agent in played.definition.agents.items()}
+    session = Workflow(replace(played.definition, agents=agents), MemoryStore(), played.description, ()).session("s")
     wrong: list[str] = []
     try:
         for number in range(dice.randrange(2, 6)):
