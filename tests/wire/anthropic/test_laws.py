@@ -297,9 +297,9 @@ def seconds(rounds: int) -> float:
     request = {**frame, "messages": messages}
     best = float("inf")
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         assert judge(request, VERSION, world) == []
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best
 
 
