@@ -24,6 +24,10 @@ from legato.errors import BadInput, LegatoError
 PATIENCE = 1.0
 """Seconds that an emulator waits, when it is stopped, for what it is answering."""
 
+KEEP_ALIVE = 75
+"""Seconds that it keeps a connection on which nothing is asked. Clients must be the first to let go: if both do after the same time (five
+seconds, the SDKs' number and uvicorn's), a request may be sent into a connection that is just being closed."""
+
 
 class Emulator:
     """A strict provider on this machine. Use it as a context manager, in either kind of program; see `serve`."""
@@ -106,6 +110,7 @@ class Emulator:
             log_level="error",
             lifespan="off",
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
         )
         logging.getLogger("uvicorn.error").addFilter(_not_on_purpose)
         self._server = _Server(config)

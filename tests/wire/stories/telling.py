@@ -28,11 +28,12 @@ from tests.wire.stories.wires import Kind
 
 @dataclass(frozen=True)
 class Travelled:
-    """A story that was told over a wire: what its models were asked, with the number of each request; all that went over HTTP; and what
-    was recorded."""
+    """A story that was told over a wire: what its models were asked, with the number of each request; how they failed; all that went over
+    HTTP; and what was recorded."""
 
     kind: Kind
     asked: list[tuple[Request, int]]
+    failed: list[str]
     traffic: list[Sent]
     session: Session
 
@@ -61,12 +62,13 @@ async def tell(story: Story, provider: Provider, kind: Kind, model: Any, stream:
         return wire.over(story.build(store, world))
 
     told = await replace(story, build=build).tell(store, stream)
-    return Travelled(kind, wire.asked, provider.traffic(), told.session)
+    return Travelled(kind, wire.asked, wire.failed, provider.traffic(), told.session)
 
 
 def check(told: Travelled) -> None:
-    """Every request: nothing was refused, each message is there once and in order (C1, C2), each call has one output (C3), no id of the
-    provider's is sent but where it confirmed to hold what the request begins with (C4)."""
+    """Every request: it arrived, nothing was refused, each message is there once and in order (C1, C2), each call has one output (C3), no
+    id of the provider's is sent but where it confirmed to hold what the request begins with (C4)."""
+    assert not told.failed, f"requests that never got their reply: {'; '.join(told.failed)}"
     assert [sent for sent in told.traffic if sent.status != 200] == []
     raw = told.raw
     assert sorted(number for _, number in told.asked) == list(raw.asked)

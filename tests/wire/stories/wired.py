@@ -18,6 +18,7 @@ from legato.core.view import Request
 from legato.emulator.minds.base import Item as Spoken
 from legato.emulator.minds.base import Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
+from legato.errors import ModelFailed
 from legato.models.base import Emit, KeepsConversations, Model
 from legato.nested import with_workflow
 from legato.wire.names import wire_name
@@ -30,13 +31,15 @@ from tests.wire.stories.wires import Kind
 
 @dataclass
 class Wire:
-    """A provider, the model that speaks to it for every agent of a story, and what that was asked, with the number of the request."""
+    """A provider, the model that speaks to it for every agent of a story, what that was asked, with the number of the request, and how it
+    failed: a provider that refuses nothing fails nobody, so that is the connection's fault, and the story is another one."""
 
     provider: Provider
     kind: Kind
     model: Any
     stream: bool
     asked: list[tuple[Request, int]] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def over(self, workflow: Workflow) -> Workflow:
@@ -69,7 +72,11 @@ class Wired:
         async with wire.lock:  # one at a time, so that the emulator says to each what was meant for it
             provider.mouth.next = _say(scripted, f"This is thought {len(wire.asked)}." if wire.kind.thinks else "")
             number = provider.received
-            reply: Reply = await wire.model.reply(request, emit)
+            try:
+                reply: Reply = await wire.model.reply(request, emit)
+            except ModelFailed as failure:
+                wire.failed.append(f"{request.agent} in turn {request.turn}: {failure.summary}")
+                raise
             assert provider.received == number + 1, "it took more than one request: something was refused"
             wire.asked.append((request, number))
         thoughts = [item for item in reply.items if isinstance(item, Reasoning)]
