@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,42 @@ async def test_answered_while_another_driver_is_busy_with_a_sibling_it_goes_on_a
     go.set()
     assert await asyncio.gather(driving, following) == ["All done.", "All done."]
     assert world.times("paid 5 to ann") == 1
+
+
+class Watched:
+    """A store that calls back while a conversation is read that a call of session "s" waits for; once."""
+
+    def __init__(self, store: Store, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Any:
+        waits = any(isinstance(fact, Paused) for fact in await self._store.read("s"))
+        if self._meanwhile is not None and waits and ledger != "s":
+            meanwhile, self._meanwhile = self._meanwhile, None
+            await meanwhile()
+        return await self._store.read(ledger, start, born=born)
+
+
+async def test_answered_while_the_driver_looks_whether_a_waiting_call_can_go_on_it_does_not_rest_before_that_is_done(store: Store) -> None:
+    world = World()
+
+    @tool(needs_approval=True)
+    async def sign(ctx: ToolContext[Any]) -> str:
+        world.did(ctx, "signed")
+        return "signed"
+
+    async def approve() -> None:
+        (own,) = [request for request in session.pending if request.tool == "sign"]
+        await session.approve(own)
+
+    session = office(world, tools=[sign]).session("s", store=Watched(store, approve))
+    result = await session.run("Pay ann")
+    assert (result.status, [request.tool for request in result.pending]) == ("pending", ["pay"])
+    assert world.times("signed") == 1
 
 
 async def _said(session: Session) -> str:

@@ -154,7 +154,7 @@ class Driver:
                 busy = self._reconcile()
                 if (self._awake or self._waits()) and await self._others_go_on() and not self._nothing_new(self._ledger.state):
                     continue
-                if not busy:
+                if not busy and not self._wake.is_set():  # while it looked there, something may have happened here
                     break
                 watching = asyncio.get_running_loop().call_later(UNWATCHED_SECONDS, self._begin_watching)
                 try:
