@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from legato import Agent, HandoffBuilder, Limits, tool
+from legato import Agent, HandoffBuilder, Limits, Workflow, tool
 from legato.core.facts import Answered, Started
 from legato.errors import ModelFailed
 from legato.stores import MemoryStore, SQLiteStore
@@ -201,3 +202,13 @@ async def test_what_is_recorded_of_a_model_is_how_it_is_asked_now(store):
     await workflow.session("s").run("two")
     session = workflow.session("s")
     assert [(await session.seen(call)).frame.options for call in (0, 1)] == ['{"temperature": 0}', '{"temperature": 1}']
+
+
+async def test_a_definition_made_from_another_makes_frames_of_its_own(store):
+    workflow = HandoffBuilder("w", [Agent("a", "Be kind.", ScriptedModel(lambda seen: "Hello."))]).with_checkpointing(store).build()
+    before = workflow.definition
+    after = replace(before, agents={"a": replace(before.agents["a"], instructions="Be brief.")})
+    await workflow.session("s").run("one")
+    await Workflow(after, store, "", ()).session("t").run("one")
+    told = [(await workflow.session(id).seen()).frame.instructions for id in ("s", "t")]
+    assert told == ["Be kind.", "Be brief."]

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from legato.core.frame import Frame
 from legato.core.graph import Graph
@@ -137,7 +137,7 @@ class EdgeDefinition(Struct, frozen=True):
     history: History | None = None
 
 
-class Definition(Struct, frozen=True):
+class Definition(Struct, frozen=True, dict=True):
     """Everything a driver needs to drive any session of a workflow."""
 
     graph: Graph
@@ -146,8 +146,11 @@ class Definition(Struct, frozen=True):
     termination: Callable[[list[Message]], Any] | None = None
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
-    constant_frames: dict[tuple[str, HistorySpec, str], EncodedFrame] = field(default_factory=dict)
-    """Frames that nothing but the definition decides, made once: a cache."""
+
+    @cached_property
+    def constant_frames(self) -> dict[tuple[str, HistorySpec, str], EncodedFrame]:
+        """Frames that nothing but this definition decides, made once: a cache. One that is made from it (`replace`) begins with none."""
+        return {}
 
 
 async def called(function: Callable[..., Any], *given: Any) -> Any:
