@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Answered, Started
-from legato.errors import ModelFailed
+from legato.core.facts import Answered, Decided, Started
+from legato.errors import ModelFailed, StoreFull
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 
@@ -113,6 +113,34 @@ async def test_a_cancel_is_heard_also_if_the_store_is_slow_to_tell_what_the_driv
     await workflow.session("s").cancel()
     async with asyncio.timeout(5):
         assert (await running).status == "cancelled"
+
+
+class Refusing(MemoryStore):
+    """Thinks about the first decision for a while, and then does not take it."""
+
+    refused = False
+
+    async def append(self, ledger, expected, facts, **more):
+        if not self.refused and any(isinstance(fact, Decided) for fact in facts):
+            self.refused = True
+            await asyncio.sleep(0.05)
+            raise StoreFull("the disk is full")
+        return await super().append(ledger, expected, facts, **more)
+
+
+async def test_what_a_store_did_not_take_hides_nothing_of_what_others_append():
+    desk = Desk(Refusing(), [[call("pay"), call("wait")], "done"])
+    session = desk.workflow.session("s")
+    running = asyncio.ensure_future(_result(session.run("go")))
+    await desk.running.wait()
+    with pytest.raises(StoreFull):
+        await session.approve(session.pending[0])  # the driver begins to look out for others while it is being refused
+    other = await desk.workflow.session("s").refresh()
+    await other.approve(other.pending[0])
+    async with asyncio.timeout(5):
+        await desk.paid_once.wait()
+    desk.go.set()
+    assert (await running).text == "done"
 
 
 async def test_leaving_the_events_stops_at_the_next_fact_and_resume_goes_on(store):

@@ -119,7 +119,7 @@ class Driver:
                     await store.release(lease)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
                 break
-            await store.wait(session, self._ledger.state.length, FOLLOW_SECONDS)
+            await store.wait(session, self._ledger.recorded, FOLLOW_SECONDS)
         self._show_rest()
 
     def _overtaken(self, state: State) -> bool:
@@ -206,8 +206,8 @@ class Driver:
         """
         try:
             while self._watchful:
-                known = self._ledger.state.length
-                if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.state.length == known:
+                known = self._ledger.recorded
+                if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.recorded == known:
                     await self._ledger.refresh()
         except Exception:
             self._wake.set()  # the drive ends with it

@@ -90,6 +90,11 @@ class Ledger:
         """The state without what is just being proposed: what the store is known to have."""
         return self.state if self.state.length == self._sound else fold(self.state.facts[: self._sound], self.session)
 
+    @property
+    def recorded(self) -> int:
+        """How many facts the store is known to have; `state.length` also counts what is just being proposed, and may be refused."""
+        return self._sound
+
     async def refresh(self) -> State:
         """Read what others appended, and return the state."""
         async with self.lock:
