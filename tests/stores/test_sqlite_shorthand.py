@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from legato import Agent, HandoffBuilder, image
 from legato.core.codec import decode, encode
-from legato.core.facts import FORMAT, Answered, AnyFact, Returned, Said, Usage, Words
+from legato.core.facts import FORMAT, Answered, AnyFact, Returned, Said, Text, Usage, Words
 from legato.errors import CodecError
 from legato.stores import SQLiteStore, sqlite_shorthand
 from legato.stores.sqlite_ledgers import _crc
 from legato.stores.sqlite_shorthand import shorthand, written_out
+from legato.testing import ScriptedModel
 from tests.core.golden import folder, lines
 from tests.stores.conftest import said
 
@@ -42,7 +44,10 @@ HOSTILE = st.lists(
 def test_words_that_look_like_shorthand_come_out_as_they_were(one: str, two: str, three: str) -> None:
     usage = Usage(input=1, output=2, cached=3)
     reply = Answered(at=1, agent=one, frame=two, upto=0, items=(Words(three, item_id=one),), usage=usage, model=two, origin=three)
-    for fact in (reply, Said(at=1_700_000_000_000, content=one, author=two, key=three), Returned(at=1, call=reply_ref(), output=one)):
+    now, parts = 1_700_000_000_000, (Text(one), Text(three))
+    messages = [Said(at=now, content=content, author=two, key=three) for content in (one, parts)]
+    outputs = [Returned(at=now, call=reply_ref(), output=output, attempt=1, full=two) for output in (one, parts)]
+    for fact in (reply, *messages, *outputs):
         body = shorthand(fact)
         assert written_out(body) == encode(fact)
         assert decode(written_out(body)) == fact
@@ -72,6 +77,16 @@ def test_a_kind_that_has_shorthand_is_always_written_in_it() -> None:
 def test_the_table_is_as_it_was_released() -> None:
     told = repr(sorted((first, pieces) for first, (_, pieces) in sqlite_shorthand._TABLE.items())).encode()
     assert blake2b(told, digest_size=8).hexdigest() == "e5080d38a0e86e96", "files have been written with it: add a first byte, and a schema"
+
+
+async def test_a_picture_that_is_delivered_with_a_key_is_read_again(tmp_path: Path) -> None:
+    desk = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(["A crack."]))]).build()
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        await desk.session("s", store=store).run(["Look", image(b"\x89PNG\r\n\x1a\n", "image/png")], key="first")
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        session = await desk.session("s", store=store).refresh()
+        assert [message.role for message in session.messages] == ["user", "assistant"]
+        assert not await store.verify()
 
 
 async def test_facts_that_were_kept_as_json_are_read_beside_those_in_shorthand(tmp_path: Path) -> None:

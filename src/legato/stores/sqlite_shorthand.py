@@ -64,7 +64,10 @@ _PIECES_OF = {kind: _pairs(first, pieces) for first, (kind, pieces) in _TABLE.it
 def shorthand(fact: AnyFact) -> bytes:
     """A fact as it is kept."""
     body = encode(fact)
-    for short, piece in _PIECES_OF.get(type(fact), ()):
+    pairs = _PIECES_OF.get(type(fact), ())
+    if not pairs or not body.startswith(pairs[0][1]):
+        return body  # a message of parts begins in another way: nothing would say what is short for what
+    for short, piece in pairs:
         body = body.replace(piece, short)
     return body
 

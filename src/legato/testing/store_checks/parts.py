@@ -60,11 +60,12 @@ def one_of_each() -> list[AnyFact]:
     """Every kind of fact, with every field in use."""
     ref = CallRef(3, 1)
     usage = Usage(input=1, output=2, cached=3, reasoning=4, cost=2**53, written=5)
+    parts = (Text("see"), Image("image/png", "http://x"), File("a.pdf", "application/pdf", "", "d" * 32))
     odd = 'äöü \U0001f3b5 \x00 \\ " \n\u2028' + "long " * 2000
     return [
         Opened(at=1, ledger="l-1", workflow="desk", origin=Origin("l-0", 7, "copy")),
         Said(at=2, content=odd, author="ann", key="k"),
-        Said(at=2, content=(Text("see"), Image("image/png", "http://x"), File("a.pdf", "application/pdf", "", "d" * 32))),
+        Said(at=1_700_000_000_000, content=parts, author="ann", key="k"),
         Answered(
             at=2**53,
             agent="triage",
