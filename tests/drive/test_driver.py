@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Answered, Decided, Started
+from legato.core.facts import Answered, CallRef, Decided, Returned, Started
+from legato.drive.outcome import Outcome, record_later
 from legato.errors import ModelFailed, StoreFull
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
@@ -240,3 +241,17 @@ async def test_a_definition_made_from_another_makes_frames_of_its_own(store):
     await Workflow(after, store, "", ()).session("t").run("one")
     told = [(await workflow.session(id).seen()).frame.instructions for id in ("s", "t")]
     assert told == ["Be kind.", "Be brief."]
+
+
+async def test_of_what_is_recorded_later_one_thing_that_cannot_be_costs_no_other_its_record(store):
+    desk = Desk(store, [[call("wait")], "done"])
+    session = desk.workflow.session("s")
+    running = asyncio.ensure_future(_result(session.run("go")))
+    await desk.running.wait()
+    (started,) = [fact for fact in session.facts if isinstance(fact, Started)]
+    nowhere = CallRef(started.call.position + 7, 0)
+    facts = [Returned(at=1, call=ref, attempt=1, status="ok", output="by another") for ref in (nowhere, started.call)]
+    record_later(session._ledger, [Outcome(lambda state, fact=fact: iter([fact])) for fact in facts])
+    async with asyncio.timeout(5):
+        await running
+    assert [fact.output for fact in session.facts if isinstance(fact, Returned)] == ["by another"]

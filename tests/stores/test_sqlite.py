@@ -123,6 +123,21 @@ async def test_what_waits_for_the_disk(tmp_path: Path, durability: Any, ordinary
             assert await level() == (durable if asked else ordinary)
 
 
+@pytest.mark.parametrize("asked", ["append", "read", "lease"])
+async def test_whatever_is_asked_while_a_store_closes_is_done_or_refused_and_nobody_waits_for_ever(tmp_path: Path, asked: str) -> None:
+    for before in range(20):  # the event loop has a turn after so many small operations: anything may happen in it
+        store = SQLiteStore(tmp_path / f"{before}.db", "process")
+        for position in range(before):
+            await store.append("s", position, said(position))
+        asking = {"append": store.append("s", before, said(before)), "read": store.read("s"), "lease": store.lease("s")}
+        wanted = asking.pop(asked)
+        for other in asking.values():
+            other.close()
+        async with asyncio.timeout(10):
+            outcome, _ = await asyncio.gather(wanted, store.close(), return_exceptions=True)
+        assert not isinstance(outcome, BaseException) or (isinstance(outcome, StoreError) and "closed" in str(outcome))
+
+
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_closing_tells_those_who_wait(tmp_path: Path, kind: str) -> None:
     store: Store = MemoryStore() if kind == "memory" else SQLiteStore(tmp_path / "store.db")

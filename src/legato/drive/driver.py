@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
 from typing import Any
 
 from legato.core.facts import Answered, AnyFact, Refusal, Words
@@ -43,9 +42,9 @@ from legato.drive.frames import Frames
 from legato.drive.judging import Judge
 from legato.drive.ledger import Ledger
 from legato.drive.others import Others
-from legato.drive.outcome import Outcome, record_later, record_outcomes
+from legato.drive.outcome import Outcome, record_each, record_later
 from legato.drive.tools import ToolRunner
-from legato.errors import BadInput, DefinitionChanged, IllegalFact, StoreError
+from legato.errors import DefinitionChanged, StoreError
 
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
@@ -236,9 +235,7 @@ class Driver:
         except Exception as error:
             # User code failed, or gave what cannot be recorded. What else is finished is recorded; what runs comes to its end.
             self._error = self._error or error
-            for outcome in outcomes:
-                with suppress(IllegalFact, BadInput):
-                    await record_outcomes(self._ledger, [outcome])
+            await record_each(self._ledger, outcomes)
         finally:
             self._recording = False
         self._show_new()

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from legato.core.facts import AnyFact
 from legato.core.state import State
 from legato.drive.ledger import Ledger, Propose
-from legato.errors import LegatoError, StoreError
+from legato.errors import BadInput, IllegalFact, LegatoError, StoreError
 
 PATIENCE = (0.0, 0.1, 0.5, 2.0, 8.0)
 """Seconds between attempts to record what a store refused: a disk may be cleared, a lock given up."""
@@ -46,14 +46,23 @@ async def record_outcomes(ledger: Ledger, outcomes: Sequence[Outcome]) -> None:
     await ledger.append(propose, {digest: data for outcome in outcomes for digest, data in outcome.contents.items()})
 
 
+async def record_each(ledger: Ledger, outcomes: list[Outcome]) -> None:
+    """Record these one by one, and take each off the list then: one that cannot be recorded costs no other its record."""
+    while outcomes:
+        with suppress(IllegalFact, BadInput):
+            await record_outcomes(ledger, outcomes[:1])
+        del outcomes[0]
+
+
 def record_later(ledger: Ledger, outcomes: Sequence[Outcome]) -> None:
     """Record these although nobody waits for it, and be patient with the store. What cannot be recorded is unknown to the next driver."""
+    left = list(outcomes)
 
     async def keep() -> None:
         for pause in PATIENCE:
             await asyncio.sleep(pause)
             with suppress(StoreError):
-                await record_outcomes(ledger, outcomes)
+                await record_each(ledger, left)
                 return
 
     in_background(keep)

@@ -19,8 +19,9 @@
     process, or False when the time is over.
 11. Damage is told as `DamagedStore`, naming how many facts are still readable; a full disk as `StoreFull`, a lock held too long
     as `StoreLocked`, a read-only file as `StoreReadOnly`. After any of them the store works on once the cause is gone.
-12. No operation makes the event loop wait for a disk, a lock or a network, and a store may be used from several event loops, one
-    after another or at once.
+12. No operation makes the event loop wait for a lock, a network, or a disk that is to confirm a write. What is small, and is done by
+    the operating system from its memory, may be done at once. A store may be used from several event loops, one after another or
+    at once.
 13. A ledger has a birth name, given by whoever makes it: `born` of the append that creates it, or of the fork. `born(ledger)` says
     it. It tells a ledger from another that was made under the same name after it was deleted, whatever their lengths: an `append`
     at a position above 0 and a `read` that give `born`, and a `fork` that gives `of`, are about the ledger that was born so. If it

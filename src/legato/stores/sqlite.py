@@ -189,11 +189,12 @@ class SQLiteStore:
     async def _write(
         self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0, small: bool = True
     ) -> T:
+        if small:
+            await self._take_turns()
         if self._closed:
             raise closed_store()
         sync = self._durable_sync if durable else self._sync
         if small:
-            await self._take_turns()
             with suppress(MustWait):
                 return self._writer.at_once(job, sync, size)
         return await self._writer.submit(job, sync, size)
@@ -205,15 +206,18 @@ class SQLiteStore:
 
     async def _look(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Read something small."""
+        await self._take_turns()
         if self._closed:
             raise closed_store()
-        await self._take_turns()
         with suppress(MustWait):
             return self._reader.at_once(partial(_at_one_moment, job))
         return await self._read(job)
 
     async def _take_turns(self) -> None:
-        """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain."""
+        """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain.
+
+        The store may be closed meanwhile: look afterwards, for nobody answers what is asked of a thread that has ended.
+        """
         self._turn = (self._turn + 1) % TURNS
         if not self._turn:
             await asyncio.sleep(0)
