@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -64,6 +65,7 @@ def test_the_kills_find_a_store_that_acknowledges_before_it_writes(monkeypatch: 
         async def append(self, ledger: str, expected: int, facts: Sequence[AnyFact], **more: Any) -> int:
             names = ",".join(type(fact).__name__ for fact in facts)
             os.write(self.acks, f"{expected} {expected + len(facts)} {names}\n".encode())
+            await asyncio.sleep(0.002)  # it will write in a moment
             return await SQLiteStore.append(self, ledger, expected, facts, **more)
 
     monkeypatch.setattr(victim, "TellingStore", Hasty)
