@@ -3,6 +3,7 @@
     python -m bench                          everything, three times: about an hour
     python -m bench --quick                  smaller sizes for the peers, once: a few minutes
     python -m bench --workload W1 --system legato --system langgraph
+    python -m bench --more --system legato   further repetitions, added to what the last full run measured
     python -m bench --report                 only write the report anew
 
 Every measurement is a fresh process in the system's own environment, which is set up when it is first needed. Its JSON lines go to
@@ -162,10 +163,11 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, help="how often each is measured (3; quick: 1)")
     parser.add_argument("--budget", type=float, help="seconds that one measurement may take, by prediction (40; quick: 8)")
     parser.add_argument("--minutes", type=float, default=60, help="after so long, repetitions of peers are left out")
+    parser.add_argument("--more", action="store_true", help="add to the last full run, instead of starting over")
     parser.add_argument("--report", action="store_true", help="measure nothing: only write the report anew")
     parser.add_argument("--install", action="store_true", help="only set the environments up")
     given = parser.parse_args()
-    whole = not (given.quick or given.system or given.workload)
+    whole = given.more or not (given.quick or given.system or given.workload)
     results = RESULTS if whole else RESULTS / "quick"
     page = ROOT / "docs" / "benchmarks.md" if whole else results / "benchmarks.md"
     results.mkdir(parents=True, exist_ok=True)
@@ -174,7 +176,8 @@ def main() -> int:
         systems = list(ready(wanted))
         if given.install:
             return 0 if systems == wanted else 1
-        (results / "measurements.jsonl").unlink(missing_ok=True)
+        if not given.more:
+            (results / "measurements.jsonl").unlink(missing_ok=True)
         budget = given.budget or (8 if given.quick else 40)
         bench = Bench(systems, given.workload or sorted(FULL), given.quick, budget, given.minutes, results)
         bench.run(given.repeats or (1 if given.quick else 3))

@@ -176,8 +176,8 @@ def page(of: Measured, plots_at: str) -> str:
         "all of it in one run. `bench/systems/` has one script per system, which says how it is set up and what was not possible. The "
         "model is a fake that answers at once, so that what is measured is the system alone. *Lost, doubled*: what the last requests lack "
         "of all that was said (words, calls, outputs), and what stands in them more than once.",
-        f"Measured: {named}; {machine}. CPU time of all threads, medians of {repeats} {'run' if repeats == 1 else 'runs'}, noise as least "
-        ".. most. Absolute times are this machine's; ratios are the point."
+        f"Measured: {named}; {machine}. CPU time of all threads, medians of {'1 run' if repeats == 1 else f'up to {repeats} runs'} "
+        "(of peers fewer, where one takes long), noise as least .. most. Absolute times are this machine's; ratios are the point."
         + ("" if repeats > 2 else " **A quick run**: peers at smaller sizes, everything fewer times than a verdict needs."),
         "## Goals",
         table(
