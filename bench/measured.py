@@ -88,8 +88,8 @@ class Measured:
         return [cell for cell in self.of(workload, n=n) if cell.system not in (LEGATO, BARE) and cell.whole]
 
     def common(self, workload: str, goal: int) -> int:
-        """The size that the goal names if peers were measured there, else the largest that they were."""
-        sizes = {cell.n for cell in self.of(workload) if cell.system not in (LEGATO, BARE) and cell.lines}
+        """The size that the goal names if a peer that loses nothing was measured there, else the largest that one was."""
+        sizes = {cell.n for cell in self.of(workload) if cell.system not in (LEGATO, BARE) and cell.whole}
         return goal if goal in sizes else max((n for n in sizes if self.of(workload, LEGATO, n=n)), default=goal)
 
 
