@@ -46,7 +46,7 @@ LEGATO = System(
     base=("legato",),
     imports="import legato",
     ready="from legato import Agent, HandoffBuilder, tool; from legato.stores import SQLiteStore",
-    variants={"W2": ("effects", "full"), "W3": ("memory", "effects", "full"), "W4": ("store", "text")},
+    variants={"W2": ("effects", "full"), "W3": ("memory", "effects", "full"), "W4": ("store", "opened anew", "text")},
     peer=False,
 )
 BARE = System(
@@ -57,7 +57,7 @@ BARE = System(
     base=(),
     imports="import asyncio, json, sqlite3",
     ready="import asyncio, json, sqlite3",
-    variants={"W2": ("normal", "full"), "W3": ("memory", "effects", "full"), "W4": ("appended", "whole state")},
+    variants={"W2": ("normal", "full"), "W3": ("memory", "effects", "full"), "W4": ("store", "opened anew", "whole state")},
     peer=False,
 )
 PEERS = (
@@ -69,7 +69,7 @@ PEERS = (
         base=("openai-agents",),
         imports="import agents",
         ready="from agents import Agent, Runner, SQLiteSession, function_tool, handoff",
-        variants={"W2": ("sqlite",), "W3": ("memory", "sqlite"), "W4": ("session and run state",)},
+        variants={"W2": ("sqlite",), "W3": ("memory", "sqlite"), "W4": ("session and run state", "session kept open")},
     ),
     System(
         name="agent-framework",
@@ -101,7 +101,7 @@ PEERS = (
         imports="import langgraph_swarm",
         ready="from langchain.agents import create_agent; from langgraph_swarm import create_handoff_tool, create_swarm; "
         "from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver",
-        variants={"W2": ("sqlite",), "W3": ("memory", "sqlite"), "W4": ("sqlite",)},
+        variants={"W2": ("sqlite",), "W3": ("memory", "sqlite"), "W4": ("sqlite", "sqlite kept open")},
     ),
     System(
         name="pydantic-ai",
@@ -112,9 +112,9 @@ PEERS = (
         imports="import pydantic_ai",
         ready="from pydantic_ai import Agent, Tool, ToolOutput; from pydantic_ai.conversation_store import ConversationStore",
         variants={
-            "W2": ("json file", "sqlite store"),
-            "W3": ("memory", "json file", "sqlite store"),
-            "W4": ("json file", "sqlite store"),
+            "W2": ("json file", "sqlite store by us"),
+            "W3": ("memory", "json file", "sqlite store by us"),
+            "W4": ("json file", "sqlite store by us", "sqlite store by us, kept open"),
         },
     ),
     System(
@@ -131,7 +131,7 @@ PEERS = (
 )
 ALL = (LEGATO, BARE, *PEERS)
 
-EVERYBODYS_VARIANTS = {"W5": ("memory", "0ms", "50ms"), "W7": ("whole", "streamed")}
+EVERYBODYS_VARIANTS = {"W5": ("0ms", "50ms", "memory"), "W7": ("whole", "streamed")}
 
 
 def variants_of(system: System, workload: str) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ A goal against peers is judged at its size if peers were measured there, else at
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from bench.measured import BARE, LEGATO, Cell, Measured
+from bench.measured import BARE, LEGATO, Cell, Measured, counterpart
 
 
 class Goal(NamedTuple):
@@ -35,14 +35,27 @@ def over(value: float | None, other: float | None) -> float | None:
     return value / other if value and other else None
 
 
+def fastest(cells: Iterable[Cell]) -> Cell | None:
+    return min(cells, key=lambda cell: cell.get() or math.inf, default=None)
+
+
 def cheaper(of: Measured, workload: str, goal: int, variant: str, factor: float, what: str, fits: Callable[[Cell], bool]) -> Goal:
-    """So many times less CPU than the fastest peer that loses nothing."""
+    """So many times less CPU than the fastest peer that loses nothing, as it is shipped; beside it a store of ours, and the bare limit."""
     n = of.common(workload, goal)
-    best = min((cell for cell in of.peers(workload, n) if fits(cell)), key=lambda cell: cell.get() or math.inf, default=None)
-    ratio = over(best.get() if best else None, of.value(workload, LEGATO, variant, n))
-    whose = f"{best.system} {best.variant}".rstrip() if best else ""
+    ours = of.value(workload, LEGATO, variant, n)
+    cells = [cell for cell in of.peers(workload, n) if fits(cell)]
+    best, written = (fastest(cell for cell in cells if cell.shipped is shipped) for shipped in (True, False))
     asks = f"at least {factor:g}x less CPU per {what} than the fastest peer that loses nothing"
-    return judged(workload, asks, ratio, lambda v: v >= factor, f"{{:,.0f}}x less than {whose} (n = {n:,})")
+    shown = f"{{:,.0f}}x less than {best.system} {best.variant}".rstrip() + f" (n = {n:,})" if best else ""
+    spread = [cell.all("cpu_ms") for cell in of.of(workload, LEGATO, variant, n)]
+    if best and spread and len(spread[0]) > 1:  # a verdict near its bound may lie within the noise: so that is said
+        least, most = ((best.get() or 0.0) / value for value in (max(spread[0]), min(spread[0])))
+        shown = shown.replace("(n =", f"({least:,.0f} .. {most:,.0f}x by Legato's repetitions; n =")
+    if written and (ratio := over(written.get(), ours)):
+        shown += f"; {ratio:,.0f}x less than {written.system} with a store that we wrote for it"
+    if ratio := over(ours, of.value(workload, BARE, counterpart(workload, variant), n)):
+        shown += f"; {ratio:.1f}x the bare limit{'' if variant in ('', 'memory') else ' of the same durability'}"
+    return judged(workload, asks, over(best.get() if best else None, ours), lambda v: v >= factor, shown)
 
 
 def any_way(cell: Cell) -> bool:
@@ -81,7 +94,8 @@ def chats(of: Measured) -> Iterator[Goal]:
 
 
 def approvals(of: Measured) -> Iterator[Goal]:
-    yield cheaper(of, "W4", 200, "store", 20, "cycle", any_way)
+    yield cheaper(of, "W4", 200, "store", 20, "cycle (a new handle of the process's store)", any_way)
+    yield cheaper(of, "W4", 200, "opened anew", 20, "cycle (the file opened anew)", lambda cell: not cell.kept_open)
     history = of.value("W4", BARE, "whole state", 200, "stored_bytes")
     for variant in ("store", "text"):
         ratio = over(of.value("W4", LEGATO, variant, 200, "stored_bytes"), history)
@@ -90,22 +104,31 @@ def approvals(of: Measured) -> Iterator[Goal]:
 
 
 def crowds(of: Measured) -> Iterator[Goal]:
-    n, rate = of.common("W5", 1_000), "conversations_per_s"
-    best = min((cell for cell in of.peers("W5", n) if cell.variant == "0ms"), key=lambda cell: cell.get() or math.inf, default=None)
+    n = of.common("W5", 1_000)
+    best = fastest(cell for cell in of.peers("W5", n) if cell.variant == "0ms")
     ours, theirs = of.value("W5", LEGATO, "0ms", n), best.get() if best else None
     rates = f"{1e3 / ours:,.0f} and {1e3 / theirs:,.0f} per CPU second, n = {n:,}" if ours and theirs else ""
-    asks = "at least 20x the conversations per second of the fastest peer, at 0 ms"
+    asks = "at least 20x the conversations per second of the fastest peer that loses nothing, at 0 ms"
     shown = f"{{:,.1f}}x those of {best.system} ({rates})" if best else ""
     yield judged("W5", asks, over(theirs, ours), lambda v: v >= 20, shown)
-    slow, limit = (of.value("W5", system, "50ms", 1_000, rate) for system in (LEGATO, BARE))
-    busy = (of.value("W5", LEGATO, "50ms", 1_000) or 0.0) * (slow or 0.0) / 1e3
-    asks = "at 50 ms within 10 % of the bare limit, or bound by CPU that is accounted for"
-    shown = f"{{:.2f}}x its conversations per second; {busy:.0%} of a core busy"
-    fifty = judged("W5", asks, over(slow, limit), lambda v: v >= 0.9, shown)
-    # A busy core says that CPU is what bounds it; where that CPU goes, a profile has to account for.
-    yield fifty._replace(met=None, measured=f"{fifty.measured}: bound by CPU") if fifty.met is False and busy >= 0.9 else fifty
+    yield at_fifty(of)
     waiting = of.value("W5", LEGATO, "memory", 1_000, "bytes_per_waiting")
     yield judged("W5", "at most 50 KB of memory per waiting conversation", over(waiting, 1024), lambda v: v <= 50, "{:.1f} KB")
+
+
+def at_fifty(of: Measured) -> Goal:
+    """Within 10 % of the bare limit; or a core is busy, and with the same work that 0 ms takes: CPU beyond that is not accounted for."""
+    asks = "at 50 ms within 10 % of the bare limit, or bound by CPU (a core 90 % busy) that is accounted for (at most 1.25x that at 0 ms)"
+    slow, limit = (of.value("W5", system, "50ms", 1_000, "conversations_per_s") for system in (LEGATO, BARE))
+    at_0, at_50 = (of.value("W5", LEGATO, variant, 1_000) for variant in ("0ms", "50ms"))
+    more, busy = over(at_50, at_0), (at_50 or 0.0) * (slow or 0.0) / 1e3
+    shown = f"{{:.2f}}x its conversations per second; {busy:.0%} of a core busy"
+    if more:
+        shown += f"; {at_50:.2f} ms of CPU per conversation, {more:.2f}x the {at_0:.2f} at 0 ms"
+    told = judged("W5", asks, over(slow, limit), lambda v: v >= 0.9, shown)
+    if told.met is False and busy >= 0.9:
+        return told._replace(met=None if more is None else more <= 1.25, measured=f"{told.measured}: bound by CPU")
+    return told
 
 
 def imports(of: Measured) -> Iterator[Goal]:

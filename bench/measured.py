@@ -32,6 +32,16 @@ class Cell:
         return statistics.median(values) if values else None
 
     @property
+    def shipped(self) -> bool:
+        """Not by a store that we wrote for it, because it brings none."""
+        return "by us" not in self.variant
+
+    @property
+    def kept_open(self) -> bool:
+        """W4: its store stays open from one approval to the next."""
+        return self.variant.endswith("kept open")
+
+    @property
     def whole(self) -> bool:
         """It ended, and nothing was lost or doubled."""
         return bool(self.lines) and all(line["ended"] and not line.get("lost") and not line.get("doubled") for line in self.lines)
@@ -78,8 +88,8 @@ class Measured:
         return [cell for cell in self.of(workload, n=n) if cell.system not in (LEGATO, BARE) and cell.whole]
 
     def common(self, workload: str, goal: int) -> int:
-        """The size that the goal names if peers were measured there, else the largest that they were."""
-        sizes = {cell.n for cell in self.of(workload) if cell.system not in (LEGATO, BARE) and cell.lines}
+        """The size that the goal names if a peer that loses nothing was measured there, else the largest that one was."""
+        sizes = {cell.n for cell in self.of(workload) if cell.system not in (LEGATO, BARE) and cell.whole}
         return goal if goal in sizes else max((n for n in sizes if self.of(workload, LEGATO, n=n)), default=goal)
 
 
@@ -94,7 +104,9 @@ def counterpart(workload: str, variant: str) -> str:
     if workload == "W3":
         return variant if variant in ("memory", "full") else "effects"
     if workload == "W4":
-        return "whole state" if variant in ("text", "whole state") else "appended"
+        if variant in ("text", "whole state"):
+            return "whole state"
+        return "store" if variant == "store" or variant.endswith("kept open") else "opened anew"
     return variant
 
 

@@ -19,12 +19,13 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bench.workloads import CALLS_AT, CROWD, CROWD_CALLS, EVERY, LATENCIES, Play
+from bench.workloads import CALLS_AT, CROWD, CROWD_CALLS, EVERY, LATENCIES, Play, Seen, Turn, crowd_ok, crowd_play
 
 
 @dataclass
@@ -145,13 +146,11 @@ class Gate:
     def __init__(self, latency_ms: int, waiting_for: int = 0) -> None:
         self.latency = latency_ms / 1e3
         self.waiting_for = waiting_for
-        self.calls = 0
         self.waiting = 0
         self.rss_when_all_wait = 0
         self._open = asyncio.Event()
 
     async def pass_through(self, last: bool) -> None:
-        self.calls += 1
         if self.waiting_for and last:
             self.waiting += 1
             if self.waiting == self.waiting_for:
@@ -163,25 +162,60 @@ class Gate:
             await asyncio.sleep(self.latency)
 
 
-async def crowd(options: Options, converse: Callable[[Gate, int], Awaitable[bool]]) -> AsyncIterator[Figures]:
-    """W5. `converse(gate, number)` has one conversation and says whether it got its own answers."""
-    if options.wants("memory"):
-        await converse(Gate(0), 0)
-        gc.collect()
-        gate, before = Gate(0, waiting_for=options.n), rss()
-        right = await asyncio.gather(*(converse(gate, number) for number in range(options.n)))
-        grown = gate.rss_when_all_wait - before
-        extra = {"bytes_per_waiting": grown / options.n, "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
-        yield Figures(options.n, "memory", lost=right.count(False), extra=extra)
-    for latency in LATENCIES:
-        if options.wants(f"{latency}ms"):
-            await converse(Gate(0), 0)  # what is made once, whoever comes first
-            gate = Gate(latency)
+class Seat(NamedTuple):
+    """One conversation of the crowd: what is said in it, and how long the model takes."""
+
+    play: Play
+    gate: Gate
+
+
+SEAT: ContextVar[Seat] = ContextVar("SEAT")
+"""The conversation that the running task is having: the model is one for all, and knows by this whom it answers."""
+
+
+async def crowd_reply(seen: Callable[[], Seen]) -> Turn:
+    """What the model says to whoever asks."""
+    play, gate = SEAT.get()
+    await gate.pass_through(last=play.asked == CROWD_CALLS - 1)
+    return play.next(seen)
+
+
+Converse = Callable[[str], Awaitable[str]]
+
+
+async def crowd(options: Options, converse: Converse) -> AsyncIterator[Figures]:
+    """W5. `converse(question)` has one conversation and returns its answer."""
+    for variant, gate in (("memory", Gate(0, waiting_for=options.n)), *((f"{latency}ms", Gate(latency)) for latency in LATENCIES)):
+        if options.wants(variant):
+            await _together([crowd_play(0)], Gate(0), converse)  # what is made once, whoever comes first
+            plays = [crowd_play(number) for number in range(options.n)]
+            gc.collect()
+            before = rss()
             with Clock() as clock:
-                right = await asyncio.gather(*(converse(gate, number) for number in range(options.n)))
-            figures = clock.figures(options.n, f"{latency}ms", lost=right.count(False), ended=gate.calls == CROWD_CALLS * options.n)
-            figures.extra["conversations_per_s"] = options.n / clock.wall
+                right = await _together(plays, gate, converse)
+            clock.cpu -= sum(play.searching for play in plays)
+            clock.wall -= sum(play.searching_wall for play in plays)
+            figures = clock.figures(options.n, variant, ended=all(play.ended for play in plays))
+            figures.lost = sum(len(play.lost) for play in plays) + right.count(False)
+            figures.doubled = sum(len(play.doubled) for play in plays)
+            if figures.lost:
+                figures.extra["lost_such_as"] = sorted(plays[0].lost)[:3]
+            if variant == "memory":
+                figures.cpu_ms, figures.extra["bytes_per_waiting"] = 0.0, (gate.rss_when_all_wait - before) / options.n
+            else:
+                figures.extra["conversations_per_s"] = options.n / clock.wall
             yield figures
+
+
+async def _together(plays: list[Play], gate: Gate, converse: Converse) -> list[bool]:
+    """All at once; whether each got its own answer."""
+
+    async def one(number: int, play: Play) -> bool:
+        SEAT.set(Seat(play, gate))
+        return crowd_ok(number, await converse(play.user(number)))
+
+    return await asyncio.gather(*(one(number, play) for number, play in enumerate(plays)))
+
 
 def rss() -> int:
     """Resident bytes of this process, now."""

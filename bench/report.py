@@ -23,7 +23,7 @@ TITLES = {
     "W2": ("ping-pong handoffs, durable after every turn", "handoff"),
     "W3": ("a chat with three parallel tools in every turn", "turn"),
     "W4": ("approval cycles: saved, loaded, approved, resumed", "cycle"),
-    "W5": ("many conversations at once, each with a handoff", "conversation"),
+    "W5": ("many conversations at once, each with ten handoffs", "conversation"),
     "W6": ("import time, installed size, dependencies", "import"),
     "W7": ("the `openai` SDK against a loopback server, after a long history", "call"),
     "W8": ("a stored conversation: its size, and the time to open it", "opening"),
@@ -120,12 +120,18 @@ EXTRA: dict[str, tuple[list[str], Callable[[Cell], list[str]]]] = {
 }
 NOTES = {
     "W1": "Every reply (about a hundred tokens) hands over to the other agent.",
-    "W2": "Each system's recommended store on a local file. The bare limit to compare with has `synchronous=NORMAL`; for Legato's `full`, "
-    "it has `FULL`.",
+    "W2": "Each system's recommended store on a local file; *by us* is a store that we wrote for one that is shipped without. The bare "
+    "limit to compare with has `synchronous=NORMAL`; for Legato's `full`, it has `FULL`.",
     "W3": "The user speaks, the model calls three tools at once, then answers. What is durable is compared with a bare limit that waits "
     "for the disk before tools start, as Legato does by default.",
-    "W4": "One gated call and two open ones per cycle; in between, everything is opened anew as another process would.",
-    "W5": "`0ms` and `50ms`: how long the model takes. `memory`: what a conversation takes while all wait for the model at once.",
+    "W4": "One gated call and two open ones per cycle. Tools, agents, graphs and workflows are made once, and not measured; the state is "
+    "read anew for every approval. Legato's `store`: a new handle of the process's store, as a web server has it; nothing is saved, "
+    "because it always is. `opened anew`: the SQLite file, by a new store, as another process would. `text`: the session as text, "
+    "written to a file and read from it. Peers open their stores anew, or, where it is said, have them *kept open*; what is a file of "
+    "JSON is written and read whole. `store` is judged beside the fastest of all, `opened anew` beside the fastest of those that open "
+    "anew too.",
+    "W5": "One question, ten handoffs back and forth, one answer; the last request is searched for what is lost, doubled, or another's. "
+    "`0ms` and `50ms`: how long the model takes. `memory`: what a conversation takes while all wait for the model at once.",
     "W6": "CPU time of a fresh interpreter with the import, less one without. *Until ready*: with what a program with two agents and a "
     "store imports. Packages and size: of a base install that can do handoffs, without extras.",
     "W7": "CPU time of the client alone. *Bare SDK call*: `client.responses.create(...)` (or that of Chat Completions) with the very same "
@@ -170,8 +176,8 @@ def page(of: Measured, plots_at: str) -> str:
         "all of it in one run. `bench/systems/` has one script per system, which says how it is set up and what was not possible. The "
         "model is a fake that answers at once, so that what is measured is the system alone. *Lost, doubled*: what the last requests lack "
         "of all that was said (words, calls, outputs), and what stands in them more than once.",
-        f"Measured: {named}; {machine}. CPU time of all threads, medians of {repeats} {'run' if repeats == 1 else 'runs'}, noise as least "
-        ".. most. Absolute times are this machine's; ratios are the point."
+        f"Measured: {named}; {machine}. CPU time of all threads, medians of {'1 run' if repeats == 1 else f'up to {repeats} runs'} "
+        "(of peers fewer, where one takes long), noise as least .. most. Absolute times are this machine's; ratios are the point."
         + ("" if repeats > 2 else " **A quick run**: peers at smaller sizes, everything fewer times than a verdict needs."),
         "## Goals",
         table(

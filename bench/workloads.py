@@ -3,7 +3,7 @@
 A *play* is what the fake model says, in order, and the record of everything said so far. Every sentence carries a mark of its own, such as
 `[[reply-17]]`, so that a request can be searched for what is missing in it and for what is in it twice.
 
-    W1  ping-pong handoffs, nothing stored              W5  many conversations at once, each with one handoff
+    W1  ping-pong handoffs, nothing stored              W5  many conversations at once, each with ten handoffs
     W2  the same, durable after every turn              W6  import time, installed size, dependencies
     W3  a chat with three parallel tools in every turn  W7  the `openai` SDK against a loopback server, after 200 turns
     W4  approvals: saved, loaded, approved, resumed     W8  bytes stored, and time to open a long conversation
@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 HANDOFFS = (10, 50, 100, 200, 400, 800)
 """W1 and W2: how often control is handed over."""
@@ -85,7 +85,7 @@ class Play:
     `watched`: the numbers of the requests (from the end) that are searched; the time this takes is not counted.
     """
 
-    def __init__(self, turns: list[Turn], watched: int = 2) -> None:
+    def __init__(self, turns: Sequence[Turn], watched: int = 2) -> None:
         self.turns = turns
         self.asked = 0
         self.said_bytes = 0
@@ -99,7 +99,7 @@ class Play:
         self._calls: list[str] = []
         self._watched_from = len(turns) - watched
 
-    def user(self, number: int) -> str:
+    def user(self, number: int | str) -> str:
         """The user's next message."""
         return self._note(f"user-{number}", QUESTION)
 
@@ -136,9 +136,10 @@ class Play:
     def _search(self, seen: Callable[[], Seen]) -> None:
         begun, begun_wall = time.process_time(), time.perf_counter()
         found = seen()
-        lost, doubled = compare(self._marks, (mark for text in found.texts for mark in MARK.findall(text)))
+        marks = [mark for text in found.texts for mark in MARK.findall(text)]
+        lost, doubled = compare(self._marks, marks)
         self.lost |= lost
-        self.doubled |= doubled
+        self.doubled |= doubled | (set(marks) - set(self._marks))  # what was said elsewhere, and stands here too
         for kind, ids in (("call", found.calls), ("output", found.outputs)):
             lost, doubled = compare(self._calls, ids)
             self.lost |= {f"{kind} {id}" for id in sorted(lost)[found.retold_calls :]}
@@ -191,24 +192,35 @@ def handoff_to(agent: str) -> str:
     return f"handoff_to_{agent}"
 
 
-# W5: each conversation is the user's question, ann hands over, bob answers; a second question, bob answers. The model is one for all, so
-# what it says depends on who is asked alone; bob quotes the question, which shows that nobody got another's words.
+# W5: one question, ten handoffs back and forth, one answer. Every conversation has a play of its own, whose marks name it: what it did not
+# say itself is another's.
 
-CROWD_CALLS = 3
+CROWD_HANDOFFS = 10
+CROWD_CALLS = CROWD_HANDOFFS + 1
 """Model calls of one conversation."""
 
 
-def crowd_question(conversation: int, number: int) -> str:
-    return f"[[crowd-{conversation}-{number}]] {QUESTION}"
+class CrowdTurns(Sequence[Turn]):
+    """Made when they are said, as a model's words are: so they are counted as memory of who keeps them."""
+
+    def __init__(self, conversation: int) -> None:
+        self.conversation = conversation
+
+    def __len__(self) -> int:
+        return CROWD_CALLS
+
+    def __getitem__(self, number: Any) -> Any:
+        text = reply(f"{self.conversation}x{number}")
+        if number == CROWD_HANDOFFS:
+            return Turn(text)
+        other = AGENTS[(number + 1) % 2]
+        return Turn(text, (Call(f"call_h{number}", handoff_to(other), to=other),))
 
 
-def crowd_handoff() -> Turn:
-    return Turn(REPLY, (Call("call_crowd", handoff_to("bob"), to="bob"),))
+def crowd_play(conversation: int) -> Play:
+    return Play(CrowdTurns(conversation), watched=1)
 
 
-def crowd_answer(question: str) -> str:
-    return f"About {question.partition(' ')[0]}: {REPLY}"
-
-
-def crowd_ok(conversation: int, number: int, answer: str) -> bool:
-    return answer.startswith(f"About [[crowd-{conversation}-{number}]]:")
+def crowd_ok(conversation: int, answer: str) -> bool:
+    """Whether this is the answer that the conversation ends with."""
+    return answer.startswith(f"[[reply-{conversation}x{CROWD_HANDOFFS}]]")

@@ -33,9 +33,9 @@ from agent_framework import (
     tool,
 )
 from agent_framework_openai import OpenAIChatClient
-from agent_framework_orchestrations import HandoffAgentUserRequest, HandoffBuilder
+from agent_framework_orchestrations import HandoffBuilder
 
-from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
 from bench.workloads import (
     AGENTS,
@@ -46,10 +46,6 @@ from bench.workloads import (
     Turn,
     arguments,
     chat_with_tools,
-    crowd_answer,
-    crowd_handoff,
-    crowd_ok,
-    crowd_question,
     ping_pong,
     plain_chat,
 )
@@ -150,47 +146,32 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
     play, kept = chat_with_tools(options.n), options.folder / "session.json"
+    agent = chatting(Fake(play), tools_of(play, gated=True))
     with Clock(play) as clock:
-        agent, session = chatting(Fake(play), tools_of(play, gated=True)), AgentSession(session_id="s")
+        session = AgentSession(session_id="s")
         for number in range(options.n):
             response = await agent.run(play.user(number), session=session)
             requests = [request.to_dict() for request in response.user_input_requests]
             kept.write_text(json.dumps({"session": session.to_dict(), "requests": requests}))
             loaded = json.loads(kept.read_text())
-            agent, session = chatting(Fake(play), tools_of(play, gated=True)), AgentSession.from_dict(loaded["session"])
+            session = AgentSession.from_dict(loaded["session"])
             answers = [Content.from_dict(request).to_function_approval_response(True) for request in loaded["requests"]]
             await agent.run(Message(role="user", contents=answers), session=session)
     yield clock.figures(options.n, "session as JSON", stored_bytes=size_of(kept), written_bytes=clock.written)
 
 
 class CrowdClient(Fake):
-    """One client for everybody: ann hands over, bob answers the last question."""
-
-    def __init__(self) -> None:
-        super().__init__(Play([]))
-        self.gate = Gate(0)
+    """One client for everybody."""
 
     async def reply(self, messages: Sequence[Message], options: Mapping[str, Any]) -> ChatResponse:
-        if any(each.name == "handoff_to_bob" for each in options["tools"]):
-            await self.gate.pass_through(last=False)
-            return as_response(crowd_handoff())
-        asked = [message.text for message in messages if message.role == "user"]
-        await self.gate.pass_through(last=len(asked) == 2)
-        return as_response(Turn(crowd_answer(asked[-1])))
+        return as_response(await crowd_reply(lambda: seen(messages)))
 
 
 async def w5(options: Options) -> AsyncIterator[Figures]:
-    client = CrowdClient()
+    client = CrowdClient(Play([]))
 
-    async def converse(gate: Gate, conversation: int) -> bool:
-        client.gate = gate
-        workflow = desk(client)
-        result = await workflow.run(crowd_question(conversation, 0))
-        right = crowd_ok(conversation, 0, result.get_outputs()[-1].text)
-        (request,) = result.get_request_info_events()
-        answer = HandoffAgentUserRequest.create_response(crowd_question(conversation, 1))
-        result = await workflow.run(responses={request.request_id: answer})
-        return right and crowd_ok(conversation, 1, result.get_outputs()[-1].text)
+    async def converse(question: str) -> str:
+        return str((await desk(client).run(question)).get_outputs()[-1].text)
 
     async for figures in crowd(options, converse):
         yield figures

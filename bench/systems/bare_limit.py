@@ -17,7 +17,7 @@ from typing import Any
 
 import _path  # noqa: F401 - this tree can be imported from here on
 
-from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
 from bench.workloads import (
     INSTRUCTIONS,
@@ -29,10 +29,6 @@ from bench.workloads import (
     Turn,
     arguments,
     chat_with_tools,
-    crowd_answer,
-    crowd_handoff,
-    crowd_ok,
-    crowd_question,
     ping_pong,
     plain_chat,
 )
@@ -190,7 +186,7 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
-    for variant in ("appended", "whole state"):
+    for variant in ("store", "opened anew", "whole state"):
         if options.wants(variant):
             yield await approvals(options.n, variant, options.folder / variant)
 
@@ -198,19 +194,20 @@ async def w4(options: Options) -> AsyncIterator[Figures]:
 async def approvals(n: int, variant: str, path: Path) -> Figures:
     play = chat_with_tools(n)
     model, tools, gated = Model(play), tools_of(play), TOOLS[0]
+    kept = File(path, "effects") if variant == "store" else None
 
     def opened() -> Conversation:
-        """As another process would find it."""
-        if variant == "appended":
-            return Conversation(File(path, "effects"))
+        """As a new handle, or another process, would find it."""
+        if variant != "whole state":
+            return Conversation(kept or File(path, "effects"))
         talk = Conversation()
         talk.items = [f",{json.dumps(item)}".encode() for item in json.loads(path.read_bytes())] if path.exists() else []
         return talk
 
     def saved(talk: Conversation) -> None:
-        if talk.file:
+        if talk.file and not kept:
             talk.file.db.close()
-        else:
+        elif not talk.file:
             path.write_bytes(b"[" + b"".join(talk.items)[1:] + b"]")
 
     with Clock(play) as clock:
@@ -224,26 +221,24 @@ async def approvals(n: int, variant: str, path: Path) -> Figures:
             talk.add(output(approved.id, await tools[gated](approved.key)), before_tools=True)
             await run(talk, model, tools)
         saved(talk)
+        if kept:
+            kept.db.close()
     return clock.figures(n, variant, stored_bytes=size_of(path), written_bytes=clock.written)
 
 
 async def w5(options: Options) -> AsyncIterator[Figures]:
-    async def converse(gate: Gate, conversation: int) -> bool:
-        talk, right, agent = Conversation(), True, "ann"
-        for number in range(2):
-            question = crowd_question(conversation, number)
-            talk.add(words("user", question))
-            talk.request()
-            if agent == "ann":
-                await gate.pass_through(last=False)
-                talk.add(*said(crowd_handoff()), output("call_crowd", PASSED))
-                talk.request()
-                agent = "bob"
-            await gate.pass_through(last=number == 1)
-            answer = crowd_answer(question)
-            talk.add(words("assistant", answer))
-            right &= crowd_ok(conversation, number, answer)
-        return right
+    class CrowdModel(Model):
+        """One model for everybody."""
+
+        async def reply(self, request: bytes) -> Turn:
+            return await crowd_reply(lambda: seen(request))
+
+    model = CrowdModel(Play([]))
+
+    async def converse(question: str) -> str:
+        talk = Conversation()
+        talk.add(words("user", question))
+        return (await run(talk, model, {})).text
 
     async for figures in crowd(options, converse):
         yield figures

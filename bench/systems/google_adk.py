@@ -8,6 +8,7 @@ In its favour: the limit on model calls is lifted, as the documentation allows.
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -26,7 +27,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools import FunctionTool
 from google.genai import types
 
-from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
 from bench.workloads import (
     AGENTS,
@@ -36,10 +37,6 @@ from bench.workloads import (
     Seen,
     Turn,
     chat_with_tools,
-    crowd_answer,
-    crowd_handoff,
-    crowd_ok,
-    crowd_question,
     ping_pong,
     plain_chat,
 )
@@ -83,10 +80,10 @@ def seen(request: LlmRequest) -> Seen:
     )
 
 
-def desk(model: Any, other: Any = None) -> LlmAgent:
+def desk(model: Any) -> LlmAgent:
     """Two agents who may transfer to each other: one is the other's parent."""
     ann, bob = AGENTS
-    colleague = LlmAgent(name=bob, description="Knows about parcels.", model=other or model, instruction=INSTRUCTIONS)
+    colleague = LlmAgent(name=bob, description="Knows about parcels.", model=model, instruction=INSTRUCTIONS)
     return LlmAgent(name=ann, description="The front desk.", model=model, instruction=INSTRUCTIONS, sub_agents=[colleague])
 
 
@@ -153,11 +150,13 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
+    """The service opens the file anew for whatever it does, so there is no other way to measure."""
     play, path = chat_with_tools(options.n), options.folder / "sessions.db"
+    agent = chatting(Fake(play=play), tools_of(play, gated=True))
 
     async def opened(new: bool = False) -> Runner:
         """As another process would find it."""
-        return await runner_of(chatting(Fake(play=play), tools_of(play, gated=True)), SqliteSessionService(str(path)), new=new)
+        return await runner_of(agent, SqliteSessionService(str(path)), new=new)
 
     with Clock(play) as clock:
         runner = await opened(new=True)
@@ -170,40 +169,22 @@ async def w4(options: Options) -> AsyncIterator[Figures]:
     yield clock.figures(options.n, "sqlite", stored_bytes=size_of(path), written_bytes=clock.written)
 
 
-class CrowdModel(BaseLlm):
-    """One for each agent: ann hands over, bob answers the last question."""
-
-    model: str = "fake"
-    agent: str = ""
-    gates: Any = None
+class CrowdModel(Fake):
+    """One model for everybody."""
 
     async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        (gate,) = self.gates
-        if self.agent == "ann":
-            await gate.pass_through(last=False)
-            yield as_response(crowd_handoff())
-            return
-        texts = [part.text for content in llm_request.contents for part in content.parts or [] if part.text]
-        asked = [each for each in texts if each.startswith("[[crowd")]
-        await gate.pass_through(last=len(asked) == 2)
-        yield as_response(Turn(crowd_answer(asked[-1])))
+        yield as_response(await crowd_reply(lambda: seen(llm_request)))
 
 
 async def w5(options: Options) -> AsyncIterator[Figures]:
-    gates = [Gate(0)]
-    agent = desk(CrowdModel(agent="ann", gates=gates), CrowdModel(agent="bob", gates=gates))
-    runs = 0
+    agent, service, numbers = desk(CrowdModel()), InMemorySessionService(), itertools.count()
 
-    async def converse(gate: Gate, conversation: int) -> bool:
-        nonlocal runs
-        gates[0], runs, right, session = gate, runs + 1, True, f"{conversation}-{runs}"
+    async def converse(question: str) -> str:
+        session = str(next(numbers))
         runner = await runner_of(agent, service, session)
-        for number in range(2):
-            events = await say(runner, text(crowd_question(conversation, number)), session=session)
-            right &= crowd_ok(conversation, number, events[-1].content.parts[0].text)
-        return right
+        events = await say(runner, text(question), session=session)
+        return str(events[-1].content.parts[0].text)
 
-    service = InMemorySessionService()
     async for figures in crowd(options, converse):
         yield figures
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import _path  # noqa: F401 - this tree can be imported from here on
@@ -23,7 +24,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command
 from langgraph_swarm import create_handoff_tool, create_swarm
 
-from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
 from bench.workloads import (
     AGENTS,
@@ -33,10 +34,6 @@ from bench.workloads import (
     Seen,
     Turn,
     chat_with_tools,
-    crowd_answer,
-    crowd_handoff,
-    crowd_ok,
-    crowd_question,
     handoff_to,
     ping_pong,
     plain_chat,
@@ -78,12 +75,12 @@ def seen(messages: list[BaseMessage]) -> Seen:
     )
 
 
-def desk(model: Any, saver: Any = None, other: Any = None) -> Any:
+def desk(model: Any, saver: Any = None) -> Any:
     """Two agents who may hand over to each other."""
     ann, bob = AGENTS
     agents = [
         create_agent(model, [create_handoff_tool(agent_name=bob, name=handoff_to(bob))], system_prompt=INSTRUCTIONS, name=ann),
-        create_agent(other or model, [create_handoff_tool(agent_name=ann, name=handoff_to(ann))], system_prompt=INSTRUCTIONS, name=bob),
+        create_agent(model, [create_handoff_tool(agent_name=ann, name=handoff_to(ann))], system_prompt=INSTRUCTIONS, name=bob),
     ]
     return create_swarm(agents, default_active_agent=ann).compile(checkpointer=saver)
 
@@ -149,48 +146,46 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
-    play, path = chat_with_tools(options.n), options.folder / "checkpoints.db"
+    for variant in ("sqlite", "sqlite kept open"):
+        if options.wants(variant):
+            yield await approvals(options.n, variant, str(options.folder / f"{variant}.db"))
 
-    async def in_a_new_process(what: Any) -> None:
-        async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
-            await chatting(Fake(play=play), tools_of(play), saver, gated=TOOLS[0]).ainvoke(what, THREAD)
+
+async def approvals(n: int, variant: str, path: str) -> Figures:
+    play = chat_with_tools(n)
+    agent = chatting(Fake(play=play), tools_of(play), gated=TOOLS[0])
+    approved = Command(resume={"decisions": [{"type": "approve"}]})
+
+    async def step(what: Any) -> None:
+        async with AsyncSqliteSaver.from_conn_string(path) as agent.checkpointer:
+            await agent.ainvoke(what, THREAD)
 
     with Clock(play) as clock:
-        for number in range(options.n):
-            await in_a_new_process(user(play.user(number)))
-            await in_a_new_process(Command(resume={"decisions": [{"type": "approve"}]}))
-    yield clock.figures(options.n, "sqlite", stored_bytes=size_of(path), written_bytes=clock.written)
+        if variant == "sqlite":
+            for number in range(n):
+                await step(user(play.user(number)))
+                await step(approved)
+        else:
+            async with AsyncSqliteSaver.from_conn_string(path) as agent.checkpointer:
+                for number in range(n):
+                    await agent.ainvoke(user(play.user(number)), THREAD)
+                    await agent.ainvoke(approved, THREAD)
+    return clock.figures(n, variant, stored_bytes=size_of(Path(path)), written_bytes=clock.written)
 
 
 class CrowdModel(Fake):
-    """One for each agent: ann hands over, bob answers the last question."""
-
-    agent: str = ""
-    gates: Any = None
+    """One model for everybody."""
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **more: Any) -> ChatResult:
-        (gate,) = self.gates
-        if self.agent == "ann":
-            await gate.pass_through(last=False)
-            return as_result(crowd_handoff())
-        asked = [str(message.content) for message in messages if isinstance(message, HumanMessage)]
-        await gate.pass_through(last=len(asked) == 2)
-        return as_result(Turn(crowd_answer(asked[-1])))
+        return as_result(await crowd_reply(lambda: seen(messages)))
 
 
 async def w5(options: Options) -> AsyncIterator[Figures]:
-    gates = [Gate(0)]
-    app = desk(CrowdModel(agent="ann", gates=gates), other=CrowdModel(agent="bob", gates=gates))
+    app = desk(CrowdModel())
 
-    async def converse(gate: Gate, conversation: int) -> bool:
-        gates[0] = gate
-        state: dict[str, Any] = {"messages": []}
-        right = True
-        for number in range(2):
-            question = HumanMessage(crowd_question(conversation, number))
-            state = await app.ainvoke({**state, "messages": [*state["messages"], question]})
-            right &= crowd_ok(conversation, number, str(state["messages"][-1].content))
-        return right
+    async def converse(question: str) -> str:
+        state = await app.ainvoke(user(question), {"recursion_limit": 1_000_000})
+        return str(state["messages"][-1].content)
 
     async for figures in crowd(options, converse):
         yield figures
@@ -229,7 +224,8 @@ async def w8(options: Options) -> AsyncIterator[Figures]:
     async def opening() -> tuple[Any, Any]:
         connection = AsyncSqliteSaver.from_conn_string(str(path))
         saver = await connection.__aenter__()
-        return connection, await chatting(Fake(play=play), [], saver).aget_state(THREAD)
+        agent.checkpointer = saver
+        return connection, await agent.aget_state(THREAD)
 
     async def closing(opened: tuple[Any, Any]) -> None:
         connection, state = opened

@@ -1,8 +1,9 @@
 """Legato, by its native API. The fake model is the least that is a model: a name and `reply`.
 
 W1 is kept in a `MemoryStore`. W2 and W3 in a `SQLiteStore` at its default durability (`effects`: what was acknowledged survives the
-process, what a tool's start depends on survives a power cut) and at `full`. W4 opens the store anew for every approval; its second variant
-carries the whole session as text, as one would between machines.
+process, what a tool's start depends on survives a power cut) and at `full`. In W4 nothing has to be saved, because it always is: `store` is
+a new handle of the process's store for every approval, as a web server has it; `opened anew` opens the file by a new store, as another
+process would; `text` carries the whole session as text, as one would between machines.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import _path  # noqa: F401 - this tree can be imported from here on
 
-from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
 from bench.workloads import (
     AGENTS,
@@ -25,10 +26,6 @@ from bench.workloads import (
     Turn,
     arguments,
     chat_with_tools,
-    crowd_answer,
-    crowd_handoff,
-    crowd_ok,
-    crowd_question,
     ping_pong,
     plain_chat,
 )
@@ -127,25 +124,24 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
-    for variant, cycles in (("store", cycles_in_a_store), ("text", cycles_as_text)):
+    for variant, cycles in (("store", cycles_in_a_store), ("opened anew", cycles_in_a_store), ("text", cycles_as_text)):
         if options.wants(variant):
             play = chat_with_tools(options.n)
-            yield await cycles(play, options.n, variant, options.folder / f"{variant}.db")
+            workflow = desk(Fake(play), tools_of(play, gated=True))
+            yield await cycles(workflow, play, options.n, variant, options.folder / f"{variant}.db")
 
 
-async def cycles_in_a_store(play: Play, n: int, variant: str, path: Path) -> Figures:
-    """Each time the file is opened anew, by a workflow that was made anew, as another process would."""
-
-    def opened() -> tuple[SQLiteStore, Session]:
-        store = SQLiteStore(path)
-        return store, desk(Fake(play), tools_of(play, gated=True)).session("s", store=store)
-
+async def cycles_in_a_store(workflow: Workflow, play: Play, n: int, variant: str, path: Path) -> Figures:
+    """Each approval comes to a new handle: of this process's store, or of the file, opened anew by a store of its own."""
     with Clock(play) as clock:
-        store, session = opened()
+        store = SQLiteStore(path)
+        session = workflow.session("s", store=store)
         for number in range(n):
             await session.run(play.user(number))
-            await store.close()
-            store, session = opened()
+            if variant == "opened anew":
+                await store.close()
+                store = SQLiteStore(path)
+            session = workflow.session("s", store=store)
             await session.refresh()
             await session.approve(session.pending[0])
             await session.resume()
@@ -153,15 +149,15 @@ async def cycles_in_a_store(play: Play, n: int, variant: str, path: Path) -> Fig
     return clock.figures(n, variant, stored_bytes=size_of(path), written_bytes=clock.written)
 
 
-async def cycles_as_text(play: Play, n: int, variant: str, path: Path) -> Figures:
+async def cycles_as_text(workflow: Workflow, play: Play, n: int, variant: str, path: Path) -> Figures:
     """Each time the whole session goes into a text, and out of it into a new store."""
     kept = path.with_suffix(".json")
     with Clock(play) as clock:
-        session = desk(Fake(play), tools_of(play, gated=True)).session("s", store=MemoryStore())
+        session = workflow.session("s", store=MemoryStore())
         for number in range(n):
             await session.run(play.user(number))
             kept.write_text(await session.to_string())
-            session = desk(Fake(play), tools_of(play, gated=True)).load(kept.read_text())
+            session = workflow.load(kept.read_text())
             await session.refresh()
             await session.approve(session.pending[0])
             await session.resume()
@@ -169,31 +165,19 @@ async def cycles_as_text(play: Play, n: int, variant: str, path: Path) -> Figure
 
 
 class CrowdModel:
-    """One model for everybody: ann hands over, bob answers the last question."""
+    """One model for everybody."""
 
     name = "fake"
 
-    def __init__(self) -> None:
-        self.gate = Gate(0)
-
     async def reply(self, request: Request, emit: Emit) -> Reply:
-        if request.agent == "ann":
-            await self.gate.pass_through(last=False)
-            return as_reply(crowd_handoff())
-        await self.gate.pass_through(last=request.turn == 2)
-        question = next(group.content for group in reversed(request.groups) if group.kind == "said")
-        return Reply(items=(Words(crowd_answer(str(question))),))
+        return as_reply(await crowd_reply(lambda: seen(request)))
 
 
 async def w5(options: Options) -> AsyncIterator[Figures]:
-    model = CrowdModel()
-    workflow = desk(model)
+    workflow = desk(CrowdModel())
 
-    async def converse(gate: Gate, conversation: int) -> bool:
-        model.gate = gate
-        session = workflow.session(store=MemoryStore())
-        results = [await session.run(crowd_question(conversation, number)) for number in range(2)]
-        return all(crowd_ok(conversation, number, result.text) for number, result in enumerate(results))
+    async def converse(question: str) -> str:
+        return (await workflow.session(store=MemoryStore()).run(question)).text
 
     async for figures in crowd(options, converse):
         yield figures
@@ -211,14 +195,15 @@ async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
 
 async def w8(options: Options) -> AsyncIterator[Figures]:
     play, path = plain_chat(options.n), options.folder / "long.db"
+    workflow = desk(Fake(play))
     async with SQLiteStore(path) as store:
-        session = desk(Fake(play)).session("s", store=store)
+        session = workflow.session("s", store=store)
         with Clock(play) as clock:
             for number in range(options.n):
                 await session.run(play.user(number))
 
     async def opening() -> Session:
-        return await desk(Fake(play)).session("s", store=SQLiteStore(path)).refresh()
+        return await workflow.session("s", store=SQLiteStore(path)).refresh()
 
     async def closing(session: Session) -> None:
         assert session.status == "waiting"

@@ -31,7 +31,7 @@ from agents import (
 from openai import AsyncOpenAI
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
 from bench.workloads import (
     AGENTS,
@@ -42,10 +42,6 @@ from bench.workloads import (
     Turn,
     arguments,
     chat_with_tools,
-    crowd_answer,
-    crowd_handoff,
-    crowd_ok,
-    crowd_question,
     handoff_to,
     ping_pong,
     plain_chat,
@@ -154,28 +150,32 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
-    """The history in a session, the interrupted run as a string in a file; agents, session and state are made anew from there."""
-    play, path, kept = chat_with_tools(options.n), options.folder / "session.db", options.folder / "state.json"
+    for variant in ("session and run state", "session kept open"):
+        if options.wants(variant):
+            yield await approvals(options.n, variant, options.folder / variant)
 
-    def opened() -> tuple[Agent[Any], SQLiteSession]:
-        return desk(Fake(play), tools_of(play, gated=True))["ann"], SQLiteSession("s", path)
 
+async def approvals(n: int, variant: str, path: Path) -> Figures:
+    """The history in a session, the interrupted run as a string in a file; both are read anew from there."""
+    play, kept = chat_with_tools(n), path.with_name("state.json")
+    ann = desk(Fake(play), tools_of(play, gated=True))["ann"]
     with Clock(play) as clock:
-        ann, session = opened()
-        for number in range(options.n):
+        session = SQLiteSession("s", path)
+        for number in range(n):
             result = await Runner.run(ann, play.user(number), run_config=QUIET, session=session)
             _write(kept, result.to_state().to_string())
-            session.close()
-            ann, session = opened()
+            if variant != "session kept open":
+                session.close()
+                session = SQLiteSession("s", path)
             state = await RunState.from_string(ann, kept.read_text())
             for interruption in state.get_interruptions():
                 state.approve(interruption)
             await Runner.run(ann, state, run_config=QUIET, session=session)
         session.close()
-    figures = clock.figures(options.n, "session and run state", written_bytes=clock.written)
+    figures = clock.figures(n, variant, written_bytes=clock.written)
     figures.extra["run_state_bytes"] = size_of(kept)
     figures.stored_bytes = size_of(path) + size_of(kept)
-    yield figures
+    return figures
 
 
 def _write(path: Path, text: str) -> None:
@@ -183,33 +183,17 @@ def _write(path: Path, text: str) -> None:
 
 
 class CrowdModel(Fake):
-    """One model for everybody: ann hands over, bob answers the last question."""
+    """One model for everybody."""
 
-    def __init__(self) -> None:
-        self.gate = Gate(0)
-
-    async def get_response(self, *_: Any, input: Any, handoffs: list[Handoff[Any, Any]], **more: Any) -> ModelResponse:
-        if handoffs[0].agent_name == "bob":
-            await self.gate.pass_through(last=False)
-            return as_response(crowd_handoff())
-        asked = [item["content"] for item in input if item.get("role") == "user"]
-        await self.gate.pass_through(last=len(asked) == 2)
-        return as_response(Turn(crowd_answer(asked[-1])))
+    async def get_response(self, *_: Any, input: Any, **more: Any) -> ModelResponse:
+        return as_response(await crowd_reply(lambda: seen(input)))
 
 
 async def w5(options: Options) -> AsyncIterator[Figures]:
-    model = CrowdModel()
-    ann = desk(model)["ann"]
+    ann = desk(CrowdModel(Play([])))["ann"]
 
-    async def converse(gate: Gate, conversation: int) -> bool:
-        model.gate = gate
-        agent, history, right = ann, [], True
-        for number in range(2):
-            asked = [*history, {"role": "user", "content": crowd_question(conversation, number)}]
-            result = await Runner.run(agent, asked, run_config=QUIET)
-            agent, history = result.last_agent, result.to_input_list()
-            right &= crowd_ok(conversation, number, result.final_output)
-        return right
+    async def converse(question: str) -> str:
+        return str((await Runner.run(ann, question, max_turns=None, run_config=QUIET)).final_output)
 
     async for figures in crowd(options, converse):
         yield figures

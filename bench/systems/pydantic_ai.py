@@ -2,7 +2,7 @@
 application runs that one with the conversation so far. A conversation is carried from run to run as its `Conversation` object.
 
 There is no durable store in the package, so two are measured: the conversation as JSON in a file, written whole after every turn with
-`ConversationTypeAdapter`; and its append-only `ConversationStore`, whose storage functions are written here over SQLite (write-ahead log,
+`ConversationTypeAdapter`; and its append-only `ConversationStore`, whose storage functions we wrote over SQLite (write-ahead log,
 `synchronous=NORMAL`). In its favour: the fake model says what it used, so that nothing is estimated; usage limits are lifted.
 """
 
@@ -27,7 +27,7 @@ from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage, UsageLimits
 
-from bench.measuring import Clock, Figures, Gate, Options, crowd, first_and_last, main, median_opening, size_of
+from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
 from bench.workloads import (
     AGENTS,
@@ -38,10 +38,6 @@ from bench.workloads import (
     Turn,
     arguments,
     chat_with_tools,
-    crowd_answer,
-    crowd_handoff,
-    crowd_ok,
-    crowd_question,
     handoff_to,
     ping_pong,
     plain_chat,
@@ -81,7 +77,7 @@ class To:
     agent: str
 
 
-def desk(model: Any, other: Any = None) -> dict[str, Agent[None, Any]]:
+def desk(model: Any) -> dict[str, Agent[None, Any]]:
     def passes_to(name: str) -> ToolOutput[To]:
         async def hand_over() -> To:
             """Hand over to a colleague."""
@@ -92,7 +88,7 @@ def desk(model: Any, other: Any = None) -> dict[str, Agent[None, Any]]:
     ann, bob = AGENTS
     return {
         ann: Agent(model, instructions=INSTRUCTIONS, output_type=[passes_to(bob), str]),
-        bob: Agent(other or model, instructions=INSTRUCTIONS, output_type=[passes_to(ann), str]),
+        bob: Agent(model, instructions=INSTRUCTIONS, output_type=[passes_to(ann), str]),
     }
 
 
@@ -165,7 +161,7 @@ class Keeper:
 
     def __init__(self, variant: str, path: Path) -> None:
         self.path = None if variant == "memory" else path
-        self.store = SqliteStore(path) if variant == "sqlite store" else None
+        self.store = SqliteStore(path) if variant == "sqlite store by us" else None
 
     async def keep(self, result: Any) -> Conversation:
         if self.store:
@@ -214,7 +210,7 @@ async def w1(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w2(options: Options) -> AsyncIterator[Figures]:
-    for variant in ("json file", "sqlite store"):
+    for variant in ("json file", "sqlite store by us"):
         if options.wants(variant):
             play, keeper = ping_pong(options.n), Keeper(variant, options.folder / variant)
             agents = desk(fake(play))
@@ -225,7 +221,7 @@ async def w2(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w3(options: Options) -> AsyncIterator[Figures]:
-    for variant in ("memory", "json file", "sqlite store"):
+    for variant in ("memory", "json file", "sqlite store by us"):
         if options.wants(variant):
             play, keeper = chat_with_tools(options.n), Keeper(variant, options.folder / variant)
             agent, talk = chatting(fake(play), tools_of(play)), Conversation(conversation_id="s")
@@ -237,24 +233,22 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
-    for variant in ("json file", "sqlite store"):
+    for variant in ("json file", "sqlite store by us", "sqlite store by us, kept open"):
         if options.wants(variant):
             yield await approvals(options.n, variant, options.folder / variant)
 
 
 async def approvals(n: int, variant: str, path: Path) -> Figures:
-    play = chat_with_tools(n)
-
-    def opened() -> tuple[Agent[None, Any], Keeper]:
-        return chatting(fake(play), tools_of(play, gated=True), gated=True), Keeper(variant, path)
-
+    play, (way, _, kept_open) = chat_with_tools(n), variant.partition(", ")
+    agent = chatting(fake(play), tools_of(play, gated=True), gated=True)
     with Clock(play) as clock:
-        agent, keeper = opened()
+        keeper = Keeper(way, path)
         talk = await keeper.load()
         for number in range(n):
             await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
-            keeper.close()
-            agent, keeper = opened()
+            if not kept_open:
+                keeper.close()
+                keeper = Keeper(way, path)
             talk = await keeper.load()
             assert talk.deferred_tool_requests is not None
             answers = talk.deferred_tool_requests.build_results(approve_all=True)
@@ -264,24 +258,13 @@ async def approvals(n: int, variant: str, path: Path) -> Figures:
 
 
 async def w5(options: Options) -> AsyncIterator[Figures]:
-    gates = [Gate(0)]
+    async def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return as_response(await crowd_reply(lambda: seen(messages)))
 
-    async def hands_over(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        await gates[0].pass_through(last=False)
-        return as_response(crowd_handoff())
+    agents = desk(FunctionModel(reply))  # one model for everybody
 
-    async def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        asked = [str(part.content) for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
-        await gates[0].pass_through(last=len(asked) == 2)
-        return as_response(Turn(crowd_answer(asked[-1])))
-
-    agents = desk(FunctionModel(hands_over), FunctionModel(answers))
-
-    async def converse(gate: Gate, conversation: int) -> bool:
-        gates[0] = gate
-        first = await discuss(agents, crowd_question(conversation, 0), Conversation())
-        second = await discuss(agents, crowd_question(conversation, 1), first.conversation, name="bob")
-        return crowd_ok(conversation, 0, first.output) and crowd_ok(conversation, 1, second.output)
+    async def converse(question: str) -> str:
+        return str((await discuss(agents, question, Conversation())).output)
 
     async for figures in crowd(options, converse):
         yield figures
@@ -311,14 +294,14 @@ async def through_the_sdk(options: Options) -> AsyncIterator[Figures]:
 
 async def w8(options: Options) -> AsyncIterator[Figures]:
     play, path = plain_chat(options.n), options.folder / "store.db"
-    keeper, agent, talk = Keeper("sqlite store", path), chatting(fake(play)), Conversation(conversation_id="s")
+    keeper, agent, talk = Keeper("sqlite store by us", path), chatting(fake(play)), Conversation(conversation_id="s")
     with Clock(play) as clock:
         for number in range(options.n):
             talk = await keeper.keep(await agent.run(play.user(number), conversation=talk, usage_limits=NO_LIMITS))
     keeper.close()
 
     async def opening() -> tuple[Keeper, Conversation]:
-        opened = Keeper("sqlite store", path)
+        opened = Keeper("sqlite store by us", path)
         return opened, await opened.load()
 
     async def closing(opened: tuple[Keeper, Conversation]) -> None:

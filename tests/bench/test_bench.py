@@ -14,7 +14,7 @@ from bench.__main__ import predict
 from bench.environments import ALL, BARE, LEGATO, variants_of
 from bench.goals import goals
 from bench.measured import Measured
-from bench.workloads import MARK, Play, Seen, Turn, chat_with_tools, ping_pong
+from bench.workloads import CROWD_CALLS, MARK, Play, Seen, Turn, chat_with_tools, crowd_ok, crowd_play, ping_pong
 
 ROOT = Path(__file__).parent.parent.parent
 SIZES = {"W1": 6, "W2": 6, "W3": 3, "W4": 2, "W5": 5, "W7": 2, "W8": 4}
@@ -113,14 +113,64 @@ def test_goals_are_judged_against_the_fastest_peer_that_loses_nothing():
     assert goals(Measured([]))[0].met is None, "what was not measured is neither met nor missed"
 
 
-def test_a_goal_is_not_met_by_a_busy_core_or_by_taking_something_off():
+def test_beside_a_store_that_we_wrote_for_a_peer_the_judge_is_what_peers_are_shipped_with():
+    lines = [
+        line("legato", "W2", 400, 0.1, "effects"),
+        line("bare limit", "W2", 400, 0.05, "normal"),
+        line("pydantic-ai", "W2", 400, 12.0, "json file"),
+        line("pydantic-ai", "W2", 400, 6.0, "sqlite store by us"),
+    ]
+    told = next(goal for goal in goals(Measured(lines)) if goal.workload == "W2")
+    assert told.measured == (
+        "120x less than pydantic-ai json file (n = 400); 60x less than pydantic-ai with a store that we wrote for it; "
+        "2.0x the bare limit of the same durability"
+    )
+    assert told.met
+
+
+def test_opening_anew_is_judged_beside_those_that_open_anew():
+    lines = [
+        line("legato", "W4", 200, 1.0, "store"),
+        line("legato", "W4", 200, 2.0, "opened anew"),
+        line("langgraph", "W4", 200, 30.0, "sqlite kept open"),
+        line("langgraph", "W4", 200, 50.0, "sqlite"),
+    ]
+    kept, anew = [goal for goal in goals(Measured(lines)) if "cycle (" in goal.asks]
+    assert kept.measured.startswith("30x less than langgraph sqlite kept open")
+    assert anew.measured.startswith("25x less than langgraph sqlite (")
+
+
+@pytest.mark.parametrize(
+    ("at_0", "met"), [(0.9, True), (0.7, False), (None, None)], ids=["the same work", "more than that", "it is not known"]
+)
+def test_a_busy_core_meets_the_goal_at_50_ms_only_with_the_work_that_is_there_at_0_ms(at_0, met):
     rates = [("legato", 1_000.0), ("bare limit", 5_000.0)]
     lines = [line(system, "W5", 1_000, 1.0, "50ms", extra={"conversations_per_s": rate}) for system, rate in rates]
-    lines.append(line("legato", "W1", 400, 0.2, extra={"first_hundred_ms": 0.1, "last_hundred_ms": 0.12}))
+    lines += [line("legato", "W5", 1_000, at_0, "0ms")] if at_0 else []
+    told = next(goal for goal in goals(Measured(lines)) if goal.asks.startswith("at 50 ms"))
+    assert told.measured.endswith("bound by CPU")
+    assert told.met is met
+    lines[0]["extra"]["conversations_per_s"] = 800.0
+    told = next(goal for goal in goals(Measured(lines)) if goal.asks.startswith("at 50 ms"))
+    assert told.met is False, "a core that is not busy bounds nothing"
+
+
+def test_the_last_hundred_handoffs_are_judged_as_measured_with_nothing_taken_off():
+    lines = [line("legato", "W1", 400, 0.2, extra={"first_hundred_ms": 0.1, "last_hundred_ms": 0.12})]
     lines.append(line("bare limit", "W1", 400, 0.02, extra={"first_hundred_ms": 0.01, "last_hundred_ms": 0.03}))
-    told = {goal.asks.partition(",")[0]: goal for goal in goals(Measured(lines))}
-    assert told["at 50 ms within 10 % of the bare limit"].met is None, "that CPU bounds it is known; not what the CPU was for"
-    assert told["the last hundred handoffs cost what the first hundred cost (at most 1.1x)"].met is False
+    assert next(goal for goal in goals(Measured(lines)) if goal.asks.startswith("the last hundred")).met is False
+
+
+def test_words_of_another_conversation_are_seen():
+    play = crowd_play(7)
+    question = play.user(7)
+    for number in range(CROWD_CALLS):
+        said = [question, *(play.turns[before].text for before in range(number)), "[[reply-8x0]] Hello."]
+        calls = [f"call_h{before}" for before in range(number)]
+        asked(play, said, calls, calls)
+    assert (play.ended, play.lost, play.doubled) == (True, set(), {"reply-8x0"})
+    assert crowd_ok(7, play.turns[CROWD_CALLS - 1].text)
+    assert not crowd_ok(8, play.turns[CROWD_CALLS - 1].text)
 
 
 def test_the_report_has_medians_noise_ratios_faults_and_plots_that_are_svg(tmp_path):
