@@ -67,8 +67,8 @@ def meaning(state):
             return {str(key): told(each) for key, each in value.items()}
         if isinstance(value, (list, tuple, set)):
             return [told(each) for each in (sorted(value, key=str) if isinstance(value, set) else value)]
-        names = getattr(type(value), "__slots__", ()) or getattr(value, "__dict__", ())
-        if not names or hasattr(value, "__struct_fields__"):
+        names = getattr(value, "__struct_fields__", ()) or getattr(value, "__slots__", ())
+        if not names or getattr(value, "__struct_config__", None) and value.__struct_config__.frozen:
             return repr(value)
         cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, Group) else ()
         return {name: told(getattr(value, name)) for name in names if name not in cached}

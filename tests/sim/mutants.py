@@ -428,7 +428,7 @@ def _(patch: Patch) -> None:
     def judged(self: state.State, fact: Judged) -> None:
         rule(self, fact)
         if fact.kind == "input" and fact.stop:
-            self.tally = Tally(self.tally)
+            self.tally = self.tally.following()
 
     patch(state._RULES, Judged, judged)
 

@@ -6,6 +6,8 @@ because what runs is their value; text that is not JSON is its own canonical for
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 _canonical = msgspec.json.Encoder(order="deterministic")
@@ -27,6 +29,7 @@ def canonical_json(text: str) -> bytes:
         return b"\x00" + text.encode("utf-8", "surrogatepass")
 
 
+@lru_cache(maxsize=16)  # of one call it is asked several times in a row: gated, decided, started
 def digest_arguments(arguments: str) -> str:
     """The digest of a call's arguments: equal for equal values.
 
