@@ -8,7 +8,7 @@ A decoder is made when it is first needed: that takes as long as importing the r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -44,6 +44,11 @@ def encode(fact: AnyFact) -> bytes:
             f"{type(fact).__name__} holds something that cannot be written: {error}",
             do="give text that is valid Unicode (no lone surrogates); nothing was recorded",
         ) from error
+
+
+def weigh(facts: Sequence[AnyFact]) -> int:
+    """How many bytes they are, written down."""
+    return len(_encoder.encode(facts))
 
 
 FactT = TypeVar("FactT", bound=Fact)

@@ -6,19 +6,27 @@ because what runs is their value; text that is not JSON is its own canonical for
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
 
 import msgspec
 
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
-def digest_bytes(data: bytes) -> str:
-    """The digest of bytes as they are."""
-    # Here, because OpenSSL's hashes come with it: a tenth of what importing Legato costs beyond asyncio (docs/PERFORMANCE.md).
+@cache
+def _blake2b() -> Callable[..., Any]:
+    """Imported when first needed: OpenSSL's hashes come with it, a tenth of what importing Legato costs beyond asyncio."""
     from hashlib import blake2b
 
-    return blake2b(data, digest_size=16).hexdigest()
+    return blake2b
+
+
+def digest_bytes(data: bytes) -> str:
+    """The digest of bytes as they are."""
+    name: str = _blake2b()(data, digest_size=16).hexdigest()
+    return name
 
 
 def canonical_json(text: str) -> bytes:

@@ -144,15 +144,16 @@ class State(CallRules):
 
     def _answered(self, fact: Answered) -> None:
         self._may_call(fact)
-        if self.halt:
+        if self._halt and self.halt:
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
         if fact.upto < self.halted_at:
             self._refuse(fact, f"the conversation was stopped at {self.halted_at}, after its request was made")
         position = len(self.facts)
         if not self._floor() <= fact.upto < position or (self.waiting and self._waits_before(fact.upto)):
             self._refuse(fact, f"its request saw up to {fact.upto}, which is not what there was to see")
-        while self.tail and self.tail[0].position <= fact.upto:
-            self.groups.append(self.tail.pop(0))
+        groups, tail = self.groups, self.tail
+        while tail and tail[0].position <= fact.upto:
+            groups.append(tail.pop(0))
         group = Group("reply", position, fact.agent, fact=fact)
         for index, item in enumerate(fact.items):
             if type(item) is Call:
@@ -160,7 +161,7 @@ class State(CallRules):
             elif type(item) is Words or type(item) is Refusal:
                 self.spent.letters += len(item.text)
         group.unanswered = len(group.calls)
-        self.groups.append(group)
+        groups.append(group)
         self.reply = group
         if fact.agent != self.active:
             self.arrived, self.tally.prompts = None, 0
@@ -204,7 +205,7 @@ class State(CallRules):
         """The lowest `upto` a request may have had: it must have seen the whole last batch and what followed it."""
         if self.reply is None:
             return self.unseen[0].position if self.unseen else 0
-        floor = max(self.reply.position, self.groups[-1].position)
+        floor = self.groups[-1].position  # the reply, or what followed it
         for call in self.reply.calls:
             if call.output and call.output.position > floor:
                 floor = call.output.position
