@@ -79,11 +79,11 @@ def decode(data: bytes, format: int = FORMAT) -> AnyFact:
     return fact
 
 
-def newer(format: int) -> NewerFormat:
+def newer(format: int, known: int = FORMAT) -> NewerFormat:
     """The refusal of a format that this version does not know."""
     return NewerFormat(
         f"this ledger has format {format}, written by a newer Legato",
-        expected=f"format {FORMAT} or older",
+        expected=f"format {known} or older",
         found=f"format {format}",
         do="upgrade legato to read it; nothing was changed",
     )
