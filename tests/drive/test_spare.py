@@ -10,6 +10,7 @@ import pytest
 from legato import Agent, HandoffBuilder, tool
 from legato.core.groups import Group
 from legato.core.state import fold
+from legato.core.sums import Spent
 from legato.drive import driver, spare
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import FailingStore, ScriptedModel, call, handoff
@@ -68,9 +69,9 @@ def meaning(state):
         if isinstance(value, (list, tuple, set)):
             return [told(each) for each in (sorted(value, key=str) if isinstance(value, set) else value)]
         names = getattr(value, "__struct_fields__", ()) or getattr(value, "__slots__", ())
-        if not names or getattr(value, "__struct_config__", None) and value.__struct_config__.frozen:
+        if not names or (hasattr(value, "__struct_config__") and value.__struct_config__.frozen):
             return repr(value)
-        cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, Group) else ()
+        cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, (Group, Spent)) else ()
         return {name: told(getattr(value, name)) for name in names if name not in cached}
 
     return told(state)

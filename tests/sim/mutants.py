@@ -15,7 +15,6 @@ from legato import nested
 from legato.core import folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Returned, Said, Words
 from legato.core.messages import Message, parts_of
-from legato.core.sums import Tally
 from legato.drive import asking, conversation, driver, ledger, spare, tools
 from legato.errors import LedgerConflict
 from legato.session import Session

@@ -1,8 +1,8 @@
 """Facts as rows. May know: how facts are written as JSON. Decides: how many facts are written together, shorter than one by one.
 
-Every fact repeats its names, and the time in milliseconds since 1970. Together, the names of all facts that have the same ones are a *shape*,
-written once; a fact is a row: the number of its shape, then its values, of which the last says how many milliseconds after the fact before
-it it was recorded. That is plain JSON still, and needs nothing but itself to be read.
+Every fact repeats its names, and the time in milliseconds since 1970. Together, the names of all facts that have the same ones are a
+*shape*, written once; a fact is a row: the number of its shape, then its values, of which the last says how many milliseconds after the
+fact before it it was recorded. That is plain JSON still, and needs nothing but itself to be read.
 
 >>> from legato.core.facts import Said
 >>> shapes, bundles = to_rows([Said("Hello", at=1_000), Said("Are you there?", at=3_500)])

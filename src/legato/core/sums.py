@@ -69,20 +69,27 @@ class WorkTime:
 class Spent:
     """Tokens and money, in all, by agent and by handoff; and the letters that have been said, for estimates."""
 
-    __slots__ = ("by_handoff", "last", "letters", "of", "total")
+    __slots__ = ("_total", "by_handoff", "last", "letters", "of")
 
     def __init__(self) -> None:
-        self.total = Usage()
+        self._total: Usage | None = NO_USAGE  # None: to be added up, when somebody asks
         self.of: dict[str, Usage] = {}
         self.by_handoff: list[tuple[str, str, Usage]] = []
         self.last = Usage()
         self.letters = 0
 
+    @property
+    def total(self) -> Usage:
+        """Of all agents."""
+        if self._total is None:
+            self._total = sum(self.of.values(), NO_USAGE)
+        return self._total
+
     def spend(self, agent: str, usage: Usage) -> None:
         """A model was paid."""
         if usage is NO_USAGE:
             return
-        self.total += usage
+        self._total = None
         self.of[agent] = self.of.get(agent, NO_USAGE) + usage
         self.last = usage
         if self.by_handoff:
