@@ -10,6 +10,7 @@ import pytest
 from legato import Agent, HandoffBuilder, tool
 from legato.core.groups import Group
 from legato.core.state import fold
+from legato.core.sums import Spent
 from legato.drive import driver, spare
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import FailingStore, ScriptedModel, call, handoff
@@ -67,10 +68,10 @@ def meaning(state):
             return {str(key): told(each) for key, each in value.items()}
         if isinstance(value, (list, tuple, set)):
             return [told(each) for each in (sorted(value, key=str) if isinstance(value, set) else value)]
-        names = getattr(type(value), "__slots__", ()) or getattr(value, "__dict__", ())
-        if not names or hasattr(value, "__struct_fields__"):
+        names = getattr(value, "__struct_fields__", ()) or getattr(value, "__slots__", ())
+        if not names or (hasattr(value, "__struct_config__") and value.__struct_config__.frozen):
             return repr(value)
-        cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, Group) else ()
+        cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, (Group, Spent)) else ()
         return {name: told(getattr(value, name)) for name in names if name not in cached}
 
     return told(state)

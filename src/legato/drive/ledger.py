@@ -149,9 +149,12 @@ class Ledger:
 
     async def _catch_up(self) -> None:
         read = await self._read()
-        for fact in read:
-            self.state.apply(fact)
-            self._sound += 1
+        apply = self.state.apply
+        try:
+            for fact in read:
+                apply(fact)
+        finally:
+            self._sound = self.state.length
         self.loaded = True
         if self.state.workflow not in ("", self._workflow):
             raise DefinitionChanged(

@@ -31,7 +31,7 @@ T = TypeVar("T")
 Durability = Literal["full", "effects", "process"]
 POLL = 0.03  # seconds between looks at what other processes wrote, while somebody waits
 SMALL = 65_536  # bytes that are written while the event loop waits for it
-FEW = 64  # facts that are read so, if they are as small
+FEW, LITTLE = 1024, 262_144  # facts, and their bytes, that are read so: 2 ms, and less than folding them takes, which follows
 TURNS = 16  # how many such operations may follow one another before everybody else in the event loop has a turn
 
 _SYNC: dict[Durability, tuple[Synchronous, Synchronous]] = {
@@ -108,7 +108,7 @@ class SQLiteStore:
         """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
         if start < 0:
             raise bad_start(start)
-        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, SMALL)))
+        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, LITTLE)))
         return few if few is not None else await self._read(lambda connection: ledgers.read(connection, ledger, start, born) or [])
 
     async def born(self, ledger: str) -> str:
