@@ -49,9 +49,6 @@ from legato.errors import DefinitionChanged, StoreError
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
 
-UNWATCHED_SECONDS = 0.005
-"""How long what runs may take before the driver looks out for what others append. Looking costs more than a quick effect does."""
-
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
 
 
@@ -80,9 +77,7 @@ class Driver:
         self._planned: tuple[State, int, Plan] | None = None  # the newest plan, and the state and length that it was made for
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
-        self._watcher: asyncio.Task[None] | None = None
-        self._listener: asyncio.Task[None] | None = None  # to the conversations that calls wait for
-        self._watchful = False  # what runs takes its time, so somebody has to look out for what others append
+        self._heard = 0  # how many facts the store says that there are, if that is news
         self._gave_up = False
         self._leaving = False
         self._recording = False
@@ -143,6 +138,8 @@ class Driver:
         check_definition(self._ledger.state, self._definition.graph)
         await self._others_go_on()
         self._wake.clear()
+        self._heard = 0
+        watched = self._ledger.store.watch(self._ledger.session, self._ledger.recorded, self._grown)
         self._ledger.listeners.append(self._moved)
         outcomes: list[Outcome] = []
         try:
@@ -155,67 +152,48 @@ class Driver:
                     continue
                 if not busy and not self._wake.is_set():  # while it looked there, something may have happened here
                     break
-                watching = asyncio.get_running_loop().call_later(UNWATCHED_SECONDS, self._begin_watching)
+                others = self._others.watch(self._other_moved) if self._waits() else None
                 try:
                     await self._wake.wait()
                 finally:
-                    watching.cancel()
-                    if self._listener is not None:
-                        self._listener.cancel()
-                    self._watchful = False
+                    if others is not None:
+                        others()
+                if self._heard > self._ledger.recorded:
+                    await self._ledger.refresh()
+                self._heard = 0
                 self._wake.clear()
-                if self._watcher is not None and self._watcher.done() and not self._watcher.cancelled():
-                    self._watcher.result()
                 outcomes = self._collect()
             if self._error is not None:
                 raise self._error
         finally:
+            watched()
             self._ledger.listeners.remove(self._moved)
             outcomes += self._collect()
             if outcomes:
                 record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
             for effect, task in list(self._running.items()):
                 self._stop(effect, task)
-            tasks: list[asyncio.Task[Any]] = [*self._running.values(), *(each for each in (self._watcher, self._listener) if each)]
-            if self._watcher is not None:
-                self._watcher.cancel()
-            if tasks:
-                await asyncio.wait(tasks)  # not gather: the errors it collects keep the driver and its ledger alive
-                for task in tasks:
+            if self._running:
+                await asyncio.wait(self._running.values())  # not gather: the errors it collects keep the driver and its ledger alive
+                for task in self._running.values():
                     _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
-            self._running.clear()
-            self._watcher = self._listener = None
+                self._running.clear()
 
-    def _begin_watching(self) -> None:
-        self._watchful = True
-        if self._watcher is None or self._watcher.done():
-            self._watcher = asyncio.get_running_loop().create_task(self._watch())
-        if self._waits():
-            self._listener = asyncio.get_running_loop().create_task(self._listen())
-
-    async def _listen(self) -> None:
-        """Wake when something happens in a conversation that a call waits for."""
-        await self._others.moved()
-        self._wake.set()
-
-    async def _watch(self) -> None:
-        """Read what others append, in this process or another, as soon as it is there; until what runs has come to its end.
-
-        A store may take its time to say that this driver itself appended something; what runs by then needs a watch again, or does not.
-        """
-        try:
-            while self._watchful:
-                known = self._ledger.recorded
-                if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.recorded == known:
-                    await self._ledger.refresh()
-        except Exception:
-            self._wake.set()  # the drive ends with it
-            raise
+    def _grown(self, length: int) -> None:
+        """The store has more facts, by whomever. What this driver is recording itself it will know in a moment."""
+        if length > self._ledger.recorded:
+            self._heard = length
+            if not self._recording:
+                self._wake.set()
 
     def _moved(self) -> None:
-        """The ledger has moved; what this driver is recording itself it knows already."""
+        """The ledger has been read on, or another has appended by it."""
         if not self._recording:
             self._wake.set()
+
+    def _other_moved(self, length: int) -> None:
+        """Something has happened in a conversation that a call waits for."""
+        self._wake.set()
 
     async def _record(self, outcomes: list[Outcome]) -> None:
         contents = {digest: data for outcome in outcomes for digest, data in outcome.contents.items()}
@@ -238,6 +216,8 @@ class Driver:
             await record_each(self._ledger, outcomes)
         finally:
             self._recording = False
+        if self._heard > self._ledger.recorded:
+            self._wake.set()  # somebody else appended right behind it
         self._show_new()
         failed = self._ledger.state.failed
         # What it gave up is the request that failed: a message that landed since is another one.

@@ -8,7 +8,7 @@ microseconds, so no event loop notices.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from types import TracebackType
@@ -177,11 +177,19 @@ class MemoryStore:
         """Wait for the ledger to grow beyond `position` facts."""
 
         async def length() -> int:
-            with self._lock:
-                kept = self._find(ledger)
-                return len(kept.facts) if kept else 0
+            return self._length(ledger)
 
         return await self._waiters.wait(ledger, position, timeout, length)
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told whenever the ledger grows beyond `position` facts."""
+        stop = self._waiters.watch(ledger, position, moved)
+        try:
+            self._waiters.wake(ledger, self._length(ledger))
+        except BaseException:
+            stop()
+            raise
+        return stop
 
     async def close(self) -> None:
         """Forget everything. Closing twice is harmless."""
@@ -195,6 +203,11 @@ class MemoryStore:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+    def _length(self, ledger: str) -> int:
+        with self._lock:
+            kept = self._find(ledger)
+            return len(kept.facts) if kept else 0
 
     def _find(self, ledger: str) -> _Ledger | None:
         if self._closed:

@@ -170,6 +170,24 @@ class SQLiteStore:
             ledger, position, timeout, lambda: self._read(lambda connection: ledgers.length(connection, ledger))
         )
 
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told whenever the ledger grows beyond `position` facts, here or in any other process."""
+        if self._closed:
+            raise closed_store()
+        stop = self._waiters.watch(ledger, position, moved)
+        # The first look at what others wrote comes when the second would: most who watch have ended by then, and no thread was woken.
+        looking = asyncio.get_running_loop().call_later(POLL, self._look_for, ledger)
+
+        def end() -> None:
+            looking.cancel()
+            stop()
+
+        return end
+
+    def _look_for(self, ledger: str) -> None:
+        if not self._closed:
+            self._reader.post(Job(partial(_tell_length, self._waiters, ledger)))  # with it the reader's thread sees that somebody watches
+
     async def close(self) -> None:
         """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless."""
         if self._closed:
@@ -237,6 +255,10 @@ def _at_one_moment(job: Callable[[sqlite3.Connection], T], connection: sqlite3.C
             connection.execute("COMMIT")
 
 
+def _tell_length(waiters: Waiters, ledger: str, connection: sqlite3.Connection) -> None:
+    waiters.wake(ledger, ledgers.length(connection, ledger))
+
+
 class _Poller:
     """Notices what other processes, or other stores on the same file, wrote. Runs on the reader's thread, between jobs."""
 
@@ -252,7 +274,7 @@ class _Poller:
         if version != self._seen:
             self._seen = version
             for ledger in self._waiters.ledgers():
-                self._waiters.wake(ledger, ledgers.length(connection, ledger))
+                _tell_length(self._waiters, ledger, connection)
         return POLL
 
 
