@@ -408,9 +408,7 @@ class Session:
             status=now,
             error=state.failed.error if state.failed and now == "failed" else "",
             finish=state.reply.fact.finish if said and state.reply and state.reply.fact else "stop",
-            usage=Usage(
-                *(getattr(state.spent.total, name) - getattr(spent, name) for name in Usage.__struct_fields__),
-            ),
+            usage=state.spent.total - spent,
             session=self,
         )
 

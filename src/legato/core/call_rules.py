@@ -28,12 +28,12 @@ class CallRules(Folded):
         )
 
     def _open_call(self, fact: AnyFact, ref: CallRef | None) -> CallState:
-        call = next((call for call in self.batch if call.ref == ref), None)
-        if call is None:
-            self._refuse(fact, f"there is no call {ref} in the open batch")
-        if call.output is not None:
-            self._refuse(fact, f"call {ref} has its output already ({call.output.status})")
-        return call
+        for call in self.batch:
+            if call.ref == ref:
+                if call.output is not None:
+                    self._refuse(fact, f"call {ref} has its output already ({call.output.status})")
+                return call
+        self._refuse(fact, f"there is no call {ref} in the open batch")
 
     def _gated(self, fact: Gated) -> None:
         call = self._open_call(fact, fact.call)
@@ -89,7 +89,7 @@ class CallRules(Folded):
         if call.gate and not (call.approved and fact.digest == digest_arguments(call.arguments)):
             self._refuse(fact, f"call {fact.call} is not approved for these arguments")
         self.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
-        call.attempts.append(Attempt(fact.attempt, fact.epoch))
+        call.attempts += (Attempt(fact.attempt, fact.epoch),)
         call.redo = False
         self.epoch = fact.epoch
 

@@ -66,7 +66,7 @@ class Folded:
     @property
     def batch(self) -> list[CallState]:
         """The calls of the newest reply, while any is unanswered."""
-        return self.reply.calls if self.reply and not self.reply.complete else []
+        return self.reply.calls if self.reply is not None and self.reply.unanswered else []
 
     @property
     def unseen(self) -> list[Group]:

@@ -15,7 +15,7 @@ from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Re
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
-class Output(Struct, frozen=True):
+class Output(Struct, frozen=True, gc=False):
     """The one output a call has in every request."""
 
     content: Content
@@ -54,14 +54,15 @@ class CallState:
         self.approved = False
         self.redo = False  # a person asked to run a lost attempt again
         self.stopped = ""  # "cancelled" or "limit": it is not to run (any further), whatever the user says next
-        self.attempts: list[Attempt] = []
+        self.attempts: tuple[Attempt, ...] = ()
         self.output: Output | None = None
 
     @property
     def running(self) -> Attempt | None:
         """The attempt that is open: started, and neither returned, lost, paused nor answered in another way."""
-        if self.output is None and self.attempts and not self.attempts[-1].lost and not self.attempts[-1].paused:
-            return self.attempts[-1]
+        if self.output is None and self.attempts:
+            last = self.attempts[-1]
+            return None if last.lost or last.paused else last
         return None
 
     @property

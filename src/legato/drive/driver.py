@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, get_args
 
 from legato.core.facts import Answered, AnyFact, Refusal, Words
 from legato.core.graph import Graph
@@ -50,6 +50,11 @@ FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
 
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
+BOOKKEEPING = frozenset(get_args(Bookkeeping))
+"""Effects that are recorded, and not performed."""
+
+UNCLAIMED = frozenset((CallModel, JudgeInput, JudgeOutput, JudgeTermination, Summarise, GiveUp))
+"""Effects that are performed, and nothing is recorded before."""
 
 
 class Driver:
@@ -132,7 +137,8 @@ class Driver:
         return bool(awake) and not awake.isdisjoint(self._plan(self._ledger.state).effects)
 
     def _waits(self) -> bool:
-        return any(call.paused for call in self._ledger.state.batch)
+        batch = self._ledger.state.batch
+        return bool(batch) and any(call.paused for call in batch)
 
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
@@ -225,7 +231,7 @@ class Driver:
 
     def _follow_up(self, state: State) -> Iterator[AnyFact]:
         """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""
-        while facts := list(self._due(state, self._plan(state))):
+        while facts := self._due(state, self._plan(state)):
             yield from facts
 
     def _plan(self, state: State) -> Plan:
@@ -235,23 +241,21 @@ class Driver:
             self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._awake))
         return planned[2]
 
-    def _due(self, state: State, now: Plan) -> Iterator[AnyFact]:
+    def _due(self, state: State, now: Plan) -> list[AnyFact]:
+        facts: list[AnyFact | None] = []
         for effect in now.effects:
             match effect:
-                case RunTool():
-                    call = state.call(effect.call)
-                    if call is not None and not call.running:
-                        yield self._tools.start(state, effect, self._epoch)
-                case Admit():
-                    gated = self._tools.gate(state, effect)
-                    if gated is not None:
-                        yield gated
-                case HandOver():
-                    yield self._tools.hand_over(state, effect.call)
-                case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise() | GiveUp():
+                case _ if type(effect) in UNCLAIMED:
                     pass
+                case RunTool():
+                    facts.append(self._tools.start(state, effect, self._epoch))
+                case HandOver():
+                    facts.append(self._tools.hand_over(state, effect.call))
+                case Admit():
+                    facts.append(self._tools.gate(state, effect))
                 case _:
-                    yield fact_of(effect, now_ms())
+                    facts.append(fact_of(effect, now_ms()))
+        return [fact for fact in facts if fact is not None]
 
     def _wanted(self, state: State, effect: Work) -> bool:
         return effect in self._plan(state).effects
@@ -259,15 +263,18 @@ class Driver:
     def _reconcile(self) -> bool:
         """Start what is wanted, stop what is not. False if nothing is running then."""
         state = self._ledger.state
-        wanted = [effect for effect in self._plan(state).effects if not isinstance(effect, Bookkeeping)]
-        for effect, task in list(self._running.items()):
-            if effect not in wanted and not _still_welcome(state, effect):
-                self._stop(effect, task)
-        nothing_new = self._nothing_new(state)
+        wanted: list[Any] = [effect for effect in self._plan(state).effects if type(effect) not in BOOKKEEPING]
+        if self._running:
+            for effect, task in list(self._running.items()):
+                if effect not in wanted and not _still_welcome(state, effect):
+                    self._stop(effect, task)
+        if not wanted or self._nothing_new(state):
+            return bool(self._running)
+        loop = asyncio.get_running_loop()
         for effect in wanted:
-            if effect in self._running or nothing_new or (isinstance(effect, CallModel) and (self._gave_up or state.waiting)):
+            if effect in self._running or (type(effect) is CallModel and (self._gave_up or state.waiting)):
                 continue  # no model is asked while a message is being judged: it may have to be seen
-            self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
+            self._running[effect] = loop.create_task(self._performed(effect))
         return bool(self._running)
 
     def _stop(self, effect: Work, task: asyncio.Task[Outcome]) -> None:

@@ -42,7 +42,7 @@ from msgspec import Struct
 from legato.core.facts import AnyFact
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to drive one ledger. `epoch` grows with every holder."""
 
     ledger: str

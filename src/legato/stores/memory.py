@@ -80,8 +80,7 @@ class MemoryStore:
                 for digest, body in contents.items():
                     kept.contents.setdefault(digest, (expected, bytes(body)))
             length = len(kept.facts)
-        if self._waiters:
-            self._waiters.wake(ledger, length)
+        self._waiters.wake(ledger, length)
         return length
 
     async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
@@ -129,8 +128,7 @@ class MemoryStore:
             branch.origin = parent
             branch.touched = next(self._tick)
             length = len(branch.facts)
-        if self._waiters:
-            self._waiters.wake(new, length)
+        self._waiters.wake(new, length)
         return length
 
     async def delete(self, ledger: str) -> bool:

@@ -100,8 +100,7 @@ class SQLiteStore:
             size=(size := sum(map(len, bodies)) + (sum(map(len, kept.values())) if kept else 0)),
             small=size <= SMALL,
         )
-        if self._waiters:
-            self._waiters.wake(ledger, length)
+        self._waiters.wake(ledger, length)
         return length
 
     async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
@@ -136,8 +135,7 @@ class SQLiteStore:
         bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of))
-        if self._waiters:
-            self._waiters.wake(new, length)
+        self._waiters.wake(new, length)
         return length
 
     async def delete(self, ledger: str) -> bool:

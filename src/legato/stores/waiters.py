@@ -68,6 +68,8 @@ class Waiters:
 
     def wake(self, ledger: str, length: int) -> None:
         """The ledger now has `length` facts: tell those who know of fewer. Callable from any thread."""
+        if ledger not in self._watching:
+            return
         with self._lock:
             ready = [watch for watch in self._watching.get(ledger, ()) if length > watch.known]
             for watch in ready:
