@@ -28,12 +28,12 @@ class CallRules(Folded):
         )
 
     def _open_call(self, fact: AnyFact, ref: CallRef | None) -> CallState:
-        for call in self.batch:
-            if call.ref == ref:
-                if call.output is not None:
-                    self._refuse(fact, f"call {ref} has its output already ({call.output.status})")
-                return call
-        self._refuse(fact, f"there is no call {ref} in the open batch")
+        found = [call for call in self.batch if call.ref == ref]
+        if not found:
+            self._refuse(fact, f"there is no call {ref} in the open batch")
+        if (output := found[0].output) is not None:
+            self._refuse(fact, f"call {ref} has its output already ({output.status})")
+        return found[0]
 
     def _gated(self, fact: Gated) -> None:
         call = self._open_call(fact, fact.call)

@@ -107,7 +107,7 @@ class Folded:
     @property
     def fresh(self) -> bool:
         """Whether a message began a new run and no reply has followed yet."""
-        return any(group.began for group in self.unseen)
+        return bool(unseen := self.unseen) and any(group.began for group in unseen)
 
     @property
     def awaits_reply(self) -> bool:

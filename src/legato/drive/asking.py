@@ -71,12 +71,12 @@ class ModelCaller:
         agent = self._definition.agents[effect.agent]
         begun = seconds()
         try:
-            told: Request | None = await self._with_contents(request) if self._ledger.state.pictured else request
-            if agent.keeper is not None:
-                told = await self._told_where(agent.keeper, told)
+            if self._ledger.state.pictured:
+                request = await self._with_contents(request)
+            told = request if agent.keeper is None else await self._told_where(agent.keeper, request)
             if told is None:
                 return Outcome()
-            reply = await self._ask(agent, told, lambda text: emit(effect.agent, number, text))
+            reply = await self._ask(agent, told, partial(emit, effect.agent, number))
             answered = self._proved(_answered(reply, request, kept, agent.model.name, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told

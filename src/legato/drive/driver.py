@@ -16,14 +16,18 @@ from legato.core.graph import Graph
 from legato.core.owed import (
     NOBODY,
     Admit,
+    AdmitStanding,
+    Answer,
     Bookkeeping,
     CallModel,
+    DeclareLost,
     GiveUp,
     HandOver,
     JudgeInput,
     JudgeOutput,
     JudgeTermination,
     Plan,
+    Prompt,
     RunTool,
     Summarise,
     Work,
@@ -52,9 +56,6 @@ FOLLOW_SECONDS = 0.05
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
 BOOKKEEPING = frozenset(get_args(Bookkeeping))
 """Effects that are recorded, and not performed."""
-
-UNCLAIMED = frozenset((CallModel, JudgeInput, JudgeOutput, JudgeTermination, Summarise, GiveUp))
-"""Effects that are performed, and nothing is recorded before."""
 
 
 class Driver:
@@ -245,16 +246,16 @@ class Driver:
         facts: list[AnyFact | None] = []
         for effect in now.effects:
             match effect:
-                case _ if type(effect) in UNCLAIMED:
-                    pass
                 case RunTool():
                     facts.append(self._tools.start(state, effect, self._epoch))
                 case HandOver():
                     facts.append(self._tools.hand_over(state, effect.call))
                 case Admit():
                     facts.append(self._tools.gate(state, effect))
-                case _:
+                case Answer() | AdmitStanding() | DeclareLost() | Prompt():
                     facts.append(fact_of(effect, now_ms()))
+                case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise() | GiveUp():
+                    pass
         return [fact for fact in facts if fact is not None]
 
     def _wanted(self, state: State, effect: Work) -> bool:

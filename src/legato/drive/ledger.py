@@ -50,7 +50,7 @@ class LoopLock:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = asyncio.Lock()
+        self._lock: asyncio.Lock
 
     def __aenter__(self) -> Awaitable[object]:
         loop = asyncio.get_running_loop()

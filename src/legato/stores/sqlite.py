@@ -94,10 +94,11 @@ class SQLiteStore:
         bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        size = sum(map(len, bodies)) + sum(map(len, kept.values()))
         length = await self._write(
             lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born),
             durable=durable,
-            size=(size := sum(map(len, bodies)) + (sum(map(len, kept.values())) if kept else 0)),
+            size=size,
             small=size <= SMALL,
         )
         self._waiters.wake(ledger, length)
@@ -205,8 +206,8 @@ class SQLiteStore:
     async def _write(
         self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0, small: bool = True
     ) -> T:
-        if small:
-            await self._take_turns()
+        if small and self._is_turn_over():
+            await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         sync = self._durable_sync if durable else self._sync
@@ -222,21 +223,21 @@ class SQLiteStore:
 
     async def _look(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Read something small."""
-        await self._take_turns()
+        if self._is_turn_over():
+            await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         with suppress(MustWait):
             return self._reader.at_once(partial(_at_one_moment, job))
         return await self._read(job)
 
-    async def _take_turns(self) -> None:
+    def _is_turn_over(self) -> bool:
         """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain.
 
-        The store may be closed meanwhile: look afterwards, for nobody answers what is asked of a thread that has ended.
+        The store may be closed while others have their turn: look afterwards, for nobody answers what is asked of a thread that has ended.
         """
         self._turn = (self._turn + 1) % TURNS
-        if not self._turn:
-            await asyncio.sleep(0)
+        return not self._turn
 
 
 def _told(path: str, error: Exception) -> LegatoError:

@@ -23,10 +23,12 @@ BEYOND_ALL = sys.maxsize
 class _Watch:
     """Somebody who watches one ledger, and what they know of it."""
 
-    __slots__ = ("_loop", "_moved", "known")
+    __slots__ = ("_loop", "_moved", "_waiters", "known", "ledger")
 
-    def __init__(self, known: int, moved: Callable[[int], None]) -> None:
+    def __init__(self, waiters: Waiters, ledger: str, known: int, moved: Callable[[int], None]) -> None:
+        self.ledger = ledger
         self.known = known
+        self._waiters = waiters
         self._loop = asyncio.get_running_loop()
         self._moved: Callable[[int], None] | None = moved
 
@@ -38,7 +40,8 @@ class _Watch:
             self._loop.call_soon_threadsafe(self._tell, length)
 
     def stop(self) -> None:
-        self._moved = None  # what is on its way to another thread may still arrive there
+        self._moved = None  # what is on its way from another thread may still arrive here
+        self._waiters.without(self)
 
     def _tell(self, length: int) -> None:
         if self._moved is not None:
@@ -87,20 +90,19 @@ class Waiters:
 
     def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
         """Have `moved` called with each new length, until what this returns is called. What is there the store looks at *afterwards*."""
-        watch = _Watch(position, moved)
+        watch = _Watch(self, ledger, position, moved)
         with self._lock:
             self._watching.setdefault(ledger, []).append(watch)
+        return watch.stop
 
-        def stop() -> None:
-            watch.stop()
-            with self._lock:
-                watching = self._watching.get(ledger, [])
-                if watch in watching:
-                    watching.remove(watch)
-                if not watching:
-                    self._watching.pop(ledger, None)
-
-        return stop
+    def without(self, watch: _Watch) -> None:
+        """Somebody watches no more."""
+        with self._lock:
+            watching = self._watching.get(watch.ledger, [])
+            if watch in watching:
+                watching.remove(watch)
+            if not watching:
+                self._watching.pop(watch.ledger, None)
 
     async def wait(
         self,
