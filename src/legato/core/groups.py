@@ -217,7 +217,7 @@ def spoken(fact: Answered) -> str:
     """What a reply says to the user."""
     if len(fact.items) == 1 and type(fact.items[0]) is Words:  # as most do: opening a long conversation asks this of every reply
         return fact.items[0].text
-    return "\n".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
+    return "\n".join([item.text for item in fact.items if type(item) is Words or type(item) is Refusal])
 
 
 def message_of(entry: Entry) -> Message:

@@ -222,7 +222,7 @@ def _record_failure(effect: CallModel, attempted: Attempted, state: State) -> It
 
 def _choose(state: State, spec: HistorySpec, history: History, agent: str) -> tuple[list[Group], Kept]:
     """The groups the agent sees, and, where a function of the user's chose them, its choice for the record."""
-    if not isinstance(spec, Custom) or history.choose is None:
+    if type(spec) is not Custom or history.choose is None:
         return visible(state, spec, agent), None
     everything = visible(state, Everything(), agent)
     offered = [_copied(group) for group in everything]  # what user code does to them changes nothing

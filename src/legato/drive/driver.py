@@ -55,7 +55,10 @@ FOLLOW_SECONDS = 0.05
 
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
 BOOKKEEPING = frozenset(get_args(Bookkeeping))
-"""Effects that are recorded, and not performed."""
+"""Effects that are recorded, and not performed. A set, because to learn that a struct is *not* of a class costs as much as a call."""
+
+UNCLAIMED = frozenset((CallModel, JudgeInput, JudgeOutput, JudgeTermination, Summarise, GiveUp))
+"""Effects that are performed without anything being recorded before."""
 
 
 class Driver:
@@ -245,6 +248,8 @@ class Driver:
     def _due(self, state: State, now: Plan) -> list[AnyFact]:
         facts: list[AnyFact | None] = []
         for effect in now.effects:
+            if type(effect) in UNCLAIMED:
+                continue
             match effect:
                 case RunTool():
                     facts.append(self._tools.start(state, effect, self._epoch))
@@ -254,8 +259,8 @@ class Driver:
                     facts.append(self._tools.gate(state, effect))
                 case Answer() | AdmitStanding() | DeclareLost() | Prompt():
                     facts.append(fact_of(effect, now_ms()))
-                case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise() | GiveUp():
-                    pass
+                case _:
+                    raise AssertionError(f"{effect} is recorded in some way, or nothing is recorded before it: nobody has said which")
         return [fact for fact in facts if fact is not None]
 
     def _wanted(self, state: State, effect: Work) -> bool:
