@@ -11,7 +11,7 @@ from legato import Agent, HandoffBuilder, tool
 from legato.core.groups import Group
 from legato.core.state import fold
 from legato.core.sums import Spent
-from legato.drive import driver, spare
+from legato.drive import spare
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import FailingStore, ScriptedModel, call, handoff
 
@@ -77,9 +77,7 @@ def meaning(state):
     return told(state)
 
 
-@pytest.mark.parametrize("watching", [0, 60], ids=["watching for others", "not watching"])
-async def test_a_new_handle_reads_only_what_the_last_one_had_not(watching, monkeypatch):
-    monkeypatch.setattr(driver, "UNWATCHED_SECONDS", watching)
+async def test_a_new_handle_reads_only_what_the_last_one_had_not():
     store, workflow = Counting(), desk()
     for number in range(20):
         result = await cycle(workflow, store, number)

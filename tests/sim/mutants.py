@@ -642,7 +642,7 @@ def _(patch: Patch) -> None:
 
 @mutant("nobody looks out for what others append while something runs")
 def _(patch: Patch) -> None:
-    patch(driver.Driver, "_begin_watching", lambda self: None)
+    patch(driver.Driver, "_grown", lambda self, length: None)
 
 
 @mutant("a plan is kept although the ledger has moved")

@@ -92,7 +92,7 @@ class CallRules(Folded):
         if call.gate and not (call.approved and fact.digest == digest_arguments(call.arguments)):
             self._refuse(fact, f"call {fact.call} is not approved for these arguments")
         self.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
-        call.attempts.append(Attempt(fact.attempt, fact.epoch))
+        call.attempts += (Attempt(fact.attempt, fact.epoch),)
         call.redo = False
         self.epoch = fact.epoch
 

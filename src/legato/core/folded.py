@@ -71,7 +71,7 @@ class Folded(Struct, eq=False):
     @property
     def batch(self) -> list[CallState]:
         """The calls of the newest reply, while any is unanswered."""
-        return self.reply.calls if self.reply and not self.reply.complete else []
+        return self.reply.calls if self.reply is not None and self.reply.unanswered else []
 
     @property
     def unseen(self) -> list[Group]:
@@ -112,7 +112,7 @@ class Folded(Struct, eq=False):
     @property
     def fresh(self) -> bool:
         """Whether a message began a new run and no reply has followed yet."""
-        return any(group.began for group in self.unseen)
+        return bool(unseen := self.unseen) and any(group.began for group in unseen)
 
     @property
     def awaits_reply(self) -> bool:

@@ -17,7 +17,7 @@ from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Re
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
-class Output(Struct, frozen=True):
+class Output(Struct, frozen=True, gc=False):
     """The one output a call has in every request."""
 
     content: Content
@@ -50,14 +50,15 @@ class CallState(Struct, eq=False):
     approved: bool = False
     redo: bool = False  # a person asked to run a lost attempt again
     stopped: str = ""  # "cancelled" or "limit": it is not to run (any further), whatever the user says next
-    attempts: list[Attempt] = []
+    attempts: tuple[Attempt, ...] = ()
     output: Output | None = None
 
     @property
     def running(self) -> Attempt | None:
         """The attempt that is open: started, and neither returned, lost, paused nor answered in another way."""
-        if self.output is None and self.attempts and not self.attempts[-1].lost and not self.attempts[-1].paused:
-            return self.attempts[-1]
+        if self.output is None and self.attempts:
+            last = self.attempts[-1]
+            return None if last.lost or last.paused else last
         return None
 
     @property
@@ -191,7 +192,7 @@ def spoken(fact: Answered) -> str:
     """What a reply says to the user."""
     if len(fact.items) == 1 and type(fact.items[0]) is Words:  # as most do: opening a long conversation asks this of every reply
         return fact.items[0].text
-    return "\n".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
+    return "\n".join([item.text for item in fact.items if type(item) is Words or type(item) is Refusal])
 
 
 def message_of(entry: Entry) -> Message:

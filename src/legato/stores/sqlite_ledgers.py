@@ -89,11 +89,12 @@ class Row(NamedTuple):
 
 
 _ROW = "SELECT id, parent, shared, origin, length, epoch, updated, touched, born, crc FROM ledgers WHERE "
+_BY_NAME = _ROW + "name = ?"
 
 
 def find(connection: sqlite3.Connection, ledger: str) -> Row | None:
-    found = connection.execute(_ROW + "name = ?", (ledger,)).fetchone()
-    return found and _whole(Row(ledger, *found[:-1]), found[-1])
+    found = connection.execute(_BY_NAME, (ledger,)).fetchone()
+    return found and _whole(Row._make((ledger, *found[:-1])), found[-1])
 
 
 def length(connection: sqlite3.Connection, ledger: str) -> int:
