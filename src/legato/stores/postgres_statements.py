@@ -39,7 +39,7 @@ UNRESTED: Final = (
     " AND (l.until IS NULL OR l.until <= clock_timestamp()) ORDER BY l.touched LIMIT %s::bigint"
 )
 LEASE: Final = "SELECT legato.lease(%s::text, %s::text, %s::double precision)"
-RENEW: Final = "SELECT legato.renew(%s::text[], %s::text[], %s::bigint[], %s::double precision)"
+RENEW: Final = "SELECT legato.renew(%s::text[], %s::text[], %s::bigint[], %s::double precision, %s::boolean)"
 RELEASE: Final = "SELECT legato.release(%s::text[], %s::text[], %s::bigint[], %s::integer[])"
 
 LISTEN: Final = "LISTEN legato"
