@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store
-from tests import databases
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -21,10 +19,16 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     elif request.param == "sqlite":
         made = SQLiteStore(tmp_path / "stories.db")
     else:
-        server = request.getfixturevalue("postgres_server")
-        made = PostgresStore(databases.on(server, databases.TEMPLATE), tenant=uuid4().hex)
+        dsn, tenant = request.getfixturevalue("tenant")
+        made = PostgresStore(dsn, tenant=tenant)
     async with made:
         yield made
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where several processes tell a story, as `child.opened` takes it."""
+    return str(tmp_path / "story.db") if request.param == "sqlite" else "|".join(request.getfixturevalue("tenant"))
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "streaming"])
