@@ -7,7 +7,7 @@ two, are the normal case, and neither owns anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
+from legato.drive.cursor import cursor_after
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
@@ -94,6 +95,17 @@ class Session:
             """To begin with: the driver looks at what there is."""
 
         return self._run(nothing, stream)
+
+    def follow(self, after: str | int | None = None, until_rest: bool = False) -> AsyncIterator[Event]:
+        """What happens in the conversation, whoever drives it and wherever: the events that a run gives, without driving.
+
+        First all that is recorded, from the beginning or `after` a point: the `cursor` of the last event that was received, or the position
+        of the last fact. Then what is new, as it is recorded; and what agents are saying, piece by piece, where the store carries that.
+        Ends when the session is deleted; with `until_rest`, where the conversation needs its people.
+        """
+        from legato.drive.following import Following  # as the driver, when it is needed
+
+        return Following(self.workflow.definition.graph, self._ledger, self._nested, self.refresh, cursor_after(after)).events(until_rest)
 
     def _run(self, start: Callable[[], Awaitable[None]], stream: bool, key: str = "") -> Run:
         since = 0

@@ -25,6 +25,11 @@ class Others(Protocol):
         """Look: the next attempts of those calls whose conversation can go on."""
         ...
 
+    @property
+    def ready(self) -> frozenset[RunTool]:
+        """The same, as of the last look."""
+        ...
+
     async def moved(self) -> None:
         """Wait until something happens in one of them."""
         ...

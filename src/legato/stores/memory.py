@@ -16,6 +16,7 @@ from types import TracebackType
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.live import Listeners
 from legato.stores.refusals import another_ledger, bad_start, beyond_end, closed_store, ledger_exists, no_content, unknown_ledger
 from legato.stores.waiters import Waiters
 
@@ -44,6 +45,7 @@ class MemoryStore:
         self._ledgers: dict[str, _Ledger] = {}
         self._tick = count(1)
         self._waiters = Waiters()
+        self.live = Listeners()
         self._epoch_floor = 0  # epochs of a deleted ledger are not given again to another of the same name
         self._closed = False
 

@@ -19,6 +19,7 @@ from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.live import Listeners
 from legato.stores.refusals import bad_start, closed_store
 from legato.stores.sqlite_errors import in_our_words
 from legato.stores.sqlite_file import absolute, open_file
@@ -71,6 +72,7 @@ class SQLiteStore:
         self._closed = False
         self._turn = 0
         self._waiters = Waiters()
+        self.live = Listeners()  # in this process; others are told by the ledger
         self._leases = _Leases(self.path + "-leases")
         opening = partial(open_file, self.path, busy_timeout)
         told = partial(_told, self.path)

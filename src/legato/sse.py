@@ -1,0 +1,145 @@
+"""A session's events for browsers and other machines, over HTTP. May know: sessions, ASGI. Decides: what of an event leaves the process.
+
+Server-sent events: each that comes from the ledger has its cursor as `id`, which a browser sends back as `Last-Event-ID` when it connects
+again; so it goes on where it was. Pieces of words have none: a reply whose pieces were cut off comes whole. No web framework is needed, and
+any that speaks ASGI will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from legato.core.messages import Message
+from legato.core.requests import Pending
+from legato.core.secrets import masked
+from legato.drive.events import Event, OutputData, ToolData
+from legato.errors import BadInput, StoreError
+
+if TYPE_CHECKING:
+    from legato.session import Session
+
+ASGIMessage: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]
+Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
+
+KEEP_ALIVE = 15.0
+"""Seconds after which a line on which nothing happens is used, so that nobody on the way takes it for dead."""
+
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # proxies that gather what they pass on would gather the words
+]
+
+
+def event_as_json(event: Event, session: Session) -> dict[str, Any]:
+    """An event as plain data: `type`, `position` and `data`. Secret arguments are digests, as wherever they are shown."""
+    return {"type": event.type, "position": event.position, "data": _data(event.data, session)}
+
+
+def _data(data: Any, session: Session) -> Any:
+    match data:
+        case Message():
+            parts = msgspec.to_builtins(data.parts)
+            return {"role": data.role, "author_name": data.author_name, "text": data.text, "parts": parts}
+        case Pending():
+            asked, graph = msgspec.structs.asdict(data), session.asking(data).workflow.definition.graph
+            del asked["raw_arguments"]
+            arguments = masked(data.raw_arguments, graph.secrets(data.agent, data.tool)) if data.call else ""
+            return {**asked, "arguments": arguments, "call": str(data.call or "")}
+        case ToolData():
+            return {**msgspec.structs.asdict(data), "call": str(data.call)}
+        case _:
+            return msgspec.to_builtins(data)
+
+
+async def sse(
+    session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE
+) -> AsyncIterator[bytes]:
+    """The events of a session as server-sent events, after the one with this id; see `session.follow`.
+
+    Whoever connects again may have been shown pieces of a reply when the line was lost. They are withdrawn first.
+    """
+    if last_event_id:
+        yield _written(Event("output_reset", OutputData("", "", True, 0)), session)
+    async with aclosing(session.follow(last_event_id or None, until_rest)) as events:  # type: ignore[type-var] # it is a generator
+        coming: asyncio.Future[Event] | None = None
+        try:
+            while True:
+                coming = coming or asyncio.ensure_future(anext(events))
+                done, _ = await asyncio.wait([coming], timeout=keep_alive)
+                if not done:
+                    yield b":\n\n"
+                    continue
+                try:
+                    event = coming.result()
+                except StopAsyncIteration:
+                    return
+                coming = None
+                yield _written(event, session)
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.wait([coming])
+
+
+def _written(event: Event, session: Session) -> bytes:
+    data = msgspec.json.encode(event_as_json(event, session))  # one line: JSON escapes line breaks
+    named = f"id: {event.cursor}\n" if event.cursor else ""
+    return b"%sevent: %s\ndata: %s\n\n" % (named.encode(), event.type.encode(), data)
+
+
+class EventStream:
+    """An ASGI application that answers one request with a session's events; a response, for frameworks that return one.
+
+        async def events(request):  # Starlette; FastAPI is the same
+            return EventStream(desk.session(request.path_params["id"]))
+
+    `Last-Event-ID` is read from the request; `last_event_id` is for a client that has another way to say it. A cursor of a conversation that
+    is no longer there is answered with 204, after which browsers cease to ask. Who may see the session is for whoever calls this to decide.
+    """
+
+    def __init__(self, session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE) -> None:
+        self._session = session
+        self._last_event_id = last_event_id
+        self._until_rest = until_rest
+        self._keep_alive = keep_alive
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        sent = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name.lower() == b"last-event-id"]
+        last = sent[-1] if sent and sent[-1] else self._last_event_id
+        answering = asyncio.ensure_future(self._answer(last, send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (answering, leaving):
+                task.cancel()
+            await asyncio.wait([answering, leaving])
+        if not answering.cancelled():
+            answering.result()
+
+    async def _answer(self, last: str, send: Send) -> None:
+        stream = sse(self._session, last, until_rest=self._until_rest, keep_alive=self._keep_alive)
+        begun = False
+        async with aclosing(stream) as events:  # type: ignore[type-var] # it is a generator
+            try:
+                async for written in events:
+                    if not begun:
+                        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+                        begun = True
+                    await send({"type": "http.response.body", "body": written, "more_body": True})
+            except BadInput:
+                ...
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until whoever asked has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
