@@ -7,7 +7,7 @@ two, are the normal case, and neither owns anything.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,7 @@ class Session:
 
         return self._run(nothing, stream)
 
-    def follow(self, after: str | int | None = None, until_rest: bool = False) -> AsyncIterator[Event]:
+    def follow(self, after: str | int | None = None, until_rest: bool = False) -> AsyncGenerator[Event, None]:
         """What happens in the conversation, whoever drives it and wherever: the events that a run gives, without driving.
 
         First all that is recorded, from the beginning or `after` a point: the `cursor` of the last event that was received, or the position

@@ -8,7 +8,7 @@ any that speaks ASGI will do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +17,7 @@ import msgspec
 from legato.core.messages import Message
 from legato.core.requests import Pending
 from legato.core.secrets import masked
+from legato.drive.cursor import cursor_after
 from legato.drive.events import Event, OutputData, ToolData
 from legato.errors import BadInput, StoreError
 
@@ -29,6 +30,9 @@ Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
 
 KEEP_ALIVE = 15.0
 """Seconds after which a line on which nothing happens is used, so that nobody on the way takes it for dead."""
+
+PULSE = b":\n\n"
+"""A comment: nobody is told of it."""
 
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -60,21 +64,20 @@ def _data(data: Any, session: Session) -> Any:
 
 async def sse(
     session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The events of a session as server-sent events, after the one with this id; see `session.follow`.
 
     Whoever connects again may have been shown pieces of a reply when the line was lost. They are withdrawn first.
     """
-    if last_event_id:
-        yield _written(Event("output_reset", OutputData("", "", True, 0)), session)
-    async with aclosing(session.follow(last_event_id or None, until_rest)) as events:  # type: ignore[type-var] # it is a generator
+    async with aclosing(session.follow(last_event_id or None, until_rest)) as events:
+        yield _written(Event("output_reset", OutputData("", "", True, 0)), session) if last_event_id else PULSE
         coming: asyncio.Future[Event] | None = None
         try:
             while True:
                 coming = coming or asyncio.ensure_future(anext(events))
-                done, _ = await asyncio.wait([coming], timeout=keep_alive)
-                if not done:
-                    yield b":\n\n"
+                await asyncio.wait([coming], timeout=keep_alive)
+                if not coming.done():
+                    yield PULSE
                     continue
                 try:
                     event = coming.result()
@@ -100,8 +103,9 @@ class EventStream:
         async def events(request):  # Starlette; FastAPI is the same
             return EventStream(desk.session(request.path_params["id"]))
 
-    `Last-Event-ID` is read from the request; `last_event_id` is for a client that has another way to say it. A cursor of a conversation that
-    is no longer there is answered with 204, after which browsers cease to ask. Who may see the session is for whoever calls this to decide.
+    `Last-Event-ID` is read from the request; `last_event_id` is for a client that has another way to say it. A cursor of a conversation
+    that is no longer there is answered with 204, after which browsers cease to ask; with 400 what is no cursor, and with 503 if the store
+    cannot be read. Who may see the session is for whoever calls this to decide.
     """
 
     def __init__(self, session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE) -> None:
@@ -125,18 +129,26 @@ class EventStream:
             answering.result()
 
     async def _answer(self, last: str, send: Send) -> None:
-        stream = sse(self._session, last, until_rest=self._until_rest, keep_alive=self._keep_alive)
-        begun = False
-        async with aclosing(stream) as events:  # type: ignore[type-var] # it is a generator
-            try:
-                async for written in events:
-                    if not begun:
-                        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-                        begun = True
-                    await send({"type": "http.response.body", "body": written, "more_body": True})
-            except BadInput:
-                ...
+        refused = await self._refused(last)
+        await send({"type": "http.response.start", "status": refused or 200, "headers": [] if refused else HEADERS})
+        if not refused:
+            with suppress(StoreError):  # the line ends; whoever connects again goes on where it was, when the store can be read
+                async with aclosing(sse(self._session, last, until_rest=self._until_rest, keep_alive=self._keep_alive)) as events:
+                    async for written in events:
+                        await send({"type": "http.response.body", "body": written, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _refused(self, last: str) -> int:
+        """The status of an answer without events; 0 if there are some."""
+        try:
+            cursor = cursor_after(last or None)
+        except BadInput:
+            return 400
+        try:
+            state = (await self._session.refresh()).state
+        except StoreError:
+            return 503
+        return 0 if cursor.fits(state) else 204
 
 
 async def _gone(receive: Receive) -> None:

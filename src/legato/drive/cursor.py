@@ -11,6 +11,7 @@ import re
 from msgspec import Struct
 
 from legato.core.digest import digest_bytes
+from legato.core.state import State
 from legato.errors import BadInput
 
 _WRITTEN = re.compile(r"([0-9a-f]{8})-(\d{1,9})(?:\.(\d{1,6}))?(?:\.([0-9a-f]{8}))?", re.ASCII)
@@ -33,6 +34,10 @@ class Cursor(Struct, frozen=True):
     def __str__(self) -> str:
         events = f".{self.events}" if self.events or self.rest else ""
         return f"{self.ledger}-{self.facts}{events}{f'.{self.rest}' if self.rest else ''}"
+
+    def fits(self, state: State) -> bool:
+        """Whether it is of this conversation: a position in another one means nothing here."""
+        return self.facts <= state.length and self.ledger in ("", birthmark(state.ledger))
 
 
 def birthmark(name: str) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
 
 from legato.core.graph import Graph
 from legato.core.owed import resting
 from legato.core.state import State
-from legato.drive.cursor import Cursor, birthmark
+from legato.drive.cursor import Cursor
 from legato.drive.driver import SETTLED
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger
@@ -49,7 +49,7 @@ class Following:
         self._screen = Screen(self._events.append, graph, after)
         self._ear = Ear(self._screen, graph)
 
-    async def events(self, until_rest: bool) -> AsyncIterator[Event]:
+    async def events(self, until_rest: bool) -> AsyncGenerator[Event, None]:
         """What happens, until the conversation is deleted, or comes to rest."""
         carrier = live_of(self._ledger.store)
         async with carrier.hear(self._ledger.session, self._heard) if carrier else nullcontext():
@@ -88,16 +88,14 @@ class Following:
         return now in SETTLED
 
     def _check(self, state: State) -> None:
-        """Refuse a cursor that is not of this conversation: a position in another one means nothing here."""
-        ledger, facts = self._after.ledger, self._after.facts
-        if (ledger and ledger != birthmark(state.ledger)) or facts > state.length:
+        if not self._after.fits(state):
             raise BadInput(
                 f"this cursor is not of the conversation that session {self._ledger.session!r} is now",
                 expected=f"a cursor of its {state.length} facts",
-                found=str(self._after) if ledger else f"position {facts - 1}",
+                found=str(self._after) if self._after.ledger else f"position {self._after.facts - 1}",
                 do="begin with the first event: follow() without `after`",
             )
-        self._after = Cursor()
+        self._after = Cursor()  # what comes later is of the same conversation
 
     async def _next(self) -> tuple[bool, list[Note]]:
         """Wait for something to happen: whether to look into the ledger, and what was heard."""
