@@ -1,7 +1,8 @@
 """Conversations that are followed over bad lines. One seed is one story: what is said, what is lost, who dies and who comes late.
 
-Notes of what is being said are lost, doubled, late and out of order; those who drive are killed in the middle of a word; those who follow lose
-their line at any moment and come again with the last cursor. In the end every page shows the conversation, nothing twice and nothing missing.
+Notes of what is being said are lost, doubled, late and out of order; those who drive are killed in the middle of a word; those who follow
+lose their line at any moment and come again with the last cursor. In the end every page shows the conversation, nothing twice and nothing
+missing, and none has ever shown what nobody said.
 """
 
 from __future__ import annotations
