@@ -25,7 +25,6 @@ from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
-from legato.drive.cursor import cursor_after
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
@@ -105,7 +104,7 @@ class Session:
         """
         from legato.drive.following import Following  # as the driver, when it is needed
 
-        return Following(self.workflow.definition.graph, self._ledger, self._nested, self.refresh, cursor_after(after)).events(until_rest)
+        return Following(self.workflow.definition.graph, self._ledger, self._nested, self.refresh, after).events(until_rest)
 
     def _run(self, start: Callable[[], Awaitable[None]], stream: bool, key: str = "") -> Run:
         since = 0

@@ -15,7 +15,7 @@ from typing import Any
 from legato.core.graph import Graph
 from legato.core.owed import resting
 from legato.core.state import State
-from legato.drive.cursor import Cursor
+from legato.drive.cursor import Cursor, cursor_after
 from legato.drive.driver import SETTLED
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger
@@ -35,18 +35,20 @@ MOST_NOTES = 1000
 class Following:
     """One observer of one conversation."""
 
-    def __init__(self, graph: Graph, ledger: Ledger, others: Others, refresh: Callable[[], Awaitable[Any]], after: Cursor) -> None:
+    def __init__(
+        self, graph: Graph, ledger: Ledger, others: Others, refresh: Callable[[], Awaitable[Any]], after: str | int | None
+    ) -> None:
         """`refresh` reads what is new, here and in the conversations that calls wait for."""
         self._graph = graph
         self._ledger = ledger
         self._others = others
         self._refresh = refresh
-        self._after = after
+        self._after = cursor_after(after)
         self._events: deque[Event] = deque()
         self._notes: deque[bytes] = deque(maxlen=MOST_NOTES)
         self._wake = asyncio.Event()
         self._watches: dict[str, asyncio.Task[Any]] = {}
-        self._screen = Screen(self._events.append, graph, after)
+        self._screen = Screen(self._events.append, graph, self._after)
         self._ear = Ear(self._screen, graph)
 
     async def events(self, until_rest: bool) -> AsyncGenerator[Event, None]:
