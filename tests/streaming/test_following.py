@@ -10,14 +10,17 @@ from legato.core.facts import Words
 from legato.drive.events import Event
 from legato.errors import BadInput, ModelFailed, StoreError
 from legato.models import Reply
-from legato.stores import MemoryStore, SQLiteStore
+from legato.stores import MemoryStore, PostgresStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 from tests.streaming.page import Page
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request, tmp_path):
-    opened = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "s.db")
+    if request.param == "postgres":
+        opened = PostgresStore(request.getfixturevalue("database"))
+    else:
+        opened = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "s.db")
     yield opened
     await opened.close()
 
@@ -35,9 +38,9 @@ class Paced:
     async def reply(self, request, emit):
         words = self._replies.pop(0)
         for word in words:
+            await self.next.get()
             if isinstance(word, Exception):
                 raise word
-            await self.next.get()
             emit(word)
             self.said.set()
         await self.next.get()
@@ -186,6 +189,8 @@ async def test_a_reply_that_broke_off_is_withdrawn_before_it_comes_again(store):
     workflow = one(model, store)
     follower = Follower(workflow.session("s"), until_rest=True)
     running = asyncio.ensure_future(workflow.session("s").run("Hi")._complete())
+    model.go_on(1)
+    await follower.until("output: a: Hel")
     model.go_on(4)
     await asyncio.gather(running, follower.task)
     types = [event.type for event in follower.events]
@@ -376,8 +381,10 @@ async def test_leaving_leaves_nothing_behind(store):
     for follower in followers:
         await follower.until("status")
         await follower.leave()
-    assert store.live.listeners("s") == 0
-    assert not store._waiters
+    on_postgres = isinstance(store, PostgresStore)
+    here, waiters = (store.live._notes._here, store._server.waiters) if on_postgres else (store.live, store._waiters)
+    assert (here.ledgers(), waiters.ledgers()) == ([], [])
+    await store.close()
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
 

@@ -192,6 +192,7 @@ class Driver:
                 for task in tasks:
                     _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
             self._running.clear()
+            self._voice.end()
             self._watcher = self._listener = None
 
     def _begin_watching(self) -> None:

@@ -54,7 +54,7 @@ class Following:
     async def events(self, until_rest: bool) -> AsyncGenerator[Event, None]:
         """What happens, until the conversation is deleted, or comes to rest."""
         carrier = live_of(self._ledger.store)
-        async with carrier.hear(self._ledger.session, self._heard) if carrier else nullcontext():
+        async with carrier.hear(self._ledger.session, self._heard) if carrier is not None else nullcontext():
             try:
                 news, notes = True, list[Note]()
                 while True:

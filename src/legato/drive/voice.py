@@ -20,10 +20,13 @@ from legato.core.graph import Graph
 from legato.core.state import State
 from legato.drive.ledger import Ledger
 from legato.drive.screen import Screen
-from legato.stores.live import live_of
+from legato.stores.live import Live, live_of
 
 BYTES_PER_LETTER = 6
 """At most, as JSON: a control character is written as six."""
+
+LONGEST_PAUSE = 1.0
+"""Seconds between looks whether somebody has begun to listen, while nothing more is said."""
 
 AROUND = 200
 """Bytes of a note beside its letters and names."""
@@ -52,18 +55,23 @@ class Voice:
         self._ledger = ledger
         self._live = live_of(ledger.store)
         self._number = 0
-        self._epoch = self._facts = 0
+        self._epoch = self._facts = self._replies = 0
         self._said: list[str] = []  # of the reply that is being made
         self._told = 0  # how many of these pieces were told
         self._letters = 0  # and how many letters they have
         self._listeners = 0  # who listened then
         self._agent, self._attempt = "", 1
         self._due: asyncio.TimerHandle | None = None
+        self._pause = 0.0
 
     def begin(self, epoch: int) -> None:
         """A model is about to be asked."""
+        self.end()
         self._number += 1
-        self._epoch, self._facts = epoch, self._ledger.recorded
+        self._epoch, self._facts, self._replies = epoch, self._ledger.recorded, self._ledger.state.replies
+
+    def end(self) -> None:
+        """No more is said. What was not told yet comes with the reply."""
         self._said.clear()
         self._told = self._letters = 0
         if self._due is not None:
@@ -76,39 +84,52 @@ class Voice:
             return
         self._said.append(text)
         self._agent, self._attempt = agent, attempt
-        if self._due is None and self._live.listeners(self._ledger.session):
-            if pace := self._live.pace:
-                self._due = asyncio.get_running_loop().call_later(pace, self._tell)
-            else:
-                self._tell()
+        if not (pace := self._live.pace):
+            self._tell(self._live)
+        elif self._due is None or self._pause > pace:
+            self._live.listeners(self._ledger.session)  # where it takes time to find out, that begins now
+            self._tell_in(pace, self._live)
 
     def take_back(self) -> None:
         """Nothing comes of what was said."""
-        if self._told:
-            self._send(-1, "")
-        self.begin(self._epoch)
+        if self._told and self._live is not None:
+            self._send(-1, "", self._live)
+        self.end()
 
-    def _tell(self) -> None:
-        assert self._live is not None
-        self._due = None
-        listeners = self._live.listeners(self._ledger.session)
+    def _tell_in(self, pause: float, to: Live) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._pause = pause
+        self._due = asyncio.get_running_loop().call_later(pause, self._gathered, to)
+
+    def _gathered(self, to: Live) -> None:
+        """Tell what was gathered; and look again, ever more seldom: somebody may begin to listen while the model is thinking."""
+        if self._ledger.state.replies != self._replies:
+            self.end()
+        else:
+            self._tell_in(to.pace if self._tell(to) else min(2 * self._pause, LONGEST_PAUSE), to)
+
+    def _tell(self, to: Live) -> bool:
+        """Tell what is new, if anybody listens."""
+        listeners = to.listeners(self._ledger.session)
         if listeners != self._listeners:  # whoever has just begun to listen is told from the beginning
             self._listeners, self._told, self._letters = listeners, 0, 0
+        if not listeners or self._told == len(self._said):
+            return False
         text = "".join(self._said[self._told :])
         self._told = len(self._said)
         names = len(self._agent.encode("utf-8", "replace")) + len(self._ledger.state.ledger)
-        most = max((self._live.longest - AROUND - names) // BYTES_PER_LETTER, 1)
+        most = max((to.longest - AROUND - names) // BYTES_PER_LETTER, 1)
         for start in range(0, len(text), most):
-            self._send(self._letters + start, text[start : start + most])
+            self._send(self._letters + start, text[start : start + most], to)
         self._letters += len(text)
+        return True
 
-    def _send(self, start: int, text: str) -> None:
-        assert self._live is not None
-        note = Note(
-            self._ledger.state.ledger, self._epoch, self._number, self._facts, self._agent, self._attempt, start, text
-        )
+    def _send(self, start: int, text: str, to: Live) -> None:
+        ledger = self._ledger.state.ledger
+        note = Note(ledger, self._epoch, self._number, self._facts, self._agent, self._attempt, start, text)
         with suppress(Exception):  # a lone surrogate, or a store's own failure: whoever follows is told by the ledger
-            self._live.tell(self._ledger.session, msgspec.json.encode(note))
+            to.tell(self._ledger.session, msgspec.json.encode(note))
 
 
 _decoder = msgspec.json.Decoder(Note)

@@ -74,6 +74,11 @@ class Listeners:
         self._begun = 0
         self._listening: dict[str, dict[int, tuple[asyncio.AbstractEventLoop, Heard]]] = {}
 
+    def ledgers(self) -> list[str]:
+        """What somebody listens to."""
+        with self._lock:
+            return list(self._listening)
+
     def listeners(self, ledger: str) -> int:
         """0 for nobody, else the number of the one that began last."""
         listening = self._listening.get(ledger)  # without the lock: it is asked for every word
