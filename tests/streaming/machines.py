@@ -11,7 +11,7 @@ from legato.core.facts import Words
 from legato.core.view import Request
 from legato.models import Reply
 from legato.models.base import Emit
-from legato.stores import SQLiteStore, Store
+from legato.stores import PostgresStore, SQLiteStore, Store
 
 ANSWER = [f"word {number} " for number in range(40)]
 
@@ -39,7 +39,8 @@ def chat(store: Store, pause: float = 0.01, stops_after: int = 0) -> Workflow:
 
 
 def opened(where: str) -> Any:
-    return SQLiteStore(where)
+    """The store at a path or a DSN."""
+    return SQLiteStore(where) if where.endswith(".db") else PostgresStore(where, lease_seconds=1.5)
 
 
 async def drive(where: str, message: str, pause: float, stops_after: int) -> None:

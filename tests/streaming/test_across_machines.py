@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
+import psycopg
+import pytest
+
+from legato.errors import StoreError
+from legato.stores import PostgresStore
+from legato.testing.postgres import postgres_server
 from tests.streaming.machines import ANSWER, chat, opened
 from tests.streaming.page import Page
 
@@ -49,8 +55,12 @@ def is_message(event: Any) -> bool:
     return event.type == "message"
 
 
-async def test_facts_of_another_process_are_told_as_soon_as_they_are_recorded_and_its_words_whole(tmp_path):
-    where = str(tmp_path / "s.db")
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request, tmp_path):
+    return request.getfixturevalue("database") if request.param == "postgres" else str(tmp_path / "s.db")
+
+
+async def test_facts_of_another_process_are_told_as_soon_as_they_are_recorded(where):
     async with opened(where) as store:
         watched = Watched(chat(store).session("s"))
         driving = await machine(where, "Hi")
@@ -58,22 +68,113 @@ async def test_facts_of_another_process_are_told_as_soon_as_they_are_recorded_an
         assert await driving.wait() == 0
         await watched.leave()
         session = await chat(store).session("s").refresh()
-        late = [came - session.facts[event.position].at / 1000 for came, event in watched.came]
+        late = [came - session.facts[event.position].at / 1000 for came, event in watched.came if event.cursor]
     assert watched.page.lines == [("user", "Hi"), ("a", "".join(ANSWER))]
-    assert watched.page.pieces == 0
     assert max(late) < 2, "seconds, on a machine that is busy with other things"
 
 
-async def test_a_driver_that_is_killed_in_the_middle_of_a_reply_is_taken_over_from_and_the_reply_is_shown_once(tmp_path):
-    where = str(tmp_path / "s.db")
+async def test_a_driver_that_is_killed_in_the_middle_of_a_reply_is_taken_over_from_and_the_reply_is_shown_once(where):
     async with opened(where) as store:
         watched = Watched(chat(store).session("s"))
         killed = await machine(where, "Hi", stops_after=5)
-        await watched.until(lambda event: event.type == "said")
+        half = "" if where.endswith(".db") else "".join(ANSWER[:5])
+        await watched.until(lambda event: event.type == "said" and watched.page.said == half)
         killed.kill()
         await killed.wait()
+        assert watched.page.said == half
         taking_over = await machine(where)
         await watched.until(is_message)
         assert await taking_over.wait() == 0
         await watched.leave()
     assert watched.page.lines == [("user", "Hi"), ("a", "".join(ANSWER))]
+    if not where.endswith(".db"):
+        types = [event.type for _, event in watched.came]
+        assert "output" in types[: types.index("output_reset")], "what the dead one said is withdrawn"
+        assert "output" in types[types.index("output_reset") :], "and what the other says comes from its beginning"
+
+
+async def test_words_reach_another_machine_while_they_are_said_and_who_comes_late_is_told_from_the_beginning(database):
+    async with opened(database) as one, opened(database) as two:
+        first = Watched(chat(one).session("s"))
+        driving = await machine(database, "Hi", pause=0.03)
+        await first.until(lambda event: event.type == "output")
+        second = Watched(chat(two).session("s"))
+        await second.until(lambda event: event.type == "output")
+        for watched in (first, second):
+            await watched.until(is_message)
+            assert watched.page.lines == [("user", "Hi"), ("a", "".join(ANSWER))]
+            assert watched.page.pieces > 5
+            assert not any(event.type == "output_reset" for _, event in watched.came)
+            await watched.leave()
+        assert await driving.wait() == 0
+
+
+async def test_of_a_conversation_that_nobody_follows_nothing_is_sent_but_the_question_whether_anybody_does(database):
+    heard: list[str] = []
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("LISTEN legato_notes")
+        async with opened(database) as store:
+            elsewhere = Watched(chat(store).session("another"))
+            driving = await machine(database, "Hi")
+            assert await driving.wait() == 0
+            await elsewhere.leave()
+        heard = [notify.payload for notify in connection.notifies(timeout=0.5)]
+    assert [payload.split(" ", 1)[1] for payload in heard] == ["?"]
+
+
+async def test_words_of_one_tenant_are_not_heard_by_another(database):
+    async with opened(database) as store:
+        workflow = chat(store)
+        heard: dict[str, list[bytes]] = {name: [] for name in ("acme", "other", "")}
+        async with AsyncExitStack() as listening:
+            for name, notes in heard.items():
+                whose = store.tenant(name) if name else store
+                await listening.enter_async_context(whose.live.hear("s", notes.append))
+            await workflow.session("s", store=store.tenant("acme")).run("Hi")
+    assert heard["acme"]
+    assert heard["other"] == heard[""] == []
+
+
+async def test_a_store_that_is_not_to_send_words_sends_none(database):
+    async with PostgresStore(database, live=False) as store:
+        assert store.live is None
+        watched = Watched(chat(store).session("s"))
+        await chat(store).session("s").run("Hi")
+        await watched.until(is_message)
+        await watched.leave()
+    assert watched.page.pieces == 0
+    assert watched.page.lines == [("user", "Hi"), ("a", "".join(ANSWER))]
+
+
+async def test_after_the_server_was_killed_who_follows_goes_on_from_the_last_cursor_and_words_are_heard_again():
+    with postgres_server() as server:
+        async with opened(server.dsn) as store, opened(server.dsn) as other:
+            page = Page()
+
+            async def follow() -> None:
+                while ("a", "".join(ANSWER)) not in page.lines[3:]:
+                    try:
+                        async for event in chat(other).session("s").follow(after=page.cursor):
+                            page.see(event)
+                            if page.lines[3:]:
+                                break
+                    except StoreError:
+                        page.lose_the_line()
+                        await asyncio.sleep(0.05)
+
+            following = asyncio.ensure_future(follow())
+            session = chat(store).session("s")
+            await session.run("first")
+            await asyncio.to_thread(server.restart)
+            page.pieces = 0
+            while True:
+                try:
+                    await session.run("second", key="second")
+                    break
+                except StoreError:
+                    await asyncio.sleep(0.05)
+            async with asyncio.timeout(30):
+                await following
+    assert page.lines == [("user", "first"), ("a", "".join(ANSWER)), ("user", "second"), ("a", "".join(ANSWER))]
+    assert len(set(page.cursors)) == len(page.cursors)
+    assert page.pieces > 1
