@@ -19,7 +19,7 @@ from legato.core.requests import Pending
 from legato.core.secrets import masked
 from legato.drive.cursor import cursor_after
 from legato.drive.events import Event, OutputData, ToolData
-from legato.errors import BadInput, StoreError
+from legato.errors import BadInput, StoreError, UnknownLedger
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -146,6 +146,8 @@ class EventStream:
             return 400
         try:
             state = (await self._session.refresh()).state
+        except UnknownLedger:
+            return 204  # it was deleted while this handle was open
         except StoreError:
             return 503
         return 0 if cursor.fits(state) else 204

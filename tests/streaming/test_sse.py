@@ -236,6 +236,24 @@ async def test_the_first_connection_may_say_otherwise_where_to_begin():
         assert [event["event"] for event in events] == ["output_reset", "status"], "what the browser knows is newer"
 
 
+async def test_a_handle_on_a_session_that_was_deleted_ends_the_asking_too():
+    store = MemoryStore()
+    workflow = chat(ScriptedModel(["Hello"]), store)
+    session = workflow.session("s")
+    await session.run("Hi")
+    await store.delete("s")
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await EventStream(session)({"type": "http", "headers": []}, receive, send)
+    assert sent[0]["status"] == 204
+
+
 async def test_sse_refuses_what_is_no_cursor():
     with pytest.raises(BadInput, match="cursor"):
         await anext(sse(chat(ScriptedModel(["Hello"]), MemoryStore()).session("s"), "nonsense"))
