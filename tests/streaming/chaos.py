@@ -90,7 +90,13 @@ class Talker:
 
 
 class Kept(MemoryStore):
-    """As a store of many processes: the lease of one that died is free."""
+    """As a store of many processes: the lease of one that died is free, and words come over a bad line."""
+
+    line: BadLine
+
+    @property
+    def live(self) -> Any:
+        return self.line
 
     def bury(self) -> None:
         for ledger in self._ledgers.values():
@@ -173,7 +179,7 @@ def play(seed: int) -> tuple[list[Page], BadLine]:
 def _play(seed: int, timeline: Timeline, process: Callable[[], SimulatedLoop]) -> tuple[list[Page], BadLine]:
     dice = Random(f"story {seed}")
     store = Kept()
-    store.live = line = BadLine(Random(f"line {seed}"))  # type: ignore[assignment] # it carries notes as well, or as badly
+    line = store.line = BadLine(Random(f"line {seed}"))
     model = Talker(Random(f"words {seed}"))
     choir = workflow(Random(f"tools {seed}"), store, model)
     over, pages = [False], [Page() for _ in range(3)]

@@ -55,7 +55,13 @@ class Live(Protocol):
 def live_of(store: object) -> Live | None:
     """What carries the notes of a store, if it has that."""
     carrier = getattr(store, "live", None)
-    return carrier if isinstance(carrier, Live) else None
+    kind = type(carrier)
+    if kind not in _judged:  # asked once for each class: looking at a protocol costs as much as a whole step
+        _judged[kind] = isinstance(carrier, Live)
+    return carrier if _judged[kind] else None
+
+
+_judged: dict[type, bool] = {}
 
 
 class Listeners:
