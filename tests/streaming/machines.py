@@ -46,7 +46,7 @@ def opened(where: str) -> Any:
 async def drive(where: str, message: str, pause: float, stops_after: int) -> None:
     async with opened(where) as store:
         session = chat(store, pause, stops_after).session("s")
-        await (session.run(message) if message else session.resume())
+        await (session.run(message, key=message) if message else session.resume())
 
 
 if __name__ == "__main__":

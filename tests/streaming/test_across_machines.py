@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from contextlib import AsyncExitStack, aclosing
+from random import Random
 from typing import Any
 
 import psycopg
@@ -178,3 +179,40 @@ async def test_after_the_server_was_killed_who_follows_goes_on_from_the_last_cur
     assert page.lines == [("user", "first"), ("a", "".join(ANSWER)), ("user", "second"), ("a", "".join(ANSWER))]
     assert len(set(page.cursors)) == len(page.cursors)
     assert page.pieces > 1
+
+
+async def test_drivers_are_killed_and_lines_are_lost_at_random_moments_and_every_page_shows_the_conversation_once(database):
+    dice, pages, over = Random(7), [Page(), Page(), Page()], [False]
+
+    async def look_on(page: Page) -> None:
+        while not (last := over[0]):
+            await follow(page, asyncio.timeout(dice.expovariate(2)), last)
+            page.lose_the_line()
+        await follow(page, asyncio.timeout(20), last)
+
+    async def follow(page: Page, within: asyncio.Timeout, last: bool) -> None:
+        try:
+            async with within, aclosing(chat(store).session("s").follow(after=page.cursor, until_rest=last)) as events:
+                async for event in events:
+                    page.see(event)
+        except TimeoutError:
+            assert not last
+
+    async with opened(database) as store:
+        looking = [asyncio.ensure_future(look_on(page)) for page in pages]
+        for message in ("first", "second"):
+            for patience in (0.3 + dice.random(), 0.3 + dice.random(), 30):  # the third may go on to the end
+                driving = await machine(database, message)
+                try:
+                    async with asyncio.timeout(patience):
+                        assert await driving.wait() == 0
+                    break
+                except TimeoutError:
+                    driving.kill()
+                    await driving.wait()
+        over[0] = True
+        await asyncio.gather(*looking)
+        whole = [event async for event in chat(store).session("s").follow(until_rest=True)]
+    assert [event.data.text for event in whole if event.type == "message"] == ["".join(ANSWER)] * 2
+    for page in pages:
+        page.check(whole)

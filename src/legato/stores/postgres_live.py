@@ -95,9 +95,12 @@ class Notes:
             with self._lock:
                 self._outgoing.extend((sql.NEWS, f"{key} {HERE}") for key in self._here.ledgers())
                 self._outgoing.extend((sql.NOTES, f"{key} {ANYBODY}") for key in self._elsewhere)
-        if bool(self._here.ledgers()) is not self._heard:
-            self._heard = not self._heard
-            connection.execute(sql.LISTEN_TO_NOTES if self._heard else sql.IGNORE_NOTES)
+        wanted = bool(self._here.ledgers())
+        if wanted and not self._heard:
+            connection.execute(sql.HEAR)
+        elif self._heard and not wanted:
+            connection.execute(sql.IGNORE)
+        self._heard = wanted
         with self._lock:
             outgoing = list(self._outgoing)
             self._outgoing.clear()
