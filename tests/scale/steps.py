@@ -1,5 +1,5 @@
-"""`python -m tests.scale.steps 150`: so many handoffs in memory, for valgrind to count; `... 150 file`: in a SQLite file; `... 150 chat`: turns
-of a chat with three tools in each, in memory. `... append`: the parts of an append to SQLite.
+"""`python -m tests.scale.steps 150`: so many handoffs in memory, for valgrind to count; `... 150 file`: in a SQLite file; `... 150 chat`:
+turns of a chat with three tools in each, in memory. `... append`: the parts of an append to SQLite.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
@@ -29,6 +30,9 @@ from legato.stores.refusals import (
     unknown_ledger,
 )
 from legato.stores.waiters import Waiters
+
+if TYPE_CHECKING:
+    from legato.stores.live import Listeners
 
 
 class _Ledger:
@@ -56,6 +60,7 @@ class MemoryStore:
         self._ledgers: dict[str, _Ledger] = {}
         self._tick = count(1)
         self._waiters = Waiters()
+        self._live: Listeners | None = None
         self._epoch_floor = 0  # epochs of a deleted ledger are not given again to another of the same name
         self._closed = False
         self._tenant = ""
@@ -72,7 +77,17 @@ class MemoryStore:
             if checked_tenant(name) not in self._tenants:
                 made = self._tenants[name] = copy.copy(self)
                 made._tenant, made._lock, made._ledgers, made._waiters = name, threading.Lock(), {}, Waiters()
+                made._live = None
             return self._tenants[name]
+
+    @property
+    def live(self) -> Listeners:
+        """What carries words while they are said; see `live.py`."""
+        from legato.stores.live import Listeners  # with the first who drives or follows
+
+        with self._lock:
+            self._live = self._live or Listeners()
+            return self._live
 
     async def append(
         self,

@@ -20,6 +20,7 @@ from legato.core.facts import AnyFact
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LegatoError, StoreUnavailable
 from legato.stores import postgres_statements as sql
 from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.postgres_live import PostgresLive
 from legato.stores.postgres_rows import checksum, facts_in, key_of, refuse, written
 from legato.stores.postgres_server import Rows, Server, parameters_of
 from legato.stores.refusals import (
@@ -49,7 +50,8 @@ class PostgresStore:
     connections. `lease_seconds`: how long after its death a process is taken for driving still. `pool_size`: connections at most for each
     event loop; one more, for the whole store, listens. `lock_timeout`: how many seconds to wait for others' locks. `prepare=False` for a
     pooler that cannot keep prepared statements. `durable=False` leaves `synchronous_commit` as the server has it, where it is switched
-    off: then the newest appends may be lost when the server is killed.
+    off: then the newest appends may be lost when the server is killed. `live=False`: words are not sent while they are said (see
+    docs/streaming.md): everybody who may connect to the database could listen to them.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class PostgresStore:
         lock_timeout: float = 10.0,
         prepare: bool = True,
         durable: bool = True,
+        live: bool = True,
     ) -> None:
         if lease_seconds <= 0 or pool_size < 1 or lock_timeout <= 0:
             raise BadInput("lease_seconds, pool_size and lock_timeout are positive numbers")
         self._tenant = checked_tenant(tenant) if tenant else ""
         self._server = Server(parameters_of(dsn), lease_seconds, pool_size, lock_timeout, prepare, durable)
+        self._live = live
         self._of: PostgresStore | None = None
         self._tenants: weakref.WeakValueDictionary[str, PostgresStore] = weakref.WeakValueDictionary()
 
@@ -83,6 +87,11 @@ class PostgresStore:
             found._tenant, found._of = name, self
             self._tenants[name] = found
         return found
+
+    @property
+    def live(self) -> PostgresLive | None:
+        """What carries words while they are said; see `live.py`."""
+        return PostgresLive(self._server.line.notes, self._tenant) if self._live else None
 
     async def append(
         self,

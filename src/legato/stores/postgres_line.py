@@ -23,6 +23,8 @@ import psycopg
 
 from legato.stores import postgres_statements as sql
 from legato.stores.postgres_errors import NO_SCHEMA
+from legato.stores.postgres_live import Notes
+from legato.stores.postgres_rows import key_of
 from legato.stores.waiters import Waiters
 
 SyncConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -41,6 +43,7 @@ class Line:
         self._connect = connect
         self._waiters = waiters
         self._lease_seconds = lease_seconds
+        self.notes = Notes(lambda: self._start(ring=True))
         self.listening = False
         self.forget()
 
@@ -68,7 +71,10 @@ class Line:
     def let_go(self, epoch: int) -> bool:
         """Keep it alive no longer. False if nobody did."""
         with self._lock:
-            return self._held.pop(epoch, None) is not None
+            held = self._held.pop(epoch, None)
+        if held is not None:
+            self.notes.over(key_of(*held))
+        return held is not None
 
     def tell(self, key: str, length: int) -> None:
         """Somebody elsewhere may wait for this ledger to be so long."""
@@ -103,6 +109,7 @@ class Line:
                 end.close()
         self.listening = False
         self.forget()
+        self.notes.forget()
         return connection
 
     def _start(self, ring: bool) -> None:
@@ -224,6 +231,7 @@ class Line:
                 self._waiters.wake(key, length)
 
     def _send(self, connection: SyncConnection) -> None:
+        self.notes.send(connection)
         with self._lock:
             news, self._news = self._news, {}
         if news:
@@ -238,6 +246,8 @@ class Line:
         key, _, length = news.partition(" ")
         if length.isdecimal():
             self._waiters.wake(key, int(length))
+        else:
+            self.notes.take(key, length)
 
 
 def _hear(bell: socket.socket, connection: SyncConnection | None, seconds: float | None) -> bool:

@@ -44,6 +44,13 @@ RELEASE: Final = "SELECT legato.release(%s::text[], %s::text[], %s::bigint[], %s
 
 LISTEN: Final = "LISTEN legato"
 NOTIFY: Final = "SELECT pg_notify('legato', news) FROM unnest(%s::text[]) AS news"
+NEWS, NOTES = "legato", "legato_notes"
+HEAR: Final = "LISTEN legato_notes"
+IGNORE: Final = "UNLISTEN legato_notes"
+TELL: Final = (  # nobody waits for the disk: of what a crash of the server undoes, nobody has any use
+    "SELECT set_config('synchronous_commit', 'off', true), pg_notify(channel, told)"
+    " FROM unnest(%s::text[], %s::text[]) AS outgoing (channel, told)"
+)
 LENGTHS: Final = (
     "SELECT asked.key, l.length FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (tenant, name, key)"
     " JOIN legato.ledgers l ON l.tenant = asked.tenant AND l.name = asked.name"

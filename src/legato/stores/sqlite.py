@@ -22,6 +22,7 @@ from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.live import Listeners
 from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_one_tenant
 from legato.stores.sqlite_errors import in_our_words
 from legato.stores.sqlite_file import absolute, open_file, tenants_file
@@ -81,6 +82,7 @@ class SQLiteStore:
         self.path = path
         self._turn = 0
         self._waiters = Waiters()
+        self.live = Listeners()  # in this process; others are told by the ledger
         self._leases = _Leases(path + "-leases")
         self._rests: dict[int, int] = {}  # where drivers came to rest, by the number of the ledger: recorded with whatever is written next
         opening = partial(open_file, path, self._busy_timeout)
