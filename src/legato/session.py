@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -34,7 +34,7 @@ from legato.stores.contract import Store, is_store
 from legato.tools import BadArguments, tool_content
 
 if TYPE_CHECKING:
-    from legato.drive.driver import Driver
+    from legato.drive.driver import Driver, Role
     from legato.workflow import Workflow
 
 current_store: ContextVar[Store | None] = ContextVar("current_store", default=None)
@@ -43,6 +43,8 @@ current_store: ContextVar[Store | None] = ContextVar("current_store", default=No
 
 class Session:
     """A handle on one conversation. Made by `workflow.session(id)`."""
+
+    _role: ClassVar[Role] = "either"  # whether its runs drive, or look on while somebody else does
 
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
         if not isinstance(id, str) or not id or len(id) > 400 or not id.isprintable():
@@ -69,6 +71,16 @@ class Session:
 
         `message` is text, a `Message`, or parts. With `key`, however often the same message is delivered, it is recorded once.
         """
+        say = self._saying(message, key)
+        return self._run(say, stream, key or "")
+
+    async def say(self, message: Any, key: str | None = None) -> None:
+        """Say something, and leave it to others to drive: to a worker, or to a later `resume()`. What is given is as for `run`."""
+        say = self._saying(message, key)
+        await self.refresh()
+        await say()
+
+    def _saying(self, message: Any, key: str | None) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
         _check_key(key)
 
@@ -77,7 +89,7 @@ class Session:
                 await self._known(digest)
             await self._ledger.append(lambda state: self._said(state, content, key or ""), contents)
 
-        return self._run(say, stream, key or "")
+        return say
 
     async def _known(self, digest: str) -> None:
         try:
@@ -107,7 +119,7 @@ class Session:
             current_store.set(self.store)
             from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
 
-            return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since)
+            return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role)
 
         async def finish() -> Result:
             # A message that is delivered again gets what followed it when it came first.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from legato.core.facts import Answered, AnyFact, Refusal, Words
 from legato.core.graph import Graph
@@ -44,7 +44,7 @@ from legato.drive.ledger import Ledger
 from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_each, record_later
 from legato.drive.tools import ToolRunner
-from legato.errors import DefinitionChanged, StoreError
+from legato.errors import DefinitionChanged, DrivenElsewhere, StoreError
 
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
@@ -53,6 +53,10 @@ UNWATCHED_SECONDS = 0.005
 """How long what runs may take before the driver looks out for what others append. Looking costs more than a quick effect does."""
 
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
+
+Role: TypeAlias = Literal["either", "lead", "follow"]
+"""Whether to lead, or to follow while somebody else does ("either"); to lead or to be told that somebody else does ("lead"); or only to
+look on ("follow")."""
 
 
 class Driver:
@@ -67,6 +71,7 @@ class Driver:
         show: Callable[[Event], None] | None,
         stream: bool,
         since: int,
+        role: Role = "either",
     ) -> None:
         """`show` is told what happens; None: nobody looks."""
         self._definition = definition
@@ -75,6 +80,7 @@ class Driver:
         self._awake = NOBODY  # calls that wait for another conversation, which can go on
         self._show = show
         self._stream = stream
+        self._role = role
         self._shown = since  # events have been shown for all facts before this position
         self._epoch = 0
         self._planned: tuple[State, int, Plan] | None = None  # the newest plan, and the state and length that it was made for
@@ -101,10 +107,10 @@ class Driver:
         self._leaving = True
 
     async def drive(self) -> None:
-        """Take the lead and drive; or follow whoever leads until the session rests."""
+        """Take the lead and drive; or follow whoever leads until the session rests. `DrivenElsewhere` if it may only lead, and cannot."""
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
-            lease = await store.lease(session)
+            lease = await store.lease(session) if self._role != "follow" else None
             try:
                 await self._ledger.refresh()
                 self._show_new()
@@ -118,6 +124,8 @@ class Driver:
                     await store.release(lease)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
                 break
+            if self._role == "lead" and lease is None:
+                raise DrivenElsewhere(f"somebody else drives session {session!r}", do="nothing was changed; come again")
             await store.wait(session, self._ledger.recorded, FOLLOW_SECONDS)
         self._show_rest()
 

@@ -1,0 +1,174 @@
+"""`legato worker`. May know: engines. Decides: what is typed to start a worker, and what is shown while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import sys
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from legato.engines.address import engine_at, store_at
+from legato.engines.limits import ModelLimits
+from legato.engines.permits import Limit
+from legato.engines.worker import AT_ONCE, GRACE, Worker
+from legato.errors import BadInput
+from legato.workflow import Workflow
+
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        help="temporal://HOST:PORT/NAMESPACE?queue=NAME, or restate://HOST:PORT?admin=PORT.",
+        envvar="LEGATO_ENGINE",
+    ),
+]
+
+
+class _RunUnlessNamed(TyperGroup):
+    """`legato worker desk:desk` is `legato worker run desk:desk`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_RunUnlessNamed, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+@app.command("run")
+def run(
+    workflows: Annotated[list[str], typer.Argument(help="Workflows to serve, each as module:name.", metavar="MODULE:WORKFLOW...")],
+    engine: EngineOption = "",
+    store: Annotated[
+        str, typer.Option(help="Where sessions live: postgres://..., or sqlite:PATH for one machine.", envvar="LEGATO_STORE")
+    ] = "",
+    concurrency: Annotated[int, typer.Option(help="Sessions that are advanced at the same time.", min=1)] = AT_ONCE,
+    grace: Annotated[float, typer.Option(help="Seconds to finish what runs, after SIGTERM or Ctrl-C.", min=0)] = GRACE,
+    sweep: Annotated[float, typer.Option(help="Seconds between looks for sessions that nobody woke.", min=0.1)] = 15.0,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="For a model, across all workers: 'openai:gpt-5.1 at_once=20 per_minute=600'. May be given again."),
+    ] = None,
+    errors_in_full: Annotated[
+        bool, typer.Option("--errors-in-full", help="Tell the engine what errors say too, not only their kind and place.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")] = False,
+) -> None:
+    """Advance sessions, for an engine. Start as many as you like: any of them goes on where another stopped.
+
+    SIGTERM or Ctrl-C: no more is taken, what runs is finished and recorded, others go on. A second one ends at once.
+
+    \b
+    legato worker desk:desk --engine temporal://127.0.0.1:7233/default --store postgres://desk@db/desk
+    legato worker desk:desk billing:flow --engine restate://127.0.0.1:8080 --store sqlite:desk.sqlite
+    """
+    for option, value in (("--engine", engine), ("--store", store)):
+        if not value:
+            raise BadInput(f"a worker needs {option}", do="look at legato worker --help")
+    logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", level=logging.WARNING)
+    logging.getLogger("legato.worker").setLevel(logging.WARNING if quiet else logging.INFO)
+    asyncio.run(_work([_loaded(each) for each in workflows], engine, store, concurrency, grace, sweep, _limits(limit), errors_in_full))
+
+
+async def _work(
+    workflows: list[Workflow],
+    engine: str,
+    store: str,
+    concurrency: int,
+    grace: float,
+    sweep: float,
+    limits: ModelLimits | None,
+    errors_in_full: bool,
+) -> None:
+    at = store_at(store)
+    try:
+        async with engine_at(engine) as chosen:
+            worker = Worker(
+                workflows,
+                engine=chosen,
+                store=at,
+                concurrency=concurrency,
+                grace=grace,
+                sweep=sweep,
+                limits=limits,
+                errors_in_full=errors_in_full,
+            )
+            await worker.run()
+    finally:
+        await at.close()
+
+
+@app.command("dead")
+def dead(
+    engine: EngineOption = "",
+    most: Annotated[int, typer.Option(help="How many to show.", min=1)] = 100,
+) -> None:
+    """List the sessions that were set aside, because advancing them kept raising: since when, which, and why."""
+
+    async def look() -> None:
+        async with engine_at(engine) as chosen:
+            found = await chosen.dead(most)
+        for each in found:
+            since = datetime.fromtimestamp(each.since / 1000).isoformat(" ", "seconds") if each.since else ""
+            typer.echo(f"{since:<20} {each.session}  {each.error}")
+        typer.echo(f"{len(found)} set aside" if found else "none was set aside", err=True)
+
+    asyncio.run(look())
+
+
+@app.command("retry")
+def retry(
+    sessions: Annotated[list[str] | None, typer.Argument(help="Sessions that were set aside.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    engine: EngineOption = "",
+) -> None:
+    """Take up sessions again that were set aside, when what broke them is mended."""
+    if bool(sessions) == everything:
+        raise BadInput("say which sessions to retry", expected="their ids, or --all")
+
+    async def again() -> None:
+        async with engine_at(engine) as chosen:
+            for session in sessions or [each.session for each in await chosen.dead(10_000)]:
+                await chosen.retry(session)
+                typer.echo(f"retried {session}")
+
+    asyncio.run(again())
+
+
+def _loaded(text: str) -> Workflow:
+    """The workflow that somebody typed as module:name."""
+    module, colon, name = text.partition(":")
+    if not colon or not module or not name:
+        raise BadInput("a workflow is named as module:name", found=repr(text), do="write desk:desk for `desk = ....build()` in desk.py")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as missing:
+        if missing.name != module:
+            raise
+        raise BadInput(f"there is no module {module!r}", do="start the worker in the folder of your program, or install it") from None
+    if not isinstance(found, Workflow):
+        raise BadInput(f"{text} is no workflow", found=type(found).__name__, do=f"write {name} = HandoffBuilder(...).build() in {module}")
+    return found
+
+
+def _limits(texts: list[str] | None) -> ModelLimits | None:
+    """Limits as they are typed: `openai:gpt-5.1 at_once=20 per_minute=600`."""
+    limits = {}
+    for text in texts or []:
+        model, *parts = text.split()
+        given = dict(part.partition("=")[::2] for part in parts)
+        try:
+            limits[model] = Limit(at_once=int(given.pop("at_once", 0)), per_minute=float(given.pop("per_minute", 0)))
+        except ValueError:
+            given = {"": text}
+        if given:
+            raise BadInput("this is no limit", expected="'MODEL at_once=20 per_minute=600'", found=repr(text))
+    return ModelLimits(limits) if limits else None
