@@ -130,11 +130,50 @@ class TemporalServer(Server):
         until(lambda: listens(self.port), what="the Temporal server")
 
 
+class RestateServer(Server):
+    """The vendor's server from npm, installed into a folder of its own by `make engines`."""
+
+    name = "restate"
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder)
+        self.ingress, self.admin, self.node, self.workers = (free_port() for _ in range(4))
+        self.settings = settings
+
+    @property
+    def address(self) -> str:
+        return f"restate://127.0.0.1:{self.ingress}?admin=http://127.0.0.1:{self.admin}&listen=127.0.0.1:{self.workers}"
+
+    def start(self) -> None:
+        package = Path(os.environ.get("LEGATO_RESTATE", ROOT / ".restate")) / "node_modules/@restatedev/restate-server-linux-x64"
+        binary = package / "bin/restate-server"
+        assert binary.exists(), f"there is no {binary}: run `make engines`"
+        settings = {
+            "RESTATE_BIND_IP": "127.0.0.1",
+            "RESTATE_LISTEN_MODE": "tcp",
+            "RESTATE_DISABLE_TELEMETRY": "true",
+            "RESTATE_BASE_DIR": str(self.folder / "restate"),
+            "RESTATE_NODE_NAME": "tests",
+            "RESTATE_BIND_PORT": str(self.node),
+            "RESTATE_INGRESS__BIND_PORT": str(self.ingress),
+            "RESTATE_ADMIN__BIND_PORT": str(self.admin),
+            "RESTATE_DEFAULT_NUM_PARTITIONS": "2",
+            "RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE": "128MB",
+            "RESTATE_LOG_FILTER": "warn",
+            # a worker that hangs is noticed by the connection alone
+            "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": "1s",
+            "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": "2s",
+            **self.settings,
+        }
+        self.process = Process([str(binary), "--no-logo"], self.folder / "restate.log", settings)
+        until(lambda: listens(self.admin) and listens(self.ingress), what=f"the Restate server: {self.process.said}")
+
+
 def start_worker(folder: Path, engine: str, store: str, *more: str, name: str = "worker", **environment: str) -> Process:
     """A worker of the tests' desk in a process of its own, through the command that people use."""
     command = [sys.executable, "-m", "legato.cli", "worker", "tests.engines.desk:desk", "--engine", engine, "--store", store, *more]
     worker = Process(command, folder / f"{name}-{time.monotonic_ns()}.log", {"LEGATO_TEST_FOLDER": str(folder), **environment})
-    until(lambda: "serving" in worker.said or worker.code is not None, what="the worker")
+    until(lambda: " serves " in worker.said or worker.code is not None, what="the worker")
     assert worker.code is None, worker.said
     return worker
 

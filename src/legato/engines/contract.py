@@ -58,8 +58,11 @@ class Engine(ABC):
         """Take a session up again that was set aside."""
 
     @abstractmethod
-    async def serve(self, advance: Advance, stop: asyncio.Event, at_once: int, grace: float) -> None:
-        """Make the steps that the engine asks for, so many at once, until `stop` is set; then finish, within `grace` seconds."""
+    async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
+        """Make the steps that the engine asks for, so many at once, until `stop` is set; then finish, within `grace` seconds.
+
+        Calls `ready` when the engine knows of this worker.
+        """
 
     @abstractmethod
     async def close(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
@@ -114,7 +114,7 @@ class TemporalEngine(Engine):
             found.append(Dead(str(memo["session"]), str(memo["error"]), int(run.start_time.timestamp() * 1000)))
         return found
 
-    async def serve(self, advance: Advance, stop: asyncio.Event, at_once: int, grace: float) -> None:
+    async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
         """Poll the queue until `stop` is set."""
         client = await self._reached()
         worker = Worker(
@@ -128,7 +128,7 @@ class TemporalEngine(Engine):
             max_heartbeat_throttle_interval=timedelta(seconds=self._heartbeat / 4),
             graceful_shutdown_timeout=timedelta(seconds=grace),
         )
-        log.info("serving: polling %r", self)
+        ready()
         serving = asyncio.get_running_loop().create_task(worker.run())
         stopping = asyncio.get_running_loop().create_task(stop.wait())
         try:

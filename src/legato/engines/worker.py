@@ -84,14 +84,16 @@ class Worker:
 
     async def run(self, signals: bool = True) -> None:
         """Work until `stop()`, or, with `signals`, until SIGTERM or SIGINT."""
-        if signals:
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._signalled, number)
-        log.info("worker %d of %s", os.getpid(), ", ".join(self._workflows))
+
+        def ready() -> None:
+            if signals:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
+            log.info("worker %d serves %s for %r", os.getpid(), ", ".join(self._workflows), self._engine)
+
         sweeping = asyncio.get_running_loop().create_task(self._sweep())
         try:
-            await self._engine.serve(self._step, self._stop, self._at_once, self._grace)
+            await self._engine.serve(self._step, self._stop, ready, self._at_once, self._grace)
         finally:
             sweeping.cancel()
             with suppress(asyncio.CancelledError):
