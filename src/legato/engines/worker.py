@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from legato.drive.others import holder_of
-from legato.engines.advance import Failures, MakeContext, advance
+from legato.engines.advance import Failures, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace, Step
-from legato.errors import BadInput, LegatoError
+from legato.errors import BadInput, LegatoError, StoreError
 from legato.stores.contract import Store
 from legato.workflow import Workflow
 
@@ -120,21 +120,30 @@ class Worker:
         step = self._pace.after(rest, failed, broken)
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
+            await self._let_rest(session)
         elif step.wait:
             log.info("session %r is %s; again in %g s", session, step.how, step.wait)
         else:
             log.info("session %r is %s", session, step.how)
         return step
 
+    async def _let_rest(self, session: str) -> None:
+        """Nobody need look for what was set aside, until it is given something more."""
+        with suppress(StoreError):
+            facts = await self._store.read(session)
+            if (lease := await self._store.lease(session)) is not None:
+                await self._store.release(lease, rested=len(facts))
+
     async def _sweep(self) -> None:
         """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them."""
         while True:
             try:
-                found = await self._store.unrested(SWEPT_AT_ONCE)
-                for session in {holder_of(ledger) for ledger in found}:
+                found = {holder_of(info.ledger) for info in await self._store.unrested(SWEPT_AT_ONCE)}
+                ours = [session for session in found if await workflow_named(self._store, session) in self._workflows]
+                for session in ours:
                     await self._engine.wake(session)
-                if found:
-                    log.info("woke %d sessions that nobody had woken", len(found))
+                if ours:
+                    log.info("woke %d sessions that nobody had woken", len(ours))
             except Exception as error:  # the store or the engine cannot be reached: it is looked again
                 log.warning("could not look for sessions that nobody woke: %s", type(error).__name__)
             await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))
