@@ -51,6 +51,13 @@ class LeaseFile:
             self._held.add(row)
             return True
 
+    def is_held(self, row: int) -> bool:
+        """Whether this or another process holds it now."""
+        if self.take(row):
+            self.give_back(row)
+            return False
+        return True
+
     def give_back(self, row: int) -> None:
         with self._lock:
             if row in self._held:
