@@ -5,11 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from legato.engines import Engine, engine_at, store_at
+from legato.engines import Engine, engine_at
 from legato.stores.contract import Store
+from legato.stores.opening import open_store
 from tests.engines.servers import Process, RestateServer, Server, TemporalServer, start_worker
 
 SERVERS = {"temporal": TemporalServer, "restate": RestateServer}
@@ -33,7 +36,7 @@ class Place:
         self.store_address = store
         self.address = server.address_of(f"q{uuid.uuid4().hex[:12]}")
         self.engine: Engine = engine_at(self.address)
-        self.store: Store = store_at(store)
+        self.store: Store = open_store(store)
         self._workers: list[Process] = []
 
     def worker(self, *more: str, **environment: str) -> Process:
@@ -51,9 +54,15 @@ class Place:
 
 
 @pytest.fixture
-async def place(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    """A place on the server that nobody kills."""
+async def place(server: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    """A place on the server that nobody kills, with a Postgres database of its own."""
     monkeypatch.setenv("LEGATO_TEST_FOLDER", str(tmp_path))
-    place = Place(server, tmp_path, str(tmp_path / "desk.sqlite"))
+    place = Place(server, tmp_path, as_url(database))
     yield place
     await place.close()
+
+
+def as_url(dsn: str) -> str:
+    """The same DSN as a command line wants it."""
+    given = conninfo_to_dict(dsn)
+    return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"

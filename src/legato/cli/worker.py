@@ -13,12 +13,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from legato.engines.address import engine_at, store_at
+from legato.engines.address import engine_at
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace
 from legato.engines.permits import Limit
 from legato.engines.worker import AT_ONCE, GRACE, Worker
 from legato.errors import BadInput
+from legato.stores.opening import open_store
 from legato.workflow import Workflow
 
 EngineOption = Annotated[
@@ -47,7 +48,7 @@ def run(
     workflows: Annotated[list[str], typer.Argument(help="Workflows to serve, each as module:name.", metavar="MODULE:WORKFLOW...")],
     engine: EngineOption = "",
     store: Annotated[
-        str, typer.Option(help="Where sessions live: postgres://..., or sqlite:PATH for one machine.", envvar="LEGATO_STORE")
+        str, typer.Option(help="Where sessions live: postgres://..., or the path of a SQLite file, for one machine.", envvar="LEGATO_STORE")
     ] = "",
     concurrency: Annotated[int, typer.Option(help="Sessions that are advanced at the same time.", min=1)] = AT_ONCE,
     grace: Annotated[float, typer.Option(help="Seconds to finish what runs, after SIGTERM or Ctrl-C.", min=0)] = GRACE,
@@ -73,7 +74,7 @@ def run(
 
     \b
     legato worker desk:desk --engine temporal://127.0.0.1:7233/default --store postgres://desk@db/desk
-    legato worker desk:desk billing:flow --engine restate://127.0.0.1:8080 --store sqlite:desk.sqlite
+    legato worker desk:desk billing:flow --engine restate://127.0.0.1:8080 --store desk.sqlite
     """
     for option, value in (("--engine", engine), ("--store", store)):
         if not value:
@@ -92,7 +93,7 @@ def run(
 
 
 async def _work(workflows: list[Workflow], engine: str, store: str, given: dict[str, Any]) -> None:
-    at = store_at(store)
+    at = open_store(store)
     try:
         async with engine_at(engine) as chosen:
             await Worker(workflows, engine=chosen, store=at, **given).run()

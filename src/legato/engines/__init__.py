@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from legato.engines.address import engine_at, store_at
+from legato.engines.address import engine_at
 from legato.engines.contract import Dead, Engine, Submitted
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace
@@ -27,7 +27,6 @@ __all__ = [
     "TemporalEngine",
     "Worker",
     "engine_at",
-    "store_at",
 ]
 
 

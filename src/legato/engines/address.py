@@ -1,15 +1,13 @@
-"""Engines and stores by address. May know: how addresses are written. Decides: what `temporal://...` and `postgres://...` stand for."""
+"""Engines by address. May know: how addresses are written. Decides: what `temporal://...` and `restate://...` stand for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from legato.engines.contract import Engine
 from legato.errors import BadInput
-from legato.stores.contract import Store
 
 
 @dataclass(frozen=True)
@@ -79,20 +77,3 @@ def needs(package: str, extra: str) -> BadInput:
     """What an engine needs is not installed."""
     return BadInput(f"this engine needs {package}, which is not installed", do=f"pip install 'legato[{extra}]'")
 
-
-def store_at(text: str) -> Store:
-    """The store at an address: `postgres://...`, `sqlite:PATH`, or the path of a SQLite file."""
-    if text.startswith(("postgres://", "postgresql://")):
-        from legato import stores
-
-        postgres: Any = getattr(stores, "PostgresStore", None)
-        if postgres is None:
-            raise BadInput("a Postgres store is not here", do="use a SQLite file")
-        store: Store = postgres(text)
-        return store
-    path = text.removeprefix("sqlite:").removeprefix("//")
-    if "://" in path or not path:
-        raise BadInput("this is no address of a store", expected="postgres://..., or the path of a SQLite file", found=repr(text))
-    from legato.stores import SQLiteStore
-
-    return SQLiteStore(path)

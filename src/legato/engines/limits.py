@@ -17,6 +17,7 @@ from legato.engines.permits import LASTS, Limit, Permit, Permits, SQLitePermits
 from legato.errors import BadInput
 from legato.models.base import Reply
 from legato.nested import with_workflow
+from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.workflow import Workflow
 
@@ -87,6 +88,16 @@ class _Waits(Middleware):
 
 
 def permits_of(store: Store) -> Permits:
-    """Permits that all who share the store share."""
+    """Permits that all who share the store share: in its database, beside its file, or in this process."""
+    if isinstance(store, MemoryStore):
+        return SQLitePermits()
     path = getattr(store, "path", None)
-    return SQLitePermits(f"{path}-permits" if isinstance(path, str) else "")
+    if isinstance(path, str):
+        return SQLitePermits(f"{path}-permits")
+    from legato.stores import PostgresStore  # whoever has such a store has what it needs
+
+    if isinstance(store, PostgresStore):
+        from legato.engines.permits_postgres import PostgresPermits
+
+        return PostgresPermits(store)
+    raise BadInput("where are the permits of such a store?", found=type(store).__name__, do="write ModelLimits({...}, permits=...)")
