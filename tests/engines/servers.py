@@ -157,6 +157,8 @@ class RestateServer(Server):
             "RESTATE_DEFAULT_NUM_PARTITIONS": "2",
             "RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE": "128MB",
             "RESTATE_LOG_FILTER": "warn",
+            # workers on one machine share a port: each step on a connection of its own has the kernel share them out
+            "RESTATE_WORKER__INVOKER__HTTP2_STREAMS_PER_CONNECTION_LIMIT": "1",
             # a worker that hangs is noticed by the connection alone
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": "1s",
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": "2s",

@@ -95,6 +95,32 @@ async def test_a_worker_killed_in_a_tool_that_may_run_twice_has_it_run_again_els
     assert [deed[3] for deed in found] == ["1", "2", "2"]
 
 
+async def test_a_worker_that_hangs_is_replaced_and_refused_by_the_ledger_when_it_comes_back(place: Place) -> None:
+    """D3: whatever the engine believed. What the zombie did is kept as late; it starts nothing, and works on as an ordinary worker."""
+    zombie = place.worker()
+    session = place.engine.session(desk, "s", place.store)
+    await session.say("slow please")
+    await done(place.folder, "slow-begun")
+    zombie.signal(signal.SIGSTOP)
+    other = place.worker()
+    await rests(session, "pending", seconds=30)
+    await session.answer(session.pending[0], "it had worked")
+    await rests(session, "waiting", seconds=30)
+    said = [message.text for message in session.messages]
+    (place.folder / "go").touch()
+    zombie.signal(signal.SIGCONT)
+    await done(place.folder, "slow-begun", "slow")
+    async with asyncio.timeout(10):
+        while not (await session.refresh()).late_outcomes:
+            await asyncio.sleep(0.05)
+    other.kill()
+    await session.say("hello")
+    await rests(session, "waiting", seconds=30)
+    assert [message.text for message in session.messages] == [*said, "hello", "You said hello"]
+    assert sum(isinstance(fact, Started) for fact in session.facts) == 1
+    assert len(session.late_outcomes) == 1
+
+
 async def test_on_sigterm_a_worker_finishes_and_records_what_runs_and_another_goes_on(place: Place) -> None:
     first = place.worker()
     session = place.engine.session(desk, "s", place.store)

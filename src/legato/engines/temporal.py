@@ -101,6 +101,7 @@ class TemporalEngine(Engine):
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             start_signal=signal,
             priority=Priority(priority_key=priority or None),
+            task_timeout=timedelta(seconds=self._heartbeat),  # of one decision: a worker that hangs may have been handed it
             rpc_timeout=TO_BE_TOLD,
         )
 
