@@ -1,4 +1,7 @@
-"""Servers for the tests of this folder: each is started once, and each test has a queue of its own on it."""
+"""Servers for the tests of this folder: each is started once, and each test has a queue of its own on it.
+
+Not every machine can install them. So these tests run when they are named (`make engines`), and are not part of `make test`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,15 @@ from legato.engines import Engine, engine_at
 from legato.stores.contract import Store
 from legato.stores.opening import open_store
 from tests.engines.servers import Process, RestateServer, Server, TemporalServer, start_worker
+
+HERE = Path(__file__).parent
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Look in here only if somebody named this folder, or something in it."""
+    named = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
+    return None if any(path == HERE or HERE in path.parents for path in named) else True
+
 
 SERVERS = {"temporal": TemporalServer, "restate": RestateServer}
 

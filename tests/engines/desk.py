@@ -35,7 +35,7 @@ def did(ctx: ToolContext[Any], what: str) -> str:
 
 
 async def _until_go() -> None:
-    while not (folder() / "go").exists():
+    while not (folder() / "go").exists():  # noqa: ASYNC110 - another process makes it
         await asyncio.sleep(0.02)
 
 

@@ -10,8 +10,17 @@ from typing import Any
 from legato.engines import Engine, RestateEngine, TemporalEngine
 
 
-async def open_steps(engine: Engine) -> int:
-    """How much of this engine's queue is open on the server: runs, or invocations."""
+async def nothing_open(engine: Engine) -> bool:
+    """Whether nothing of this engine's queue is open on the server: no run, no invocation."""
+    return await _open(engine) == 0
+
+
+async def nothing_dead(engine: Engine) -> bool:
+    """Whether no session is set aside."""
+    return not await engine.dead()
+
+
+async def _open(engine: Engine) -> int:
     if isinstance(engine, TemporalEngine):
         query = f"TaskQueue = '{engine.queue}' AND ExecutionStatus = 'Running'"
         return (await (await engine.client()).count_workflows(query)).count

@@ -142,9 +142,8 @@ class RestateServer(Server):
         return f"restate://127.0.0.1:{self.ingress}?admin=http://127.0.0.1:{self.admin}&listen={listen}&service={queue}"
 
     def start(self) -> None:
-        package = Path(os.environ.get("LEGATO_RESTATE", ROOT / ".restate")) / "node_modules/@restatedev/restate-server-linux-x64"
-        binary = package / "bin/restate-server"
-        assert binary.exists(), f"there is no {binary}: run `make engines`"
+        found = sorted((ROOT / ".engines/node_modules/@restatedev").glob("restate-server-*/bin/restate-server"))
+        assert found, "there is no Restate server: run `make engines`"
         settings = {
             "RESTATE_BIND_IP": "127.0.0.1",
             "RESTATE_LISTEN_MODE": "tcp",
@@ -163,7 +162,7 @@ class RestateServer(Server):
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": "1s",
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": "2s",
         }
-        self.process = Process([str(binary), "--no-logo"], self.folder / "restate.log", settings)
+        self.process = Process([str(found[0]), "--no-logo"], self.folder / "restate.log", settings)
         until(lambda: listens(self.admin) and listens(self.ingress), what=f"the Restate server: {self.process.said}")
 
 

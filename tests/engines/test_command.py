@@ -8,7 +8,7 @@ import sys
 
 from tests.engines.conftest import Place
 from tests.engines.desk import desk
-from tests.engines.test_workers import rests
+from tests.engines.waiting import eventually, rests
 
 
 def legato(*words: str) -> subprocess.CompletedProcess[str]:
@@ -21,14 +21,18 @@ async def test_what_was_set_aside_is_listed_with_its_error_and_retried_from_the_
     place.worker()
     session = place.engine.session(desk, "customer-7", place.store)
     await session.say("hello")
-    async with asyncio.timeout(20):
-        while "customer-7" not in (listed := legato("worker", "dead", "--engine", place.address)).stdout:
-            await asyncio.sleep(0.2)
-    assert "ValueError at desk.py" in listed.stdout
-    assert "1 set aside" in listed.stderr
+
+    async def listed() -> str:
+        return (await asyncio.to_thread(legato, "worker", "dead", "--engine", place.address)).stdout
+
+    await eventually(listed)
+    assert "customer-7" in await listed()
+    assert "ValueError at desk.py" in await listed()
     (place.folder / "broken").unlink()
     assert legato("worker", "retry", "--all", "--engine", place.address).stdout == "retried customer-7\n"
     await rests(session, "waiting")
-    async with asyncio.timeout(10):
-        while "none was set aside" not in legato("worker", "dead", "--engine", place.address).stderr:
-            await asyncio.sleep(0.2)
+
+    async def none() -> bool:
+        return not await listed()
+
+    await eventually(none)

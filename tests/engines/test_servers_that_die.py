@@ -10,7 +10,7 @@ import pytest
 
 from tests.engines.conftest import SERVERS, Place
 from tests.engines.desk import desk
-from tests.engines.test_workers import done, rests
+from tests.engines.waiting import done, rests
 
 
 @pytest.fixture(params=list(SERVERS))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
+from temporalio.client import WorkflowExecution
+from temporalio.worker import Replayer
 
 from legato.engines import TemporalEngine
+from legato.engines.temporal_workflows import ParkedWorkflow, SessionWorkflow
 from tests.engines.conftest import Place
 from tests.engines.desk import desk
-from tests.engines.servers import Server
-from tests.engines.test_workers import done, rests
+from tests.engines.waiting import done, eventually, rests
 
 
 @pytest.fixture
@@ -37,12 +38,11 @@ async def test_a_run_that_is_woken_many_times_continues_as_a_new_one_before_its_
     (place.folder / "go").touch()
     await rests(session, "waiting")
     client = await temporal.client()
-    async with asyncio.timeout(10):
-        while True:
-            query = f"TaskQueue = '{temporal.queue}' AND ExecutionStatus = 'ContinuedAsNew'"
-            if (await client.count_workflows(query)).count:
-                break
-            await asyncio.sleep(0.1)
+
+    async def continued() -> int:
+        return (await client.count_workflows(f"TaskQueue = '{temporal.queue}' AND ExecutionStatus = 'ContinuedAsNew'")).count
+
+    await eventually(continued)
     await done(place.folder, "slow-begun", "slow")
 
 
@@ -64,23 +64,18 @@ async def test_a_session_with_a_higher_priority_is_advanced_first(place: Place, 
     assert order.index("urgent") <= 1, order  # one may have been handed out already
 
 
-async def test_the_workflow_runs_in_temporals_sandbox_and_replays(place: Place, temporal: TemporalEngine, server: Server, tmp_path: Path) -> None:
-    """Deterministic: its recorded history leads a fresh copy of the code to the same commands."""
-    from temporalio.worker import Replayer
-
-    from legato.engines.temporal_workflows import ParkedWorkflow, SessionWorkflow
-
+async def test_what_temporal_recorded_of_a_run_leads_the_workflow_to_the_same_commands(place: Place, temporal: TemporalEngine) -> None:
+    """Deterministic, in Temporal's own sandbox."""
     place.worker()
     session = temporal.session(desk, "s", place.store)
     result = await asyncio.wait_for(session.run("refund it"), 20)
     assert result.status == "pending"
     client = await temporal.client()
-    async with asyncio.timeout(10):
-        while True:
-            runs = [run async for run in client.list_workflows(f"TaskQueue = '{temporal.queue}' AND ExecutionStatus = 'Completed'")]
-            if runs:
-                break
-            await asyncio.sleep(0.1)
-    for run in runs:
+
+    async def ended() -> list[WorkflowExecution]:
+        return [run async for run in client.list_workflows(f"TaskQueue = '{temporal.queue}' AND ExecutionStatus = 'Completed'")]
+
+    await eventually(ended)
+    for run in await ended():
         history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
         await Replayer(workflows=[SessionWorkflow, ParkedWorkflow]).replay_workflow(history)

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from pathlib import Path
+from itertools import pairwise
 
 import pytest
 
 from legato.core.facts import Lost, Started
-from legato.engines import Submitted
 from tests.engines import looking
 from tests.engines.conftest import Place
 from tests.engines.desk import CANARY, desk
-from tests.engines.servers import deeds, until
-
-
-async def rests(session: Submitted, *how: str, seconds: float = 20) -> Submitted:
-    """Wait until workers have brought the session to rest so."""
-    async with asyncio.timeout(seconds):
-        while (await session.refresh()).status not in how:
-            await asyncio.sleep(0.03)
-    return session
-
-
-async def done(folder: Path, *what: str, seconds: float = 20) -> list[list[str]]:
-    """Wait until tools have done these things, in this order and no others."""
-    try:
-        async with asyncio.timeout(seconds):
-            while [deed[2] for deed in deeds(folder)] != list(what):
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"expected {what}, found {deeds(folder)}") from None
-    return deeds(folder)
+from tests.engines.servers import until
+from tests.engines.waiting import done, eventually, rests
 
 
 async def test_a_conversation_with_handoff_tool_approval_and_deferred_tool_runs_to_its_end_over_two_workers(place: Place) -> None:
@@ -55,9 +36,7 @@ async def test_while_a_session_waits_for_people_nothing_runs_and_nobody_holds_it
     place.worker()
     result = await asyncio.wait_for(place.engine.session(desk, "s", place.store).run("refund it"), 20)
     assert result.status == "pending"
-    async with asyncio.timeout(10):
-        while await looking.open_steps(place.engine):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: looking.nothing_open(place.engine))
     lease = await place.store.lease("s")
     assert lease is not None
     await place.store.release(lease)
@@ -110,9 +89,11 @@ async def test_a_worker_that_hangs_is_replaced_and_refused_by_the_ledger_when_it
     (place.folder / "go").touch()
     zombie.signal(signal.SIGCONT)
     await done(place.folder, "slow-begun", "slow")
-    async with asyncio.timeout(10):
-        while not (await session.refresh()).late_outcomes:
-            await asyncio.sleep(0.05)
+
+    async def late() -> bool:
+        return bool((await session.refresh()).late_outcomes)
+
+    await eventually(late)
     other.kill()
     await session.say("hello")
     await rests(session, "waiting", seconds=30)
@@ -171,10 +152,8 @@ async def test_a_session_that_keeps_raising_is_set_aside_and_taken_up_when_a_per
     place.worker()
     session = place.engine.session(desk, "s", place.store)
     await session.say("hello")
-    async with asyncio.timeout(20):
-        while not (found := await place.engine.dead()):
-            await asyncio.sleep(0.1)
-    (dead,) = found
+    await eventually(place.engine.dead)
+    (dead,) = await place.engine.dead()
     assert dead.session == "s"
     assert "ValueError at desk.py" in dead.error
     assert dead.since > 1_700_000_000_000
@@ -186,9 +165,7 @@ async def test_a_session_that_keeps_raising_is_set_aside_and_taken_up_when_a_per
     await place.engine.retry("s")
     await rests(session, "waiting")
     assert session.messages[-1].text == "You said hello again"
-    async with asyncio.timeout(10):
-        while await place.engine.dead():
-            await asyncio.sleep(0.1)
+    await eventually(lambda: looking.nothing_dead(place.engine))
 
 
 async def test_a_model_that_is_down_is_asked_again_by_the_engines_timer_without_anybody_waking_it(place: Place) -> None:
@@ -225,9 +202,7 @@ async def test_many_wakes_are_harmless(place: Place) -> None:
     await asyncio.gather(*(session.wake() for _ in range(60)))
     (place.folder / "go").touch()
     await rests(session, "waiting")
-    async with asyncio.timeout(20):
-        while await looking.open_steps(place.engine):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: looking.nothing_open(place.engine))
     await done(place.folder, "slow-begun", "slow")
 
 
@@ -247,9 +222,7 @@ async def test_of_a_conversation_an_engine_is_told(place: Place, in_full: bool) 
     await rests(session, "waiting")
     (place.folder / "broken").touch()
     await session.say(f"hello {CANARY}")
-    async with asyncio.timeout(20):
-        while not await place.engine.dead():
-            await asyncio.sleep(0.1)
+    await eventually(place.engine.dead)
     everything = await looking.everything_told(place.engine)
     assert "ValueError at desk.py" in everything
     assert (CANARY in everything) == in_full
@@ -271,4 +244,4 @@ async def test_limits_of_a_model_hold_across_two_workers(place: Place) -> None:
         running += step
         most = max(most, running)
     assert most == 2
-    assert min(after - before for before, after in zip(starts, starts[1:], strict=False)) > 0.03
+    assert min(after - before for before, after in pairwise(starts)) > 0.03

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -29,7 +29,7 @@ from legato.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
 
-Advance: TypeAlias = Callable[[str, int, int, asyncio.Event], Awaitable[Step]]
+Advance: TypeAlias = Callable[[str, int, int, asyncio.Event], Coroutine[Any, Any, Step]]
 """Make one step: with a session, how often it failed and broke before, and what is set when the step should come to its end."""
 
 

@@ -9,7 +9,9 @@ from legato.engines.permits import LASTS, Limit, Permit
 from legato.stores import PostgresStore
 
 TAKE: Final = "SELECT legato.take_permit(%s::text, %s::text, %s::integer, %s::double precision, %s::double precision)"
-KEEP: Final = "UPDATE legato.permits SET until = clock_timestamp() + make_interval(secs => %s::double precision) WHERE seat = %s::text RETURNING 1"
+KEEP: Final = (
+    "UPDATE legato.permits SET until = clock_timestamp() + make_interval(secs => %s::double precision) WHERE seat = %s::text RETURNING 1"
+)
 GIVE_BACK: Final = "DELETE FROM legato.permits WHERE seat = %s::text RETURNING 1"
 
 

@@ -110,6 +110,7 @@ class RestateEngine(Engine):
 
     async def _register(self) -> None:
         """Tell the server where workers are; a worker may be started before it. All who are reached there are one deployment to it."""
+        found = ""
         for wait in (0.2, 0.5, 1, 2, 5, 5, 5, 5, 5, 0):
             try:
                 response = await self._http().post(f"{self._admin}/deployments", json={"uri": self._reached, "force": False})
@@ -184,9 +185,9 @@ def _sessions(service: str, advance: Advance, stop: asyncio.Event, at_once: int,
 
     @sessions.handler("advance")
     async def run(ctx: restate.ObjectContext, timer: int) -> None:
-        if await ctx.get("parked") is not None:
+        if await ctx.get("parked", type_hint=dict) is not None:
             return
-        tries = await ctx.get("tries") or {"timer": 0, "failed": 0, "broken": 0}
+        tries = await ctx.get("tries", type_hint=dict) or {"timer": 0, "failed": 0, "broken": 0}
         if timer in (0, tries["timer"]):  # else a timer that a later one has replaced
             await step(ctx, tries)
 
