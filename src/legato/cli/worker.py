@@ -172,8 +172,8 @@ def _limits(texts: list[str] | None) -> ModelLimits | None:
         given = dict(part.partition("=")[::2] for part in parts)
         try:
             limits[model] = Limit(at_once=int(given.pop("at_once", 0)), per_minute=float(given.pop("per_minute", 0)))
-        except ValueError:
+        except (ValueError, BadInput):
             given = {"": text}
         if given:
-            raise BadInput("this is no limit", expected="'MODEL at_once=20 per_minute=600'", found=repr(text))
+            raise BadInput("this is no limit", expected="'MODEL at_once=20 per_minute=600'", found=repr(text)) from None
     return ModelLimits(limits) if limits else None
