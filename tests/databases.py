@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 from psycopg import sql
@@ -26,7 +27,8 @@ def prepare(server: str) -> None:
                 async with PostgresStore(on(server, TEMPLATE + "_new")) as store:
                     await store.list()
 
-            asyncio.run(make())
+            with ThreadPoolExecutor(1) as elsewhere:  # an event loop may run here
+                elsewhere.submit(lambda: asyncio.run(make())).result()
             renamed = sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(TEMPLATE + "_new"), sql.Identifier(TEMPLATE))
             connection.execute(renamed)
 

@@ -68,6 +68,6 @@ def _told(error: BaseException, where: str) -> LegatoError:
         do = "give names without NUL characters and lone surrogates; nothing was written"
         return BadInput("Postgres cannot keep this text", found=found, do=do)
     if code == "54000":
-        do = "give names of at most 2,000 bytes; nothing was written"
-        return BadInput("this name is too long for an index of Postgres", found=found, do=do)
+        do = "give names of at most 2,000 bytes, and facts and contents below a gigabyte; nothing was written"
+        return BadInput("Postgres cannot keep what is so long", found=found, do=do)
     return StoreError(f"Postgres at {where} refused", found=found, do="see the cause; nothing of this was recorded")

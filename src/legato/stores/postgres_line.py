@@ -82,15 +82,14 @@ class Line:
             self._watched[key] = (tenant, ledger)
         self._start(ring=first)
 
-    def stop(self, wait: bool = True) -> None:
+    def stop(self, patience: float = FAREWELL) -> None:
         """Give all leases back, close the connection, end the thread."""
         with self._lock:
             self._stopping = True
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             self._ring()
-            if wait:
-                thread.join(FAREWELL)
+            thread.join(patience)
 
     def disown(self) -> SyncConnection | None:
         """In a forked child: the connection that belongs to the parent, if any; and start anew."""
@@ -172,8 +171,15 @@ class Line:
     def _renew(self, connection: SyncConnection) -> None:
         with self._lock:
             held = [(tenant, ledger, epoch) for epoch, (tenant, ledger) in self._held.items()]
-        if held:
-            connection.execute(sql.RENEW, (*map(list, zip(*held, strict=True)), self._lease_seconds))
+        if not held:
+            return
+        given = (*map(list, zip(*held, strict=True)), self._lease_seconds, False)
+        alive = {epoch for (epoch,) in connection.execute(sql.RENEW, given)}
+        for tenant, ledger, epoch in held:
+            if epoch not in alive and not connection.execute(
+                sql.RENEW, ([tenant], [ledger], [epoch], self._lease_seconds, True)
+            ).fetchall():
+                self.let_go(epoch)  # somebody else has it by now, or the ledger is gone
 
     def _give_everything_back(self, connection: SyncConnection) -> None:
         with self._lock:

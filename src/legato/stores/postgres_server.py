@@ -11,6 +11,7 @@ import random
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, LiteralString, TypeAlias, TypeVar
 
 import psycopg
@@ -49,21 +50,30 @@ class Server:
         self.schema_known = False
         self.closed = False
         self.waiters = Waiters()
-        how = {**UNLESS_SAID, **parameters, "autocommit": True, "prepare_threshold": 0 if prepare else None}
+        how = _Unshown({**UNLESS_SAID, **parameters, "autocommit": True, "prepare_threshold": 0 if prepare else None})
         settings = (str(int(lock_timeout * 1000)), durable)
-        self._how = how
-        self._settings = settings
         self._pool_size = pool_size
         self._patience = max(lock_timeout, 1.0) * 3
         self._pools: list[Pool] = []
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
 
+        # Neither knows this object, so that it ends when nobody has it any more, whatever the line's thread does.
         def connect() -> SyncConnection:
             connection = psycopg.connect(**how)
             connection.execute(sql.CONFIGURE, settings)
             return connection
 
+        async def connect_in_loop() -> Connection:
+            connection = await psycopg.AsyncConnection.connect(**how)
+            try:
+                await connection.execute(sql.CONFIGURE, settings)
+            except BaseException:
+                connection.pgconn.finish()
+                raise
+            return connection
+
+        self._connect = connect_in_loop
         self.line = Line(connect, self.waiters, lease_seconds)
         weakref.finalize(self, _let_go, self.line, self._pools)
         _all.add(self)
@@ -83,15 +93,6 @@ class Server:
             made = Pool(loop, self._connect, self._pool_size, self._patience)
             self._pools.append(made)
             return made
-
-    async def _connect(self) -> Connection:
-        connection = await psycopg.AsyncConnection.connect(**self._how)
-        try:
-            await connection.execute(sql.CONFIGURE, self._settings)
-        except BaseException:
-            connection.pgconn.finish()
-            raise
-        return connection
 
     async def ensure_schema(self, connection: Connection) -> None:
         if not self.schema_known:
@@ -149,7 +150,7 @@ class Server:
             self.closed = True
         self.waiters.fail(closed_store())
         here = asyncio.get_running_loop()
-        mine = [task for task in self._tasks if task.get_loop() is here and task is not asyncio.current_task()]
+        mine = [task for task in list(self._tasks) if task.get_loop() is here and task is not asyncio.current_task()]
         if mine:
             await asyncio.wait(mine)
         await asyncio.to_thread(self.line.stop)
@@ -159,7 +160,8 @@ class Server:
             elif pool.loop.is_closed():
                 pool.abandon()
             else:
-                pool.loop.call_soon_threadsafe(pool.close)
+                with suppress(RuntimeError):  # it was closed just now: `_let_go` does the rest
+                    pool.loop.call_soon_threadsafe(pool.close)
 
     def after_fork(self) -> None:
         """A child shares nothing with its parent: it makes its own connections, and holds none of its leases."""
@@ -187,14 +189,22 @@ if hasattr(os, "register_at_fork"):
 
 def _let_go(line: Line, pools: list[Pool]) -> None:
     """Nobody closed it, and nobody can any more."""
-    line.stop()
+    line.stop(patience=0.5)
     for pool in pools:
         pool.abandon()
 
 
+class _Unshown(dict[str, Any]):
+    """Where a password may be among the values: nobody sees them who prints what is at hand."""
+
+    def __repr__(self) -> str:
+        return "<parameters of a connection>"
+
+
 def parameters_of(dsn: str) -> dict[str, Any]:
+    """What a DSN says; `BadInput` if it is none."""
     try:
-        return dict(conninfo_to_dict(dsn))
+        return _Unshown(conninfo_to_dict(dsn))
     except (psycopg.Error, TypeError, AttributeError):
         pass  # what it says quotes the DSN, and so perhaps a password
     raise BadInput(

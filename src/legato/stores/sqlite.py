@@ -253,8 +253,10 @@ class SQLiteStore:
 
     def _and_rests(self, job: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
         result = job(connection)
-        rests, self._rests = self._rests, {}
+        rests = self._rests.copy()  # others may add to it meanwhile
         ledgers.came_to_rest(connection, rests)
+        for row in rests:
+            self._rests.pop(row, None)
         return result
 
     async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:

@@ -15,7 +15,7 @@ CREATE TABLE legato.ledgers (
     touched bigint NOT NULL DEFAULT 0,     -- when it was recorded: the order of list()
     born text COLLATE "C" NOT NULL DEFAULT '',
     UNIQUE (tenant, name)
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05); -- every append makes a new version of a row
 
 CREATE INDEX ledgers_parent ON legato.ledgers (tenant, parent) WHERE parent IS NOT NULL;
 CREATE INDEX ledgers_recent ON legato.ledgers (tenant, touched) WHERE name IS NOT NULL AND length > 0;

@@ -199,14 +199,20 @@ BEGIN
 END
 $$;
 
--- The epoch of the lease that is given, or NULL while another one is held. The clock is the server's, and so the same for everybody.
+-- Whether a lease that was given until then is over. The clock is the server's, and so the same for everybody. While a server is down nobody
+-- can renew a lease; so when it has started again, its holders have the time of one to come back.
+CREATE FUNCTION legato.is_free(until timestamptz, seconds double precision) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT until IS NULL OR greatest(until, pg_postmaster_start_time() + make_interval(secs => seconds)) <= clock_timestamp()
+$$;
+
+-- The epoch of the lease that is given, or NULL while another one is held.
 CREATE FUNCTION legato.lease(of_tenant text, of_name text, seconds double precision) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     given bigint;
 BEGIN
     LOOP
         UPDATE legato.ledgers l SET epoch = nextval('legato.epochs'), until = clock_timestamp() + make_interval(secs => seconds)
-            WHERE l.tenant = of_tenant AND l.name = of_name AND (l.until IS NULL OR l.until <= clock_timestamp())
+            WHERE l.tenant = of_tenant AND l.name = of_name AND legato.is_free(l.until, seconds)
             RETURNING l.epoch INTO given;
         EXIT WHEN FOUND;
         PERFORM FROM legato.ledgers l WHERE l.tenant = of_tenant AND l.name = of_name;
@@ -220,18 +226,25 @@ BEGIN
 END
 $$;
 
--- A row that somebody is just writing to is left out: it is renewed the next time, and the others need not wait for it.
-CREATE FUNCTION legato.renew(tenants text[], names text[], epochs bigint[], seconds double precision) RETURNS void
-LANGUAGE plpgsql AS $$
+-- The epochs of the leases that live on. A row that somebody is just writing to is left out, so that the others need not wait for it: that
+-- one is to be asked for alone, with `patient`. Then a lease that is not among the answers is lost.
+CREATE FUNCTION legato.renew(tenants text[], names text[], epochs bigint[], seconds double precision, patient boolean)
+RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true); -- what is lost with the server is renewed again
-    UPDATE legato.ledgers l SET until = clock_timestamp() + make_interval(secs => seconds)
-    FROM (
-        SELECT mine.tenant, mine.id FROM legato.ledgers mine
-        JOIN unnest(tenants, names, epochs) AS held (tenant, name, epoch)
-            ON mine.tenant = held.tenant AND mine.name = held.name AND mine.epoch = held.epoch
-        WHERE mine.until IS NOT NULL FOR NO KEY UPDATE OF mine SKIP LOCKED
-    ) AS due WHERE l.tenant = due.tenant AND l.id = due.id;
+    IF patient THEN
+        RETURN QUERY UPDATE legato.ledgers l SET until = clock_timestamp() + make_interval(secs => seconds)
+            FROM unnest(tenants, names, epochs) AS held (tenant, name, epoch)
+            WHERE l.tenant = held.tenant AND l.name = held.name AND l.epoch = held.epoch AND l.until IS NOT NULL RETURNING l.epoch;
+    ELSE
+        RETURN QUERY UPDATE legato.ledgers l SET until = clock_timestamp() + make_interval(secs => seconds)
+            FROM (
+                SELECT mine.tenant, mine.id FROM legato.ledgers mine
+                JOIN unnest(tenants, names, epochs) AS held (tenant, name, epoch)
+                    ON mine.tenant = held.tenant AND mine.name = held.name AND mine.epoch = held.epoch
+                WHERE mine.until IS NOT NULL FOR NO KEY UPDATE OF mine SKIP LOCKED
+            ) AS free WHERE l.tenant = free.tenant AND l.id = free.id RETURNING l.epoch;
+    END IF;
 END
 $$;
 
