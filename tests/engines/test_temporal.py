@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from temporalio.client import WorkflowExecution
+from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Replayer
 
 from legato.engines import TemporalEngine
+from legato.engines.pace import Step
+from legato.engines.temporal import MOST_DEATHS, _activity
 from legato.engines.temporal_workflows import ParkedWorkflow, SessionWorkflow
 from tests.engines.conftest import Place
 from tests.engines.desk import desk
@@ -62,6 +66,18 @@ async def test_a_session_with_a_higher_priority_is_advanced_first(place: Place, 
         await rests(session, "waiting")
     order = [line.split("'")[1] for line in worker.said.splitlines() if "is waiting" in line and "first" not in line]
     assert order.index("urgent") <= 1, order  # one may have been handed out already
+
+
+async def test_a_session_over_which_worker_after_worker_falls_silent_is_set_aside(place: Place) -> None:
+    """It may be what kills them. Temporal hands on how many there were with their last heartbeat."""
+
+    async def never(session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
+        raise AssertionError("it is not tried again")
+
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, heartbeat_details=[MOST_DEATHS])
+    step = await environment.run(_activity(never, 2, 1), "s", 0, 0)
+    assert (step["parked"], step["error"]) == (True, "10 workers fell silent while they advanced it")
 
 
 async def test_what_temporal_recorded_of_a_run_leads_the_workflow_to_the_same_commands(place: Place, temporal: TemporalEngine) -> None:

@@ -117,8 +117,19 @@ async def test_on_sigterm_a_worker_finishes_and_records_what_runs_and_another_go
     await rests(session, "waiting")
     assert [int(deed[0]) for deed in await done(place.folder, "slow-begun", "slow")] == [first.pid, first.pid]
     assert "is left" in first.said
-    assert "is waiting" in second.said
+    until(lambda: "is waiting" in second.said)
     assert not any(isinstance(fact, Lost) for fact in session.facts)
+
+
+async def test_what_is_not_finished_within_the_grace_is_left_to_be_asked_about(place: Place) -> None:
+    first = place.worker("--grace", "1")
+    session = place.engine.session(desk, "s", place.store)
+    await session.say("slow please")
+    await done(place.folder, "slow-begun")
+    assert first.stop(10) == 0
+    place.worker()
+    await rests(session, "pending")
+    assert [request.kind for request in session.pending] == ["outcome"]
 
 
 async def test_a_second_signal_ends_a_worker_at_once(place: Place) -> None:

@@ -57,6 +57,9 @@ def run(
         list[str] | None,
         typer.Option(help="For a model, across all workers: 'openai:gpt-5.1 at_once=20 per_minute=600'. May be given again."),
     ] = None,
+    context: Annotated[
+        str, typer.Option(help="A function that makes the caller's context from a session's id.", metavar="MODULE:FUNCTION")
+    ] = "",
     retry_failed: Annotated[
         str, typer.Option(help="Seconds after which a session is tried again whose model failed, each in turn.")
     ] = ",".join(f"{each:g}" for each in Pace.failed),
@@ -87,9 +90,10 @@ def run(
         "sweep": sweep,
         "pace": Pace(_numbers("--retry-failed", retry_failed), _numbers("--retry-raised", retry_raised)),
         "limits": _limits(limit),
+        "context": _named(context, "a function") if context else None,
         "errors_in_full": errors_in_full,
     }
-    asyncio.run(_work([_loaded(each) for each in workflows], engine, store, given))
+    asyncio.run(_work([_workflow(each) for each in workflows], engine, store, given))
 
 
 async def _work(workflows: list[Workflow], engine: str, store: str, given: dict[str, Any]) -> None:
@@ -138,22 +142,31 @@ def retry(
     asyncio.run(again())
 
 
-def _loaded(text: str) -> Workflow:
+def _workflow(text: str) -> Workflow:
     """The workflow that somebody typed as module:name."""
+    found = _named(text, "a workflow")
+    if not isinstance(found, Workflow):
+        module, _, name = text.partition(":")
+        raise BadInput(f"{text} is no workflow", found=type(found).__name__, do=f"write {name} = HandoffBuilder(...).build() in {module}")
+    return found
+
+
+def _named(text: str, what: str) -> Any:
+    """What somebody typed as module:name."""
     module, colon, name = text.partition(":")
     if not colon or not module or not name:
-        raise BadInput("a workflow is named as module:name", found=repr(text), do="write desk:desk for `desk = ....build()` in desk.py")
+        raise BadInput(f"{what} is named as module:name", found=repr(text), do="write desk:desk for `desk = ....build()` in desk.py")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        found = importlib.import_module(module)
     except ModuleNotFoundError as missing:
         if missing.name != module:
             raise
         raise BadInput(f"there is no module {module!r}", do="start the worker in the folder of your program, or install it") from None
-    if not isinstance(found, Workflow):
-        raise BadInput(f"{text} is no workflow", found=type(found).__name__, do=f"write {name} = HandoffBuilder(...).build() in {module}")
-    return found
+    if not hasattr(found, name):
+        raise BadInput(f"the module {module!r} has no {name!r}", do="look at its spelling")
+    return getattr(found, name)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

@@ -93,7 +93,7 @@ class RestateEngine(Engine):
         config = Config()
         config.bind = [f"fd://{_listening(self._listen)}"]
         config.h2_max_concurrent_streams = at_once
-        config.graceful_timeout = grace
+        config.graceful_timeout = grace + 2  # by then the steps have ended by themselves
         config.keep_alive_timeout = 3600
         config.errorlog = None
         app: Any = restate.app([_sessions(self.service, advance, stop, at_once, grace)])
@@ -156,11 +156,15 @@ def _sessions(service: str, advance: Advance, stop: asyncio.Event, at_once: int,
         async def told_to_stop() -> None:
             await stop.wait()
             leave.set()
+            await asyncio.sleep(grace)
+            driving.cancel()
 
         driving, beside = (asyncio.get_running_loop().create_task(each) for each in (drive(), told_to_stop()))
         try:
             return await asyncio.shield(driving)  # type: ignore[arg-type]
         except asyncio.CancelledError:
+            if driving.cancelled():
+                raise RuntimeError("this worker ends, and had no time to finish the step") from None
             # The server is gone, or has given the step to another worker. What runs is recorded, if there is time for it.
             leave.set()
             asyncio.get_running_loop().call_later(grace, driving.cancel)

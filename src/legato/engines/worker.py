@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterable
 from contextlib import suppress
 
+from legato.drive.clock import now_ms
 from legato.drive.others import holder_of
 from legato.engines.advance import Failures, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine
@@ -31,6 +32,7 @@ GRACE = 25.0
 """Seconds in which a worker that is told to stop finishes what runs: within the 30 that most platforms give."""
 
 SWEPT_AT_ONCE = 500
+TIME_TO_BE_WOKEN = 5.0  # seconds after which nobody is taken to be about to wake a session
 
 
 class Worker:
@@ -136,9 +138,11 @@ class Worker:
 
     async def _sweep(self) -> None:
         """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them."""
+        old = 0.0  # at first it looks at all; later at those whose own wake has had its time
         while True:
             try:
-                found = {holder_of(info.ledger) for info in await self._store.unrested(SWEPT_AT_ONCE)}
+                before = now_ms() - old * 1000
+                found = {holder_of(info.ledger) for info in await self._store.unrested(SWEPT_AT_ONCE) if info.updated <= before}
                 ours = [session for session in found if await workflow_named(self._store, session) in self._workflows]
                 for session in ours:
                     await self._engine.wake(session)
@@ -146,4 +150,5 @@ class Worker:
                     log.info("woke %d sessions that nobody had woken", len(ours))
             except Exception as error:  # the store or the engine cannot be reached: it is looked again
                 log.warning("could not look for sessions that nobody woke: %s", type(error).__name__)
+            old = min(TIME_TO_BE_WOKEN, self._sweep_every)
             await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))
