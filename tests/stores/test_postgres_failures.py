@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import time
@@ -295,3 +296,26 @@ async def test_an_append_to_a_ledger_whose_length_was_changed_is_refused_as_dama
         assert await store.salvage("s") == said(0, 1)
         with pytest.raises(StoreError):
             await store.read("s")
+
+
+async def test_who_may_use_the_schema_and_not_make_one_does_everything_with_the_rights_that_the_page_gives(database: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text()
+    [grants] = [block for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "legato_app" in block]
+    role = f"app_{os.getpid()}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(grants.replace("legato_app", role).encode())
+        try:
+            async with PostgresStore(psycopg.conninfo.make_conninfo(database, user=role)) as store:
+                waiting = asyncio.ensure_future(store.wait("s", 0, 10))
+                assert await store.append("s", 0, said(0, 1), contents={"d": b"x"}) == 2
+                assert await waiting
+                assert await store.fork("s", 1, "t", said(2)) == 2
+                lease = await store.lease("t")
+                assert lease is not None
+                await store.release(lease, rested=2)
+                assert [info.ledger for info in await store.unrested()] == ["s"]
+                assert await store.delete("s")
+                assert await store.verify() == []
+        finally:
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
