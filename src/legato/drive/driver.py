@@ -49,6 +49,9 @@ from legato.errors import DefinitionChanged, DrivenElsewhere, StoreError
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
 
+LOOK_ON_SECONDS = 1.0
+"""How often somebody who only looks on does so although nothing was appended: what a conversation waits for may be in another ledger."""
+
 UNWATCHED_SECONDS = 0.005
 """How long what runs may take before the driver looks out for what others append. Looking costs more than a quick effect does."""
 
@@ -128,7 +131,7 @@ class Driver:
                 break
             if self._role == "lead" and lease is None:
                 raise DrivenElsewhere(f"somebody else drives session {session!r}", do="nothing was changed; come again")
-            await store.wait(session, self._ledger.recorded, FOLLOW_SECONDS)
+            await store.wait(session, self._ledger.recorded, LOOK_ON_SECONDS if self._role == "follow" else FOLLOW_SECONDS)
         self._show_rest()
 
     def _rested(self) -> int | None:
