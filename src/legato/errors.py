@@ -78,6 +78,12 @@ class DefinitionChanged(LegatoError):
     code = "definition_changed"
 
 
+class DrivenElsewhere(LegatoError):
+    """Another driver holds the session's lease, and the caller wanted to lead or nothing. Nothing was changed."""
+
+    code = "driven_elsewhere"
+
+
 class ModelFailed(LegatoError):
     """A model gave no usable reply. `retryable` says whether the same call may go again; `reason` is the provider's own code.
 

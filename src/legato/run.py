@@ -66,6 +66,8 @@ class Run:
         self._finish = finish
         self._used = False
         self._ended: tuple[int, Usage] | None = None  # the iteration came to its end, and what there was before it
+        self._driver: Driver | None = None
+        self._left = False
 
     def __await__(self) -> Generator[Any, None, Result]:
         return self._complete().__await__()
@@ -79,6 +81,18 @@ class Run:
     def __del__(self) -> None:
         if not self._used:  # as Python says of a coroutine that nobody awaited
             warnings.warn(f"{self!r} was never awaited or iterated: nothing was said and nothing happened", RuntimeWarning, stacklevel=2)
+
+    def leave(self) -> None:
+        """Start nothing new. What runs is finished and recorded; then the run ends, and `session.resume()` goes on, here or elsewhere."""
+        self._left = True
+        if self._driver is not None:
+            self._driver.leave()
+
+    async def _begun(self, show: Callable[[Event], None] | None) -> tuple[Driver, int, Usage]:
+        self._driver, since, spent = await self._begin(show)
+        if self._left:
+            self._driver.leave()
+        return self._driver, since, spent
 
     def _use(self) -> None:
         if self._used:
@@ -94,14 +108,14 @@ class Run:
         if self._ended is not None:
             return await self._finish(*self._ended)
         self._use()
-        driver, since, spent = await self._begin(None)
+        driver, since, spent = await self._begun(None)
         await driver.drive()
         return await self._finish(since, spent)
 
     async def _events(self) -> AsyncIterator[Event]:
         self._use()
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        driver, since, spent = await self._begin(queue.put_nowait)
+        driver, since, spent = await self._begun(queue.put_nowait)
         task = asyncio.get_running_loop().create_task(driver.drive())
         task.add_done_callback(lambda _: queue.put_nowait(None))
         try:

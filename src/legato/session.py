@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from legato.stores.contract import Store, is_store
 from legato.tools import BadArguments, tool_content
 
 if TYPE_CHECKING:
-    from legato.drive.driver import Driver
+    from legato.drive.driver import Driver, Role
     from legato.workflow import Workflow
 
 current_store: ContextVar[Store | None] = ContextVar("current_store", default=None)
@@ -44,6 +44,8 @@ current_store: ContextVar[Store | None] = ContextVar("current_store", default=No
 
 class Session:
     """A handle on one conversation. Made by `workflow.session(id)`."""
+
+    _role: ClassVar[Role] = "either"  # whether its runs drive, or look on while somebody else does
 
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
         if not isinstance(id, str) or not id or len(id) > 400 or not id.isprintable():
@@ -70,9 +72,18 @@ class Session:
 
         `message` is text, a `Message`, or parts. With `key`, however often the same message is delivered, it is recorded once.
         """
+        return self._run(self._saying(message, key), stream, key or "")
+
+    async def say(self, message: Any, key: str | None = None) -> None:
+        """Say something, and leave it to others to drive: to a worker, or to a later `resume()`. What is given is as for `run`."""
+        say = self._saying(message, key)
+        await self.refresh()
+        await say()
+
+    def _saying(self, message: Any, key: str | None) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
         _check_key(key)
-        return self._run(partial(self._say, content, contents, key or ""), stream, key or "")
+        return partial(self._say, content, contents, key or "")
 
     async def _say(self, content: Content, contents: Mapping[str, bytes], key: str) -> None:
         for digest in contents_named(content) - contents.keys():
@@ -115,7 +126,7 @@ class Session:
         current_store.set(self.store)
         from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
 
-        return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since), since, spent
+        return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role), since, spent
 
     async def _end(self, key: str, since: int, spent: Usage) -> Result:
         # A message that is delivered again gets what followed it when it came first.

@@ -17,7 +17,7 @@ from legato.core.facts import FORMAT
 from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
-from legato.drive.definition import Definition, EdgeDefinition, History, Middleware
+from legato.drive.definition import AgentDefinition, Definition, EdgeDefinition, History, Middleware
 from legato.errors import BadInput, BuildError
 from legato.nested import with_workflow
 from legato.run import Result, Run
@@ -112,7 +112,11 @@ class Workflow:
             )
             for name, agent in self.definition.agents.items()
         }
-        return Workflow(replace(self.definition, agents=watched), self._given_store, self.description, self._dead_ends_meant)
+        return self.with_agents(watched)
+
+    def with_agents(self, agents: Mapping[str, AgentDefinition]) -> Workflow:
+        """The same workflow with its agents wrapped otherwise: for those who add to models and tools, not for another graph."""
+        return Workflow(replace(self.definition, agents=agents), self._given_store, self.description, self._dead_ends_meant)
 
     def graph(self) -> str:
         """The handoff graph as Mermaid."""

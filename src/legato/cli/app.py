@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import check, emulator, importing, migrate
+from legato.cli import check, emulator, importing, migrate, worker
 from legato.errors import LegatoError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("emulator", help=emulator.emulator.__doc__)(emulator.emulator)
 app.command("check", help=check.check.__doc__)(check.check)
 app.command("migrate", help=migrate.migrate.__doc__)(migrate.migrate)
 app.command("import", help=importing.import_.__doc__)(importing.import_)
+app.add_typer(worker.app, name="worker", help=worker.run.__doc__)
 
 
 def _version(asked: bool) -> None:

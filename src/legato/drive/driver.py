@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from legato.core.facts import AnyFact
 from legato.core.graph import Graph
@@ -51,10 +51,13 @@ from legato.drive.outcome import Outcome, record_each, record_later
 from legato.drive.screen import Screen
 from legato.drive.tools import ToolRunner
 from legato.drive.voice import Voice
-from legato.errors import DefinitionChanged, StoreError
+from legato.errors import DefinitionChanged, DrivenElsewhere, StoreError
 
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
+
+LOOK_ON_SECONDS = 1.0
+"""How often somebody who only looks on does so although nothing was appended: what a conversation waits for may be in another ledger."""
 
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
 BOOKKEEPING = frozenset(get_args(Bookkeeping))
@@ -62,6 +65,10 @@ BOOKKEEPING = frozenset(get_args(Bookkeeping))
 
 UNCLAIMED = frozenset((CallModel, JudgeInput, JudgeOutput, JudgeTermination, Summarise, GiveUp))
 """Effects that are performed without anything being recorded before."""
+
+Role: TypeAlias = Literal["either", "lead", "follow"]
+"""Whether to lead, or to follow while somebody else does ("either"); to lead or to be told that somebody else does ("lead"); or only to
+look on ("follow")."""
 
 
 class Driver:
@@ -76,6 +83,7 @@ class Driver:
         show: Callable[[Event], None] | None,
         stream: bool,
         since: int,
+        role: Role = "either",
     ) -> None:
         """`show` is told what happens; None: nobody looks."""
         self._definition = definition
@@ -85,6 +93,7 @@ class Driver:
         self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
         self._stream = stream
         self._voice = Voice(ledger)
+        self._role = role
         self._epoch = 0
         self._planned: tuple[State, int, Plan] | None = None  # the newest plan, and the state and length that it was made for
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
@@ -105,10 +114,10 @@ class Driver:
         self._leaving = True
 
     async def drive(self) -> None:
-        """Take the lead and drive; or follow whoever leads until the session rests."""
+        """Take the lead and drive; or follow whoever leads until the session rests. `DrivenElsewhere` if it may only lead, and cannot."""
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
-            lease = await store.lease(session)
+            lease = await store.lease(session) if self._role != "follow" else None
             rested: int | None = None
             try:
                 await self._ledger.refresh()
@@ -124,7 +133,9 @@ class Driver:
                     await store.release(lease, rested=rested)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
                 break
-            await store.wait(session, self._ledger.recorded, FOLLOW_SECONDS)
+            if self._role == "lead" and lease is None:
+                raise DrivenElsewhere(f"somebody else drives session {session!r}", do="nothing was changed; come again")
+            await store.wait(session, self._ledger.recorded, LOOK_ON_SECONDS if self._role == "follow" else FOLLOW_SECONDS)
         self._show_rest()
 
     def _rested(self) -> int | None:

@@ -6,6 +6,7 @@ asked there is asked by that conversation's ledger alone, and answered in it; he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -53,3 +54,17 @@ def held_for(session: str, key: str) -> str:
     """The id of the conversation that is held for one call of a session. Branches of a conversation hold each their own."""
     whose = session if len(session) <= LONGEST else f"{session[: LONGEST - 33]}-{digest_bytes(session.encode())[:32]}"
     return f"{whose}/{key}"
+
+
+_HELD = re.compile(r"(.+)/[0-9a-f]{32}:\d+\.\d+", re.DOTALL)
+
+
+def holder_of(session: str) -> str:
+    """The session whose calls wait for this one, as far as the id tells; or this one, if it is nobody's.
+
+    >>> holder_of(held_for("customer-7", f"{'0' * 32}:2.0")), holder_of("customer-7")
+    ('customer-7', 'customer-7')
+    """
+    while held := _HELD.fullmatch(session):
+        session = held[1]
+    return session

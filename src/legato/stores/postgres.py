@@ -256,6 +256,10 @@ class PostgresStore:
         self._server.line.watch(key, self._tenant, ledger, looks=False)
         return stop
 
+    async def beside(self, statement: LiteralString, given: Sequence[Any]) -> Rows:
+        """Execute a statement about what is kept beside the ledgers, on the store's connections; its rows."""
+        return await self._write(statement, given)
+
     async def close(self) -> None:
         """Give leases back and close all connections. Closing twice is harmless, and closing a tenant's store does nothing."""
         if self._of is None:

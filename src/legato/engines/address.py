@@ -1,0 +1,79 @@
+"""Engines by address. May know: how addresses are written. Decides: what `temporal://...` and `restate://...` stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from legato.engines.contract import Engine
+from legato.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Address:
+    """The parts of an address: `scheme://host:port/path?name=value`."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    options: dict[str, str] = field(default_factory=dict)
+
+
+def address(text: str, schemes: tuple[str, ...], port: int, options: tuple[str, ...]) -> Address:
+    """Read an address; `BadInput` if it is not one of these, or has an option that is not known."""
+    parts = urlsplit(text)
+    expected = f"{schemes[0]}://host:{port}" + (f"?{options[0]}=..." if options else "")
+    try:
+        found = parts.port
+    except ValueError:
+        found = -1
+    if parts.scheme not in schemes or not parts.hostname or found == -1 or parts.username is not None:
+        raise BadInput("this is no address of an engine", expected=expected, found=repr(text), do="look at --help")
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in given:
+        if name not in options:
+            raise BadInput(f"an address of {parts.scheme} has no option {name!r}", expected=", ".join(options), found=repr(text))
+    return Address(parts.scheme, parts.hostname, found or port, unquote(parts.path.strip("/")), given)
+
+
+def number(where: Address, name: str, default: float) -> float:
+    """An option that is a number of seconds."""
+    text = where.options.get(name, "")
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise BadInput(f"{name}={text} is not a number of seconds above 0", do=f"write {name}=10")
+    return value
+
+
+def _temporal(text: str) -> Engine:
+    from legato.engines.temporal import TemporalEngine
+
+    return TemporalEngine(text)
+
+
+def _restate(text: str) -> Engine:
+    from legato.engines.restate import RestateEngine
+
+    return RestateEngine(text)
+
+
+ENGINES: dict[str, Callable[[str], Engine]] = {"temporal": _temporal, "restate": _restate, "restates": _restate}
+
+
+def engine_at(text: str) -> Engine:
+    """The engine at an address: `temporal://127.0.0.1:7233/default`, `restate://127.0.0.1:8080`."""
+    make = ENGINES.get(text.partition("://")[0])
+    if make is None:
+        raise BadInput("this is no address of an engine", expected="temporal://... or restate://...", found=repr(text))
+    return make(text)
+
+
+def needs(package: str, extra: str) -> BadInput:
+    """What an engine needs is not installed."""
+    return BadInput(f"this engine needs {package}, which is not installed", do=f"pip install 'legato[{extra}]'")
+

@@ -1,0 +1,156 @@
+"""One step of an engine. May know: sessions and stores. Decides: how a session that was driven came to rest.
+
+The ledger is the journal and the fence. An engine only makes sure that `advance(session)` is running somewhere: it opens the session in
+its store, drives it until nothing more can be done without its people, and says how it rests. Nothing is remembered in between, so a
+step that was cut short, doubled or taken over by another worker is made right by the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, ClassVar, TypeAlias
+
+from legato.core.facts import Opened
+from legato.core.view import Request
+from legato.drive.definition import Middleware, called
+from legato.drive.driver import Role
+from legato.errors import DamagedStore, DefinitionChanged, DrivenElsewhere, LegatoError, ModelFailed, StoreError, UnknownLedger
+from legato.models.base import Reply
+from legato.session import Session
+from legato.stores.contract import Store
+from legato.workflow import Workflow
+
+log = logging.getLogger("legato.worker")
+
+MakeContext: TypeAlias = Callable[[str], Any]
+"""The caller's context for a session, by its id; sync or async."""
+
+_failures: ContextVar[list[ModelFailed] | None] = ContextVar("failures", default=None)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """How a session rests after a step.
+
+    `how` is the session's status (new, waiting, pending, terminated, cancelled, failed), or why the step ended before it rested:
+    `left` (this worker stops, another goes on), `elsewhere` (another driver holds the lease), `broken` (user code or the definition
+    raised, or the ledger is damaged), `gone` (the session was deleted). `again`: of a failure that may pass, how many seconds the
+    provider asks to wait, 0 if it did not say; None if trying again would lead to the same. `error` says what went wrong.
+    """
+
+    how: str
+    again: float | None = None
+    error: str = ""
+
+
+class Led(Session):
+    """A handle for whoever drives, and would rather be told than follow."""
+
+    _role: ClassVar[Role] = "lead"
+
+
+class Failures(Middleware):
+    """Remembers, for the step under way, what a model said of its failure: the ledger has the words, not whether and when to try again."""
+
+    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
+        try:
+            return await proceed(request)
+        except ModelFailed as failure:
+            if (failures := _failures.get()) is not None:
+                failures.append(failure)
+            raise
+
+
+async def advance(
+    workflows: Mapping[str, Workflow],
+    store: Store,
+    session: str,
+    stop: asyncio.Event,
+    context: MakeContext | None = None,
+    errors_in_full: bool = False,
+) -> Rest:
+    """Drive a session until it rests. When `stop` is set, what runs is finished and recorded, and nothing more is begun.
+
+    Raises `StoreError` where the store could not be reached: that is nobody's fault here, and is tried again for as long as it takes.
+    """
+    failures: list[ModelFailed] = []
+    _failures.set(failures)
+    try:
+        workflow = await _workflow_of(workflows, store, session)
+        if workflow is None:
+            return Rest("new")
+        handle = Led(workflow, session, store, await called(context, session) if context is not None else None)
+        status = await _driven(handle, stop)
+    except DrivenElsewhere:
+        return Rest("elsewhere")
+    except UnknownLedger:
+        return Rest("gone")
+    except Exception as error:
+        if isinstance(error, StoreError) and not isinstance(error, DamagedStore):
+            raise
+        log.exception("session %r: it cannot be advanced", session)
+        return Rest("broken", error=told(error, errors_in_full))
+    if status == "running":
+        return Rest("left")
+    if status == "failed":
+        last = failures[-1] if failures else None
+        again = (last.retry_after or 0.0) if last is not None and last.retryable else None
+        return Rest("failed", again, told(last, errors_in_full) if last is not None else "")
+    return Rest(status)
+
+
+async def _driven(handle: Session, stop: asyncio.Event) -> str:
+    run = handle.resume()
+
+    async def leave() -> None:
+        await stop.wait()
+        run.leave()
+
+    leaving = asyncio.get_running_loop().create_task(leave())
+    try:
+        return (await run).status
+    finally:
+        leaving.cancel()
+
+
+async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session: str) -> Workflow | None:
+    """The workflow whose conversation this is, as its ledger says; None if nothing was said in it yet."""
+    if len(workflows) == 1:
+        return next(iter(workflows.values()))  # the session says so itself if it belongs to another
+    name = await workflow_named(store, session)
+    if not name:
+        return None
+    if name not in workflows:
+        raise DefinitionChanged(
+            f"session {session!r} belongs to workflow {name!r}",
+            expected=f"one of those that this worker serves: {', '.join(workflows)}",
+            do=f"start a worker that serves {name!r} too, then retry",
+        )
+    return workflows[name]
+
+
+async def workflow_named(store: Store, session: str) -> str:
+    """The name of the workflow whose conversation this is; empty if nothing was said in it yet."""
+    facts = await store.read(session)
+    return facts[0].workflow if facts and isinstance(facts[0], Opened) else ""
+
+
+def told(error: BaseException, in_full: bool = False) -> str:
+    """What an engine is told of an error: its kind and where it was raised. Its words may be those of the conversation.
+
+    >>> try:
+    ...     raise ValueError("order 7 of Jane Doe")
+    ... except ValueError as error:
+    ...     print(told(error))
+    ValueError at <doctest legato.engines.advance.told[0]>:2 in <module>
+    """
+    kind = f"{type(error).__name__} ({error.code})" if isinstance(error, LegatoError) else type(error).__name__
+    frames = extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
+    return f"{kind}{where}: {error}" if in_full else f"{kind}{where}"

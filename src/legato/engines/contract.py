@@ -1,0 +1,131 @@
+"""What an engine is, and a session that an engine drives. May know: sessions. Decides: that who gives a session something wakes it.
+
+Four sentences every engine keeps:
+
+1. After `wake(session)` has returned, a worker advances the session at least once, whatever dies in between. Waking once too often is
+   harmless.
+2. No two workers of one engine advance one session at the same time, as far as the engine knows. The ledger fences off those of whom it
+   does not.
+3. A session that cannot be advanced is set aside after some tries: `dead()` lists it, `retry(session)` takes it up again.
+4. What an engine is given is ids, numbers, and kinds of errors: nobody's words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
+
+from legato.core.requests import Pending
+from legato.drive.driver import Role
+from legato.engines.pace import Step
+from legato.run import Run
+from legato.session import Session
+from legato.stores.contract import Store
+from legato.workflow import Workflow
+
+log = logging.getLogger("legato.worker")
+
+Advance: TypeAlias = Callable[[str, int, int, asyncio.Event], Coroutine[Any, Any, Step]]
+"""Make one step: with a session, how often it failed and broke before, and what is set when the step should come to its end."""
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A session that was set aside: which, why, and when (milliseconds since the epoch; 0 if the engine does not know)."""
+
+    session: str
+    error: str
+    since: int = 0
+
+
+class Engine(ABC):
+    """See the module's four sentences."""
+
+    @abstractmethod
+    async def wake(self, session: str, priority: int = 0) -> None:
+        """Have the session advanced. `priority`: 1 (first) to 5 (last), 0 for the usual; as far as the engine has priorities."""
+
+    @abstractmethod
+    async def dead(self, limit: int = 100) -> Sequence[Dead]:
+        """The sessions that were set aside."""
+
+    @abstractmethod
+    async def retry(self, session: str) -> None:
+        """Take a session up again that was set aside."""
+
+    @abstractmethod
+    async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
+        """Make the steps that the engine asks for, so many at once, until `stop` is set; then finish, within `grace` seconds.
+
+        Calls `ready` when the engine knows of this worker.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of connections. Closing twice is harmless."""
+
+    def session(self, workflow: Workflow, id: str, store: Store | None = None, priority: int = 0) -> Submitted:
+        """A handle on a session that workers of this engine drive; it need not exist yet. Use it as any other session.
+
+        Without a store it is the workflow's, which must be the one that the workers use.
+        """
+        return Submitted(self, workflow, id, store or workflow.session(id).store, priority)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+
+class Submitted(Session):
+    """A handle on a session that workers drive: what it is given wakes the engine, and its runs look on.
+
+    Made by `engine.session(workflow, id)`. If the engine cannot be reached, what was given is recorded all the same, and workers find
+    it when they look for sessions that nobody woke.
+    """
+
+    _role: ClassVar[Role] = "follow"
+
+    def __init__(self, engine: Engine, workflow: Workflow, id: str, store: Store, priority: int = 0) -> None:
+        super().__init__(workflow, id, store)
+        self._engine = engine
+        self._priority = priority
+
+    def run(self, message: Any, stream: bool = False, key: str | None = None) -> Run:
+        """Say something and look on until the conversation needs its people again."""
+        say = self._saying(message, key)
+
+        async def start() -> None:
+            await say()
+            await self.wake()
+
+        return self._run(start, stream, key or "")
+
+    def resume(self, stream: bool = False) -> Run:
+        """Wake the session, and look on until it rests."""
+        return self._run(self.wake, stream)
+
+    async def say(self, message: Any, key: str | None = None) -> None:
+        await super().say(message, key)
+        await self.wake()
+
+    async def cancel(self, words: str = "") -> None:
+        await super().cancel(words)
+        await self.wake()
+
+    async def _decide(self, request: Pending | str, verdict: Any, key: str | None, **given: Any) -> None:
+        await super()._decide(request, verdict, key, **given)
+        await self.wake()
+
+    async def wake(self) -> None:
+        """Have a worker look at the session."""
+        try:
+            await self._engine.wake(self.id, self._priority)
+        except Exception as error:  # whatever a client of an engine raises: nothing is lost, so nobody need do anything
+            log.warning("session %r: the engine was not told (%s); a worker finds it when it looks", self.id, type(error).__name__)
+

@@ -1,0 +1,115 @@
+"""Permits to call a model, shared by all workers of a store. May know: SQLite. Decides: who may begin now, and who has to wait.
+
+A permit is held while one call runs. It is a row with a time at which it ends by itself: its holder puts that off while it lives, so
+what a dead one held comes back. The rows are in the database that the workers share; they are no history, and losing them loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Protocol
+
+from legato.errors import BadInput
+
+LASTS = 30.0
+"""Seconds that a permit lasts, unless its holder puts its end off. What a dead worker held comes back after at most as long."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How often a model may be called: so many calls at once, so many begun per minute (evenly: one every 60/n seconds). 0: no limit."""
+
+    at_once: int = 0
+    per_minute: float = 0
+
+    def __post_init__(self) -> None:
+        if self.at_once < 0 or self.per_minute < 0 or not (self.at_once or self.per_minute):
+            raise BadInput("a limit has at_once, per_minute or both, above 0", found=repr(self), do="write Limit(at_once=20)")
+
+    @property
+    def apart(self) -> float:
+        """Seconds between the beginnings of two calls."""
+        return 60 / self.per_minute if self.per_minute else 0.0
+
+
+@dataclass(frozen=True)
+class Permit:
+    """The right to one call, which may begin in `wait` seconds."""
+
+    name: str
+    seat: str
+    wait: float
+
+
+class Permits(Protocol):
+    """Three sentences: at most `at_once` permits of a name are held at a time, among all processes; their calls begin at least
+    `apart` seconds after one another; what a dead process held comes back."""
+
+    async def take(self, name: str, limit: Limit) -> Permit | None:
+        """A permit; None while there is none to be had."""
+        ...
+
+    async def keep(self, permit: Permit) -> None:
+        """Put off its end."""
+        ...
+
+    async def give_back(self, permit: Permit) -> None:
+        """Let somebody else have it."""
+        ...
+
+
+class SQLitePermits:
+    """Permits for the processes of one machine, in a file of their own; or for one process, without a path."""
+
+    def __init__(self, path: str = "") -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    async def take(self, name: str, limit: Limit) -> Permit | None:
+        """A permit; None while there is none to be had."""
+        return await asyncio.to_thread(self._take, name, limit)
+
+    async def keep(self, permit: Permit) -> None:
+        """Put off its end."""
+        await asyncio.to_thread(self._write, "UPDATE seats SET until = ? WHERE seat = ?", (time.time() + LASTS, permit.seat))
+
+    async def give_back(self, permit: Permit) -> None:
+        """Let somebody else have it."""
+        await asyncio.to_thread(self._write, "DELETE FROM seats WHERE seat = ?", (permit.seat,))
+
+    def _take(self, name: str, limit: Limit) -> Permit | None:
+        with self._lock:
+            connection = self._open()
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                now = time.time()
+                connection.execute("DELETE FROM seats WHERE until < ?", (now,))
+                (held,) = connection.execute("SELECT count(*) FROM seats WHERE name = ?", (name,)).fetchone()
+                if limit.at_once and held >= limit.at_once:
+                    return None
+                found = connection.execute("SELECT next FROM starts WHERE name = ?", (name,)).fetchone()
+                begins = max(now, found[0]) if found else now
+                seat = uuid.uuid4().hex
+                connection.execute("INSERT INTO seats VALUES (?, ?, ?)", (name, seat, begins + LASTS))
+                connection.execute("INSERT OR REPLACE INTO starts VALUES (?, ?)", (name, begins + limit.apart))
+                return Permit(name, seat, begins - now)
+
+    def _write(self, statement: str, given: tuple[object, ...]) -> None:
+        with self._lock, self._open() as connection:
+            connection.execute(statement, given)
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            connection = sqlite3.connect(self._path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = OFF")  # what a power cut takes nobody misses
+            connection.execute("CREATE TABLE IF NOT EXISTS seats (name TEXT, seat TEXT PRIMARY KEY, until REAL)")
+            connection.execute("CREATE TABLE IF NOT EXISTS starts (name TEXT PRIMARY KEY, next REAL)")
+            self._connection = connection
+        return self._connection

@@ -1,0 +1,198 @@
+"""Temporal as an engine. May know: Temporal's SDK. Decides: how a session is woken there, and how a worker of it stops.
+
+One activity is one step; the ledger is the journal. What Temporal is given is session ids, numbers, and kinds of errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from legato.engines.address import address, needs, number
+from legato.engines.contract import Advance, Dead, Engine
+from legato.engines.pace import Step
+from legato.errors import BadInput, StoreError
+
+try:
+    from temporalio import activity
+    from temporalio.client import Client
+    from temporalio.common import Priority, WorkflowIDConflictPolicy
+    from temporalio.exceptions import ApplicationError
+    from temporalio.worker import Worker
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+    from legato.engines.temporal_workflows import ParkedWorkflow, SessionWorkflow, Task
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] != "temporalio":
+        raise
+    raise needs("temporalio", "temporal") from None
+
+log = logging.getLogger("legato.worker")
+
+MOST_DEATHS = 10
+"""Workers that may fall silent over one step before the session is set aside: it may be what kills them."""
+
+TO_BE_TOLD = timedelta(seconds=5)
+"""How long a client waits for Temporal to answer. What it gave is recorded already."""
+
+
+class TemporalEngine(Engine):
+    """Sessions driven by workers of a Temporal server.
+
+    `TemporalEngine("temporal://127.0.0.1:7233/default?queue=legato&heartbeat=10")`: a namespace, the task queue that workers poll, and how
+    many seconds a worker may be silent before another takes its steps over. `tls=true` for a server that wants it; a key is read from
+    TEMPORAL_API_KEY. Or bring a client of your own: `TemporalEngine(client=await Client.connect(...), queue="legato")`.
+    """
+
+    def __init__(self, where: str = "temporal://127.0.0.1:7233/default", client: Client | None = None, queue: str = "") -> None:
+        parts = address(where, ("temporal",), 7233, ("queue", "heartbeat", "tls"))
+        self._target = f"{parts.host}:{parts.port}"
+        self._namespace = parts.path or "default"
+        self._tls = parts.options.get("tls", "") in ("true", "1")
+        self._heartbeat = number(parts, "heartbeat", 10)
+        self._client = client
+        self.queue = queue or parts.options.get("queue", "legato")
+
+    def __repr__(self) -> str:
+        return f"<TemporalEngine {self._target}/{self._namespace}, queue {self.queue!r}>"
+
+    async def client(self) -> Client:
+        """The client, connected at its first use."""
+        if self._client is None:
+            key = os.environ.get("TEMPORAL_API_KEY") or None
+            self._client = await Client.connect(
+                self._target,
+                namespace=self._namespace,
+                api_key=key,
+                tls=self._tls or key is not None,
+                connect_timeout=TO_BE_TOLD,
+                identity=f"{os.getpid()}@{socket.gethostname()}",
+            )
+        return self._client
+
+    def workflow_id(self, session: str) -> str:
+        """The id of a session's runs: one is open at a time."""
+        return f"{self.queue}/{session}"
+
+    async def wake(self, session: str, priority: int = 0) -> None:
+        """Signal the session's run, or start one."""
+        await self._signal(session, "wake", priority)
+
+    async def retry(self, session: str) -> None:
+        """Take a session up again that was set aside."""
+        await self._signal(session, "retry", 0)
+
+    async def _signal(self, session: str, signal: str, priority: int) -> None:
+        if priority not in range(6):
+            raise BadInput("a priority is 1 (first) to 5 (last), or 0 for the usual", found=repr(priority))
+        client = await self.client()
+        await client.start_workflow(
+            SessionWorkflow.run,
+            Task(session, self._heartbeat),
+            id=self.workflow_id(session),
+            task_queue=self.queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=signal,
+            priority=Priority(priority_key=priority or None),
+            task_timeout=timedelta(seconds=self._heartbeat),  # of one decision: a worker that hangs may have been handed it
+            rpc_timeout=TO_BE_TOLD,
+        )
+
+    async def dead(self, limit: int = 100) -> Sequence[Dead]:
+        """The sessions that were set aside, the latest first."""
+        client = await self.client()
+        query = f"WorkflowType = 'legato.parked' AND ExecutionStatus = 'Running' AND TaskQueue = '{self.queue}'"
+        found = []
+        async for run in client.list_workflows(query, limit=limit):
+            memo = await run.memo()
+            found.append(Dead(str(memo["session"]), str(memo["error"]), int(run.start_time.timestamp() * 1000)))
+        return found
+
+    async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
+        """Poll the queue until `stop` is set."""
+        client = await self._reached()
+        worker = Worker(
+            client,
+            task_queue=self.queue,
+            workflows=[SessionWorkflow, ParkedWorkflow],
+            activities=[_activity(advance, self._heartbeat, grace)],
+            workflow_runner=SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("legato")),
+            max_concurrent_activities=at_once,
+            max_cached_workflows=0,  # a run is short: reading it again costs less than waiting for the worker that knew it
+            max_heartbeat_throttle_interval=timedelta(seconds=self._heartbeat / 4),
+            graceful_shutdown_timeout=timedelta(seconds=grace),
+        )
+        ready()
+        serving = asyncio.get_running_loop().create_task(worker.run())
+        stopping = asyncio.get_running_loop().create_task(stop.wait())
+        try:
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
+            await worker.shutdown()
+            await serving
+        finally:
+            stopping.cancel()
+            serving.cancel()
+
+    async def _reached(self) -> Client:
+        """The client, once the server answers: a worker may be started before it."""
+        for wait in (0.2, 0.5, 1, 2, 5, 5, 5, 5, 5):
+            try:
+                return await self.client()
+            except RuntimeError as error:
+                log.warning("no Temporal server answers at %s: %s", self._target, str(error).partition("\n")[0])
+                await asyncio.sleep(wait)
+        return await self.client()
+
+    async def close(self) -> None:
+        """Let go of the client: its connections close with the last who knows it."""
+        self._client = None
+
+
+def _activity(advance: Advance, heartbeat: float, grace: float) -> Any:
+    @activity.defn(name="legato.advance")
+    async def step(session: str, failed: int, broken: int) -> dict[str, Any]:
+        silent = int(next(iter(activity.info().heartbeat_details), 0))  # workers who fell silent over this step
+        if silent >= MOST_DEATHS:
+            return asdict(Step("broken", parked=True, error=f"{silent} workers fell silent while they advanced it"))
+        stop = asyncio.Event()
+        driving = asyncio.get_running_loop().create_task(advance(session, failed, broken, stop))
+        beside = [asyncio.get_running_loop().create_task(each) for each in (_beat(heartbeat / 4, silent + 1), _told_to_stop(stop))]
+        try:
+            return asdict(await asyncio.shield(driving))
+        except asyncio.CancelledError:
+            # Temporal has given the step to another worker, or this one must end now. What runs is recorded, if there is time for it.
+            stop.set()
+            await asyncio.wait({driving}, timeout=0 if activity.is_worker_shutdown() else grace)
+            driving.cancel()
+            raise
+        except StoreError as error:
+            activity.heartbeat(silent)
+            raise ApplicationError(f"the store: {error.code}", type=type(error).__name__) from None
+        finally:
+            for each in beside:
+                each.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(*beside, return_exceptions=True)
+
+    return step
+
+
+async def _beat(every: float, silent: int) -> None:
+    """Say that this worker lives. Temporal hands the number to whoever takes over, if it falls silent."""
+    while True:
+        activity.heartbeat(silent)
+        await asyncio.sleep(every)
+
+
+async def _told_to_stop(stop: asyncio.Event) -> None:
+    await activity.wait_for_worker_shutdown()
+    stop.set()

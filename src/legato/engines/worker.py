@@ -1,0 +1,154 @@
+"""Workers. May know: engines, stores, signals. Decides: how a worker starts, looks after sessions that nobody woke, and stops.
+
+A worker makes the steps that an engine asks for. It remembers nothing: any other can go on where it stops, however it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+
+from legato.drive.clock import now_ms
+from legato.drive.others import holder_of
+from legato.engines.advance import Failures, MakeContext, advance, workflow_named
+from legato.engines.contract import Engine
+from legato.engines.limits import ModelLimits
+from legato.engines.pace import Pace, Step
+from legato.errors import BadInput, LegatoError, StoreError
+from legato.stores.contract import Store
+from legato.workflow import Workflow
+
+log = logging.getLogger("legato.worker")
+
+AT_ONCE = 20
+"""Sessions that a worker advances at the same time. They mostly wait for models."""
+
+GRACE = 25.0
+"""Seconds in which a worker that is told to stop finishes what runs: within the 30 that most platforms give."""
+
+SWEPT_AT_ONCE = 500
+TIME_TO_BE_WOKEN = 5.0  # seconds after which nobody is taken to be about to wake a session
+
+
+class Worker:
+    """Advances sessions of some workflows, for an engine.
+
+    `await Worker(desk, engine=TemporalEngine(...), store=PostgresStore(...)).run()` runs until SIGTERM or SIGINT: then no more is taken,
+    what runs is finished and recorded within `grace` seconds, and other workers go on. A second signal ends the process at once.
+
+    `context` makes the caller's context of a session from its id. `sweep`: seconds between looks for sessions that were given something
+    and that nobody woke. `limits` hold across all workers of a store. `errors_in_full` also tells the engine what errors say, which may
+    be words of the conversation; without it, it is told their kind and place.
+    """
+
+    def __init__(
+        self,
+        workflows: Workflow | Iterable[Workflow],
+        *,
+        engine: Engine,
+        store: Store,
+        concurrency: int = AT_ONCE,
+        grace: float = GRACE,
+        sweep: float = 15.0,
+        pace: Pace | None = None,
+        limits: ModelLimits | None = None,
+        context: MakeContext | None = None,
+        errors_in_full: bool = False,
+    ) -> None:
+        given = [workflows] if isinstance(workflows, Workflow) else list(workflows)
+        if not given or not all(isinstance(each, Workflow) for each in given):
+            raise BadInput("a worker serves workflows", found=repr(given)[:80], do="write Worker(desk, engine=..., store=...)")
+        if len({each.name for each in given}) < len(given):
+            raise BadInput("two workflows have the same name", found=", ".join(each.name for each in given))
+        if concurrency < 1:
+            raise BadInput("a worker advances at least one session at a time", found=f"concurrency={concurrency}")
+        observed = [limits.applied_to(each, store) if limits is not None else each for each in given]
+        self._workflows = {each.name: each.observed_by(Failures()) for each in observed}
+        self._engine = engine
+        self._store = store
+        self._at_once = concurrency
+        self._grace = grace
+        self._sweep_every = sweep
+        self._pace = pace or Pace()
+        self._context = context
+        self._errors_in_full = errors_in_full
+        self._stop = asyncio.Event()
+        self._running = 0
+
+    def stop(self) -> None:
+        """Take no more; finish and record what runs; then `run()` returns."""
+        self._stop.set()
+
+    async def run(self, signals: bool = True) -> None:
+        """Work until `stop()`, or, with `signals`, until SIGTERM or SIGINT."""
+
+        def ready() -> None:
+            if signals:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
+            log.info("worker %d serves %s for %r", os.getpid(), ", ".join(self._workflows), self._engine)
+
+        sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        try:
+            await self._engine.serve(self._step, self._stop, ready, self._at_once, self._grace)
+        finally:
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
+        log.info("stopped")
+
+    def _signalled(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self._stop.is_set():
+            log.warning("%s again: ending at once; what ran is taken over by others", name)
+            os._exit(1)
+        log.info("%s: taking no more; %d running, to be finished within %g s", name, self._running, self._grace)
+        self.stop()
+
+    async def _step(self, session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
+        self._running += 1
+        try:
+            rest = await advance(self._workflows, self._store, session, stop, self._context, self._errors_in_full)
+        except LegatoError as error:
+            log.warning("session %r: the store failed: %s", session, error.code)
+            raise
+        finally:
+            self._running -= 1
+        step = self._pace.after(rest, failed, broken)
+        if step.parked:
+            log.error("session %r was set aside: %s", session, step.error)
+            await self._let_rest(session)
+        elif step.wait:
+            log.info("session %r is %s; again in %g s", session, step.how, step.wait)
+        else:
+            log.info("session %r is %s", session, step.how)
+        return step
+
+    async def _let_rest(self, session: str) -> None:
+        """Nobody need look for what was set aside, until it is given something more."""
+        with suppress(StoreError):
+            facts = await self._store.read(session)
+            if (lease := await self._store.lease(session)) is not None:
+                await self._store.release(lease, rested=len(facts))
+
+    async def _sweep(self) -> None:
+        """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them."""
+        old = 0.0  # at first it looks at all; later at those whose own wake has had its time
+        while True:
+            try:
+                before = now_ms() - old * 1000
+                found = {holder_of(info.ledger) for info in await self._store.unrested(SWEPT_AT_ONCE) if info.updated <= before}
+                ours = [session for session in found if await workflow_named(self._store, session) in self._workflows]
+                for session in ours:
+                    await self._engine.wake(session)
+                if ours:
+                    log.info("woke %d sessions that nobody had woken", len(ours))
+            except Exception as error:  # the store or the engine cannot be reached: it is looked again
+                log.warning("could not look for sessions that nobody woke: %s", type(error).__name__)
+            old = min(TIME_TO_BE_WOKEN, self._sweep_every)
+            await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))

@@ -1,0 +1,203 @@
+"""Workers and the handles of those who use them, without a server: what they refuse, what they look for, what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from legato import Agent, HandoffBuilder, Workflow, tool
+from legato.engines import Dead, Engine, Pace, Worker, engine_at
+from legato.engines.advance import Led
+from legato.engines.contract import Advance
+from legato.engines.pace import Step
+from legato.errors import BadInput, DrivenElsewhere
+from legato.stores import MemoryStore
+from legato.testing import ScriptedModel, call
+
+
+class Inline(Engine):
+    """An engine for one process: it makes the steps it is asked for, and writes down who was woken."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+        self.steps: list[Step] = []
+        self.reachable = True
+        self._more = asyncio.Event()
+
+    async def wake(self, session: str, priority: int = 0) -> None:
+        if not self.reachable:
+            raise ConnectionError("nobody answers")
+        self.woken.append(session)
+        self._more.set()
+
+    async def dead(self, limit: int = 100) -> Sequence[Dead]:
+        return []
+
+    async def retry(self, session: str) -> None:
+        await self.wake(session)
+
+    async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
+        ready()
+        done = 0
+        while not stop.is_set():
+            while done < len(self.woken):
+                self.steps.append(await advance(self.woken[done], 0, 0, stop))
+                done += 1
+            self._more.clear()
+            waits = [asyncio.ensure_future(each) for each in (self._more.wait(), stop.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in waits:
+                each.cancel()
+
+    async def close(self) -> None:
+        """It has nothing."""
+
+
+def desk(*script: Any, name: str = "desk", **more: Any) -> Workflow:
+    return HandoffBuilder(name, [Agent("clerk", model=ScriptedModel(list(script)), **more)]).build()
+
+
+async def worked(worker: Worker, until: Callable[[], bool]) -> None:
+    """Have a worker work until something is so."""
+    running = asyncio.ensure_future(worker.run(signals=False))
+    async with asyncio.timeout(5):
+        while not until():  # noqa: ASYNC110 - it looks at what the worker has done so far
+            await asyncio.sleep(0.005)
+    worker.stop()
+    await running
+
+
+async def test_a_run_of_a_submitted_session_looks_on_while_a_worker_drives_and_gives_the_result_and_the_events() -> None:
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!", "Bye!")
+    worker = Worker(workflow, engine=engine, store=store)
+    running = asyncio.ensure_future(worker.run(signals=False))
+    session = engine.session(workflow, "s", store)
+    result = await asyncio.wait_for(session.run("Hi"), 5)
+    assert (result.status, result.text, {*engine.woken}) == ("waiting", "Hello!", {"s"})
+    events = [event.type async for event in session.run("Bye")]
+    assert events[-1] == "status"
+    worker.stop()
+    await running
+
+
+async def test_what_is_given_while_the_engine_is_away_is_recorded_and_found_later(caplog: pytest.LogCaptureFixture) -> None:
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
+    engine.reachable = False
+    await engine.session(workflow, "s", store).say("Hi")
+    assert "the engine was not told (ConnectionError)" in caplog.text
+    engine.reachable = True
+    await worked(Worker(workflow, engine=engine, store=store), lambda: bool(engine.steps))
+    assert engine.steps[0] == Step("waiting")
+
+
+async def test_a_worker_looks_after_its_own_workflows_alone() -> None:
+    engine, store = Inline(), MemoryStore()
+    mine, theirs = desk("Hello!", name="mine"), desk("Hello!", name="theirs")
+    await theirs.session("b", store=store).say("Hi")
+    await mine.session("a", store=store).say("Hi")
+    await worked(Worker(mine, engine=engine, store=store), lambda: bool(engine.steps))
+    assert engine.woken == ["a"]
+
+
+async def test_an_answer_to_an_agent_that_works_as_a_tool_wakes_the_session_it_works_for_although_nobody_lived_to_say_so() -> None:
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    helper = Agent("helper", model=ScriptedModel([call("pay"), "I paid."]), tools=[pay])
+    boss = Agent("boss", model=ScriptedModel([call("helper", task="pay"), "It is paid."]), tools=[helper.as_tool("helper", "Helps.")])
+    workflow = HandoffBuilder("team", [boss]).build()
+    engine, store = Inline(), MemoryStore()
+    await engine.session(workflow, "s", store).say("Pay it")
+    await worked(Worker(workflow, engine=engine, store=store), lambda: bool(engine.steps))
+    assert engine.steps[-1] == Step("pending")
+    outer = await workflow.session("s", store=store).refresh()
+    await outer.approve(outer.pending[0])  # in the other ledger, and without waking anybody
+    engine.woken, engine.steps = [], []
+    await worked(Worker(workflow, engine=engine, store=store), lambda: bool(engine.steps))
+    assert (engine.woken[0], engine.steps[0]) == ("s", Step("waiting"))
+    assert (await outer.refresh()).messages[-1].text == "It is paid."
+
+
+async def test_what_was_set_aside_is_not_looked_for_again_and_again() -> None:
+    def raises(turn: object) -> str:
+        raise ValueError
+
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!", context_providers=[raises])
+    await workflow.session("s", store=store).say("Hi")
+    await worked(Worker(workflow, engine=engine, store=store, pace=Pace(raised=())), lambda: bool(engine.steps))
+    assert engine.steps[0].parked
+    assert await store.unrested() == []
+
+
+async def test_whoever_may_only_lead_is_told_that_another_drives() -> None:
+    store, workflow = MemoryStore(), desk("Hello!")
+    await workflow.session("s", store=store).say("Hi")
+    await store.lease("s")
+    with pytest.raises(DrivenElsewhere, match="somebody else drives session 's'"):
+        await Led(workflow, "s", store).resume()
+
+
+async def test_a_run_that_is_left_before_it_begins_starts_nothing() -> None:
+    workflow, store = desk("Hello!"), MemoryStore()
+    session = workflow.session("s", store=store)
+    await session.say("Hi")
+    run = session.resume()
+    run.leave()
+    assert (await run).status == "running"
+    assert (await session.resume()).text == "Hello!"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"workflows": []}, "a worker serves workflows"),
+        ({"workflows": [desk(), desk()]}, "two workflows have the same name"),
+        ({"workflows": desk(), "concurrency": 0}, "at least one session"),
+    ],
+)
+def test_a_worker_that_cannot_work_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        Worker(**given, engine=Inline(), store=MemoryStore())
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://x", "temporal://", "temporal://h:no", "temporal://h?quue=x", "temporal://h?heartbeat=soon", "restate://u:p@h", "restate://h?admin=9070"],
+)
+def test_an_address_that_is_none_is_refused_with_what_one_looks_like(address: str) -> None:
+    with pytest.raises(BadInput):
+        engine_at(address)
+
+
+@pytest.mark.parametrize(
+    ("missing", "engine", "extra"), [("temporalio", "temporal://h", "legato[temporal]"), ("restate", "restate://h", "legato[restate]")]
+)
+def test_an_engine_whose_package_is_missing_names_the_extra(missing: str, engine: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from legato.cli.app import run; run()"
+    ran = subprocess.run([sys.executable, "-c", code, "worker", "dead", "--engine", engine], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert extra in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["desk:desk"], "a worker needs --engine"),
+        (["desk", "--engine", "temporal://h", "--store", "x.sqlite"], "a workflow is named as module:name"),
+        (["nowhere:desk", "--engine", "temporal://h", "--store", "x.sqlite"], "there is no module 'nowhere'"),
+        (["legato:tool", "--engine", "temporal://h", "--store", "x.sqlite"], "legato:tool is no workflow"),
+        (["desk:desk", "--engine", "temporal://h", "--store", "x.sqlite", "--limit", "m fast=1"], "this is no limit"),
+        (["retry"], "say which sessions"),
+    ],
+)
+def test_what_was_typed_wrong_is_told(words: list[str], told: str) -> None:
+    ran = subprocess.run([sys.executable, "-m", "legato.cli", "worker", *words], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert told in ran.stderr
