@@ -14,7 +14,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test engines lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench clauses clean
+.PHONY: help demo test engines lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench capacity clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ wirecost: $(VENV)/.dev ## what compiling, checking and reading cost per turn, ne
 
 bench: $(VENV)/.base ## side by side with peers and with the bare limit; ARGS=--quick takes a few minutes, all of it an hour
 	@$(PY) -m bench $(ARGS)
+
+capacity: $(VENV)/.dev ## what one Postgres server carries, measured and computed; a million conversations by default
+	@$(PY) -m bench.capacity $(ARGS)
 
 clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)
