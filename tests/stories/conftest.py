@@ -9,7 +9,6 @@ import pytest
 
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store
 
-
 STORES = ["memory", "sqlite", "postgres"]
 STREAM = {"whole": False, "streaming": True}
 
