@@ -1,0 +1,116 @@
+"""Where sessions are. May know: stores, the environment. Decides: which store a verb looks into, and what an id that is not there means.
+
+In this order: `--store` or LEGATO_STORE, which somebody named; the store that the workflow was built with; a SQLite file of the user's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from legato.errors import BadInput, UnknownLedger
+
+if TYPE_CHECKING:
+    from legato.session import Session
+    from legato.stores import Store
+    from legato.workflow import Workflow
+
+SQLITE = "sqlite:"
+
+
+def default_path(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+    """The user's own file, where this system keeps a program's data.
+
+    >>> default_path({"XDG_DATA_HOME": "/data"}, "linux").as_posix()
+    '/data/legato/sessions.sqlite'
+    """
+    if platform == "win32":
+        folder = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif platform == "darwin":
+        folder = Path.home() / "Library" / "Application Support"
+    else:
+        folder = Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return folder / "legato" / "sessions.sqlite"
+
+
+def opened(url: str, *, make: bool = False) -> Store:
+    """The store that this names: `sqlite:PATH`, or a path. A file that is not there is made only if `make` says so."""
+    from legato.stores import SQLiteStore
+
+    path = Path(url.removeprefix(SQLITE)).expanduser()
+    if "://" in url or not path.name:
+        raise BadInput("this is no store", expected="sqlite:PATH, or a path", found=repr(url))
+    if not make and not path.exists():
+        raise BadInput(f"there is no store {path}", do="say which: --store PATH, or LEGATO_STORE; `legato chat` makes one")
+    return SQLiteStore(path)
+
+
+def store_url(given: str, workflow: Workflow | None = None) -> str:
+    """What `opened` opens; empty if it is the workflow's own."""
+    if given:
+        return given
+    if workflow is not None and workflow.store is not None:
+        return ""
+    return f"{SQLITE}{default_path()}"
+
+
+def shown_store(store: Store, url: str) -> str:
+    """A store, for people: never with a password."""
+    if url:
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(url)
+        return url.replace(parts.netloc, parts.netloc.rpartition("@")[2]) if parts.netloc else url
+    return f"the workflow's own ({store!r})"
+
+
+class Place:
+    """An open store, and the workflow whose sessions are looked at, if one was named."""
+
+    def __init__(self, store: Store, name: str, workflow: Workflow | None, url: str) -> None:
+        self.store = store
+        self.name = name
+        self.workflow = workflow
+        self.url = url
+
+    async def session(self, id: str) -> Session:
+        """A handle on a session that is there. `UnknownLedger` if it is not: a mistyped id is no new session here."""
+        from legato.cli.recorded import as_recorded
+        from legato.drive.ledger import meet
+
+        _, facts = await meet(self.store, id)
+        if not facts:
+            near = [info.ledger for info in await self.store.list() if info.ledger.startswith(id[:4])][:3]
+            like = f"; like it: {', '.join(near)}" if near else ""
+            raise UnknownLedger(f"there is no session {id!r}", found=f"looked in {self.name}{like}", do="look at `legato ls`")
+        return await (self.workflow or as_recorded(facts)).session(id, store=self.store).refresh()
+
+    async def free_id(self, like: str) -> str:
+        """An id that nobody has, readable and short."""
+        from legato.drive.clock import fresh_name
+
+        while True:
+            id = f"{like[:300]}-{fresh_name()[:6]}"
+            if not await self.store.born(id) and not await self.store.read(id):
+                return id
+
+
+@asynccontextmanager
+async def place(given: str, workflow: Workflow | None = None, *, make: bool = False) -> AsyncIterator[Place]:
+    """The place that a verb works in, closed at the end."""
+    url = store_url(given, workflow)
+    if url:
+        if make and not given:
+            default_path().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        store = opened(url, make=make)
+    else:
+        assert workflow is not None and workflow.store is not None
+        store = workflow.store
+    try:
+        yield Place(store, shown_store(store, url), workflow, url)
+    finally:
+        await store.close()
