@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import check, emulator, importing, migrate, sessions
+from legato.cli import chat, check, emulator, importing, migrate, seen, sessions
 from legato.errors import LegatoError
 
 INTERRUPTED = 130
@@ -25,8 +25,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("chat")(chat.chat)
 app.command("ls")(sessions.ls)
 app.command("show")(sessions.show)
+app.command("seen")(seen.seen)
 app.command("fork")(sessions.fork)
 app.command("delete")(sessions.delete)
 app.command("emulator", help=emulator.emulator.__doc__)(emulator.emulator)

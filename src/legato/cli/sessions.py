@@ -93,8 +93,8 @@ async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) 
     async with _place(store, workflow) as here:
         session = await here.session(id)
     if facts:
-        for fact in shown_facts(session.facts, session.workflow.definition.graph):
-            write_json(fact)
+        for position, fact in enumerate(shown_facts(session.facts, session.workflow.definition.graph)):
+            write_json({"position": position, **msgspec.to_builtins(fact)})
         return
     if as_json:
         write_json(

@@ -21,6 +21,13 @@ LONGEST = 300
 """How much of a tool's output is shown, in letters; `legato show --json` has all of it."""
 
 _INDENT = "  "
+_DECIDED = {
+    "approve": "approved",
+    "reject": "declined",
+    "edit": "approved with other arguments",
+    "answer": "answered",
+    "revoke": "withdrawn",
+}
 _QUIET = {"status", "request_info", "message"}  # what the chat does next tells them; words come as `output`
 
 
@@ -54,6 +61,9 @@ class Transcript:
             case ("tool_lost" | "tool_late" | "tool_paused") as kind, ToolData() as call:
                 told = {"tool_lost": "nobody knows how it ended", "tool_late": "ended after its call had been answered"}
                 self.note("note", f"{call.tool}: {told.get(kind, 'waits for people')}{f' = {_shortened(call)}' if call.output else ''}")
+            case "decided", text:
+                verdict, _, about = str(text).partition(" ")
+                self.note("note", f"{_DECIDED.get(verdict, verdict)}: {about}")
             case "model_failed", text:
                 self.note("failed", str(text))
             case kind, _ if kind in _QUIET:
