@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import chat, check, emulator, importing, migrate, seen, sessions
+from legato.cli import chat, check, doctor, emulator, export, importing, migrate, new, replay, seen, sessions
 from legato.errors import LegatoError
 
 INTERRUPTED = 130
@@ -25,16 +25,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("chat")(chat.chat)
-app.command("ls")(sessions.ls)
-app.command("show")(sessions.show)
-app.command("seen")(seen.seen)
-app.command("fork")(sessions.fork)
-app.command("delete")(sessions.delete)
-app.command("emulator", help=emulator.emulator.__doc__)(emulator.emulator)
-app.command("check", help=check.check.__doc__)(check.check)
-app.command("migrate", help=migrate.migrate.__doc__)(migrate.migrate)
-app.command("import", help=importing.import_.__doc__)(importing.import_)
+VERBS = {
+    "new": new.new,
+    "chat": chat.chat,
+    "check": check.check,
+    "ls": sessions.ls,
+    "show": sessions.show,
+    "seen": seen.seen,
+    "replay": replay.replay,
+    "fork": sessions.fork,
+    "export": export.export,
+    "delete": sessions.delete,
+    "doctor": doctor.doctor,
+    "emulator": emulator.emulator,
+    "import": importing.import_,
+    "migrate": migrate.migrate,
+}
+"""In the order in which people meet them."""
+
+for _name, _verb in VERBS.items():
+    app.command(_name)(_verb)
 
 
 def _version(asked: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from legato.core.facts import Answered
 from legato.core.view import Request
@@ -37,15 +38,21 @@ def sent(request: Request, fact: Answered) -> Wired:
     options = _recorded_options(request.frame.options, fact.origin)
     if options is None:
         return handed(request)
-    compiled = compiled_for(request, options, fact.origin)
-    if compiled.base and not fact.base:  # the provider had lost what it held: the turn went by value
-        compiled = compiled_for(request, options, fact.origin, by_value=True)
+    compiled = _compiled_as_then(request, options, fact.origin, fact)
     return Wired(_wire(fact.origin), compiled.body, _proof(compiled, fact))
 
 
-def would_be_sent(request: Request, options: Options | None, origin: str, by_value: bool = False) -> Wired:
-    """A request as a model with these options would be sent it; None: a model of the user's own."""
-    return handed(request) if options is None else Wired(_wire(origin), compiled_for(request, options, origin, by_value=by_value).body)
+def would_be_sent(request: Request, options: Options | None, origin: str, fact: Answered) -> Wired:
+    """A request as a model with these options would be sent it, in the place of one that led to a reply; None: a model of the user's own."""
+    return handed(request) if options is None else Wired(_wire(origin), _compiled_as_then(request, options, origin, fact).body)
+
+
+def _compiled_as_then(request: Request, options: Options, origin: str, fact: Answered) -> Compiled:
+    """Compiled for what the provider held then: in the conversation that the reply names, or by value where it had lost it."""
+    if options.memory == "conversation" and fact.base:
+        request = replace(request, conversation=fact.base)
+    compiled = compiled_for(request, options, origin)
+    return compiled_for(request, options, origin, by_value=True) if compiled.base and not fact.base else compiled
 
 
 def compiled_for(request: Request, options: Options, origin: str, *, by_value: bool = False) -> Compiled:
