@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated
 
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-VERBS = {
+VERBS: dict[str, Callable[..., None]] = {
     "new": new.new,
     "chat": chat.chat,
     "check": check.check,
@@ -61,7 +62,9 @@ def _debug(asked: bool) -> None:
 @app.callback()
 def _root(
     show_version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show tracebacks; so does LEGATO_DEBUG=1.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show tracebacks; so does LEGATO_DEBUG=1.")
+    ] = False,
 ) -> None:
     pass
 
@@ -88,8 +91,9 @@ def _tell(error: Exception) -> None:
         plain |= {name: text for name in ("expected", "found", "do") if (text := getattr(error, name))}
     else:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"{type(error).__name__}: {error}\n  at        {last.filename}:{last.lineno}\n  do        --debug before the verb shows all of it"
-        plain = {"code": "unexpected", "message": f"{type(error).__name__}: {error}"}
+        summary = f"{type(error).__name__}: {error}"
+        told = f"{summary}\n  at        {last.filename}:{last.lineno}\n  do        `legato --debug ...` shows all of it"
+        plain = {"code": "unexpected", "message": summary}
     if "--json" in sys.argv[1:]:
         typer.echo(json.dumps({"error": plain}))
     typer.secho("error: ", fg="red", bold=True, err=True, nl=False)

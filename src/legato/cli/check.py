@@ -25,13 +25,16 @@ def check(
     what: Annotated[
         str,
         typer.Argument(
-            help="module:workflow or file.py:workflow; or a JSON file with one request (or a line of an emulator's log); - for standard input.",
+            help="module:workflow or file.py:workflow; or a JSON file with a request or a line of an emulator's log; - for standard input.",
             metavar="WHAT",
         ),
     ],
-    api: Annotated[str, typer.Option(help="Of a request: which law book: responses, chat or anthropic. A line of a log says so itself.")] = "",
+    api: Annotated[
+        str, typer.Option(help="Of a request: which law book: responses, chat or anthropic. A line of a log says so itself.")
+    ] = "",
     switch: Annotated[
-        list[str] | None, typer.Option(help="Of a request: turn a switch of a law book: responses.unique_call_ids=true. May be given again.")
+        list[str] | None,
+        typer.Option(help="Of a request: turn a switch of a law book: responses.unique_call_ids=true. May be given again."),
     ] = None,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Of a workflow: print its graph as Mermaid.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,

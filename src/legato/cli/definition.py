@@ -49,7 +49,9 @@ async def _refusals(workflow: Workflow) -> list[str]:
         model = model_of(agent)
         if model is None:
             continue
-        constant = msgspec.structs.replace(agent, instructions=agent.instructions if isinstance(agent.instructions, str) else "", providers=())
+        constant = msgspec.structs.replace(
+            agent, instructions=agent.instructions if isinstance(agent.instructions, str) else "", providers=()
+        )
         definition = msgspec.structs.replace(workflow.definition, agents={**workflow.definition.agents, agent.name: constant})
         digest, frame, _ = await Frames(definition, Ledger(MemoryStore(), "check", workflow.name), None).in_force(agent.name)
         wire, options = model
@@ -117,7 +119,9 @@ def _draw(workflow: Workflow) -> None:
         for tool in agent.tools.values():
             secrets = [f"secret: {', '.join(sorted(tool.secrets))}"] if tool.secrets else []
             told = ", ".join([*_rules(tool), *secrets])
-            tell((f"  {symbol('tool')} ", "dim"), f"{tool.name}({', '.join(tool.arguments.names)})", (f"  {told}" if told else "", "yellow"))
+            tell(
+                (f"  {symbol('tool')} ", "dim"), f"{tool.name}({', '.join(tool.arguments.names)})", (f"  {told}" if told else "", "yellow")
+            )
         edges = list(graph.agents[agent.name].edges.values())
         for edge in edges:
             arrow = symbol("last" if edge is edges[-1] else "branch")

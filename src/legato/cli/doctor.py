@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -35,7 +34,7 @@ def doctor(
     """
     from legato.cli.telling import symbol, tell, write_json
 
-    found = {"python": _python(), "packages": _packages(), "providers": _providers(), "store": asyncio.run(_store(store, limit))}
+    found = {"python": _python(), "packages": _packages(), "providers": _providers(), "store": _store(store, limit)}
     problems = [*found["python"]["problems"], *found["packages"]["problems"], *found["store"]["problems"]]
     if as_json:
         write_json({**found, "problems": problems})
@@ -89,19 +88,30 @@ def _providers() -> dict[str, Any]:
     return found
 
 
-async def _store(given: str, limit: int) -> dict[str, Any]:
-    from legato.cli.places import SQLITE, place, store_url
-    from legato.errors import LegatoError
+def _store(given: str, limit: int) -> dict[str, Any]:
+    from legato.cli.places import sqlite_path, store_url
 
-    url = store_url(given)
-    path = Path(url.removeprefix(SQLITE)).expanduser() if "://" not in url else None
-    if path is not None and not path.exists():
-        folder = next(each for each in path.parents if each.exists())
+    path = sqlite_path(store_url(given))
+    if path is None:
+        return asyncio.run(_read(given, limit))
+    if not path.exists():
+        folder = next(each for each in path.absolute().parents if each.exists())
         cannot = [] if os.access(folder, os.W_OK) else [f"the store {path} is not there, and {folder} cannot be written"]
         return {"at": str(path), "there": False, "sessions": 0, "read": 0, "facts": 0, "problems": cannot}
+    found = asyncio.run(_read(given, limit))
+    if not (os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)):
+        found["problems"].append(f"{path} cannot be written")
+    return found
+
+
+async def _read(given: str, limit: int) -> dict[str, Any]:
+    """Open the store, and read sessions whole: what is damaged shows."""
+    from legato.cli.places import place, shown_url, store_url
+    from legato.errors import LegatoError
+
     problems: list[str] = []
     sessions = read = facts = 0
-    name = url
+    name = shown_url(store_url(given))
     try:
         async with place(given) as here:
             name = here.name
@@ -115,8 +125,6 @@ async def _store(given: str, limit: int) -> dict[str, Any]:
                     problems.append(f"session {info.ledger!r} cannot be read: {error.summary}")
     except LegatoError as error:
         problems.append(f"the store {name} cannot be opened: {error.summary}")
-    if path is not None and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        problems.append(f"{path} cannot be written")
     return {"at": name, "there": True, "sessions": sessions, "read": read, "facts": facts, "problems": problems}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from legato.session import Session
 
 
-class Form(str, Enum):
+class Form(StrEnum):
     """What is written."""
 
     json = "json"
@@ -27,7 +27,9 @@ def export(
     session: SessionId,
     form: Annotated[
         Form,
-        typer.Option("--as", help="json: all that is recorded; markdown: to read; session: exact, for workflow.load, with all secrets in it."),
+        typer.Option(
+            "--as", help="json: all that is recorded; markdown: to read; session: exact, for workflow.load, with all secrets in it."
+        ),
     ] = Form.json,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file, which must not be there yet.")] = None,
     store: Stored = "",
@@ -39,19 +41,18 @@ def export(
 
 
 async def _export(id: str, form: Form, out: Path | None, store: str, workflow: str, as_json: bool) -> None:
-    from legato.cli.sessions import _place
+    from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
 
-    async with _place(store, workflow) as here:
+    async with looked_into(store, workflow) as here:
         session = await here.session(id)
-        match form:
-            case Form.json:
-                text = await _document(session)
-            case Form.markdown:
-                text = _page(session)
-            case Form.session:
-                text = await _exact(session, bool(workflow))
-                tell("exact: secret arguments are in it, if there are any; workflow.load(text) reads it", err=True)
+        if form is Form.json:
+            text = await _document(session)
+        elif form is Form.markdown:
+            text = _page(session)
+        else:
+            text = await _exact(session, bool(workflow))
+            tell("exact: secret arguments are in it, if there are any; workflow.load(text) reads it", err=True)
     if out is not None:
         _written(out, text)
         if as_json:
@@ -96,11 +97,11 @@ def _page(session: Session) -> str:
     lines = [f"# {one_line(session.id)}", "", f"{session.state.workflow}, {session.status}, {when(session.facts[0].at)}"]
     for event in told(session):
         match event.type, event.data:
-            case ("said" | "message"), message:
+            case (("said" | "message"), message):
                 lines += ["", f"**{message.author_name or 'user'}**", "", *(f"> {line}" for line in harmless(message.text).splitlines())]
             case "handoff_sent", HandoffData() as passed:
                 lines += ["", f"*{passed.source} handed over to {passed.target}{f': {one_line(passed.reason)}' if passed.reason else ''}*"]
-            case ("tool_returned" | "tool_lost" | "tool_late"), ToolData() as call:
+            case (("tool_returned" | "tool_lost" | "tool_late"), ToolData() as call):
                 lines += ["", f"*{call.agent} called* `{call.tool}`", "", f"    {one_line(harmless(call.arguments), 2000)}"]
                 lines += [f"    {line}" for line in harmless(call.output).splitlines()]
             case "decided" | "judged" | "cancelled" | "model_failed", text:
@@ -113,7 +114,8 @@ async def _exact(session: Session, known: bool) -> str:
 
     if not known and any(call.waited for call in session.state.batch if call.output is None):
         raise BadInput(
-            f"a call of {session.id!r} waits for a conversation of its own, which only its program can find", do="add --workflow module:name"
+            f"a call of {session.id!r} waits for a conversation of its own, which only its program can find",
+            do="add --workflow module:name",
         )
     return await session.to_string()
 

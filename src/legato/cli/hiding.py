@@ -1,4 +1,4 @@
-"""Secrets as people and files may see them. May know: facts, requests, graphs. Decides: what stands for a secret argument in all that is shown.
+"""Secrets as people and files may see them. May know: facts, requests, graphs. Decides: what stands for a secret in what is shown.
 
 An argument annotated `Secret` is in the ledger and in requests, where it has to be, and nowhere else: what verbs print and export has its
 digest (S4). Which arguments those are, the workflow knows. Where only the ledger is there, every value may be one, and none is shown.

@@ -22,7 +22,7 @@ _WORKFLOW = {"checkpoint": _BUILDERS, "messages": _BUILDERS, "run-state": _RUNNE
 
 def import_(
     source: Annotated[Path, typer.Argument(help="A checkpoint, a list of messages, a RunState string, or a SQLiteSession file.")],
-    store: Annotated[str, typer.Option(help="Where the session goes: sqlite:PATH.", envvar="LEGATO_STORE")] = "",
+    store: Annotated[str, typer.Option(help="Where the session goes: a path, or a store's URL.", envvar="LEGATO_STORE")] = "",
     session: Annotated[str, typer.Option(help="The id that the session gets.")] = "",
     workflow: Annotated[str, typer.Option(help="The name of the workflow that goes on with it.")] = "",
     kind: Annotated[str, typer.Option(help="checkpoint, messages, run-state or session; without it, what the file looks like.")] = "",
@@ -99,13 +99,10 @@ def _looks_like(source: Path) -> str:
 
 
 async def _save(conversation: Conversation, store: str, session: str, workflow: str, names: Mapping[str, str]) -> Report:
-    from legato.stores import SQLiteStore
+    from legato.cli.places import place
 
-    scheme, _, path = store.partition(":")
-    if scheme != "sqlite" or not path:
-        raise BadInput("this is no store", expected="sqlite:PATH", found=repr(store))
-    async with SQLiteStore(path) as opened:
-        return await conversation.save(opened, session, workflow=workflow, agents=names)
+    async with place(store, make=True) as here:
+        return await conversation.save(here.store, session, workflow=workflow, agents=names)
 
 
 def _names(texts: list[str] | None) -> dict[str, str]:

@@ -94,7 +94,9 @@ def _failed(module: str, error: BaseException) -> BadInput:
     if isinstance(error, SyntaxError):
         where = f"{error.filename}:{error.lineno}"
     else:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename and frame.filename != __file__]
+        frames = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename and frame.filename != __file__
+        ]
         where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else module
     return BadInput(f"{module} cannot be imported", found=f"{type(error).__name__}: {error} ({where})", do="--debug shows all of it")
 

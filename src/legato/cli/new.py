@@ -50,7 +50,7 @@ def new(
     tell((f"{symbol('done')} ", "green"), f"{folder} has {', '.join(FILES.values())}")
     for command, about in (
         (f"cd {folder}", ""),
-        ("legato chat desk:desk", "talk with it: \"Order 7 arrived broken. Please refund the 24.50 that I paid.\""),
+        ("legato chat desk:desk", 'talk with it: "Order 7 arrived broken. Please refund the 24.50 that I paid."'),
         ("legato check desk:desk", "who hands over to whom"),
         ("python -m pytest", "its test"),
     ):

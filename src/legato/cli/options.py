@@ -26,10 +26,13 @@ def session_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 Stored: TypeAlias = Annotated[
     str,
-    typer.Option("--store", envvar="LEGATO_STORE", help="Where sessions are: sqlite:PATH, or a path. Default: the user's own file.", show_envvar=True),
+    typer.Option(
+        "--store", envvar="LEGATO_STORE", help="Where sessions are: a path, or a store's URL. Default: a file of your own.", show_envvar=True
+    ),
 ]
 Named: TypeAlias = Annotated[
-    str, typer.Option("--workflow", "-w", help="module:workflow, whose sessions these are: it knows which arguments are secret, and its store.")
+    str,
+    typer.Option("--workflow", "-w", help="module:workflow, whose sessions these are: it knows which arguments are secret, and its store."),
 ]
 SessionId: TypeAlias = Annotated[str, typer.Argument(help="The session.", autocompletion=session_ids, metavar="SESSION")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -6,11 +6,13 @@ In this order: `--store` or LEGATO_STORE, which somebody named; the store that t
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from legato.errors import BadInput, UnknownLedger
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from legato.session import Session
     from legato.stores import Store
     from legato.workflow import Workflow
-
-SQLITE = "sqlite:"
 
 
 def default_path(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
@@ -37,16 +37,32 @@ def default_path(environment: Mapping[str, str] = os.environ, platform: str = sy
     return folder / "legato" / "sessions.sqlite"
 
 
-def opened(url: str, *, make: bool = False) -> Store:
-    """The store that this names: `sqlite:PATH`, or a path. A file that is not there is made only if `make` says so."""
-    from legato.stores import SQLiteStore
+def sqlite_path(url: str) -> Path | None:
+    """The file that a URL or a path means; None if it means something else.
 
-    path = Path(url.removeprefix(SQLITE)).expanduser()
-    if "://" in url or not path.name:
-        raise BadInput("this is no store", expected="sqlite:PATH, or a path", found=repr(url))
-    if not make and not path.exists():
-        raise BadInput(f"there is no store {path}", do="say which: --store PATH, or LEGATO_STORE; `legato chat` makes one")
-    return SQLiteStore(path)
+    >>> [sqlite_path(each) and sqlite_path(each).as_posix() for each in ("a.db", "sqlite:a.db", "sqlite:////var/a.db", "postgres://x")]
+    ['a.db', 'a.db', '/var/a.db', None]
+    """
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)  # one letter is a drive
+    if scheme and scheme[1].lower() != "sqlite":
+        return None
+    return Path(url[len(scheme[0]) :].removeprefix("///") if scheme else url).expanduser()
+
+
+def opened(url: str, *, make: bool = False) -> Store:
+    """The store that a URL or a path means. A file that is not there is made only if `make` says so: a mistyped path is no empty store."""
+    from legato import stores
+
+    path = sqlite_path(url)
+    if path is not None and path.name:
+        if not make and not path.exists():
+            raise BadInput(f"there is no store {path}", do="say which: --store PATH, or LEGATO_STORE; `legato chat` makes one")
+        return stores.SQLiteStore(path)
+    open_store = getattr(stores, "open_store", None)
+    if path is None and open_store is not None:
+        store: Store = open_store(url)
+        return store
+    raise BadInput("this is no store", expected="a path, or sqlite:PATH", found=shown_url(url))
 
 
 def store_url(given: str, workflow: Workflow | None = None) -> str:
@@ -55,27 +71,29 @@ def store_url(given: str, workflow: Workflow | None = None) -> str:
         return given
     if workflow is not None and workflow.store is not None:
         return ""
-    return f"{SQLITE}{default_path()}"
+    return str(default_path())
 
 
-def shown_store(store: Store, url: str) -> str:
-    """A store, for people: never with a password."""
-    if url:
-        from urllib.parse import urlsplit
+def shown_url(url: str) -> str:
+    """A store's name as it may be shown: never with a password.
 
-        parts = urlsplit(url)
-        return url.replace(parts.netloc, parts.netloc.rpartition("@")[2]) if parts.netloc else url
-    return f"the workflow's own ({store!r})"
+    >>> shown_url("postgresql://desk:secret@localhost/desk?password=x")
+    'postgresql://desk@localhost/desk'
+    """
+    if "://" not in url or sqlite_path(url) is not None:
+        return url
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    return f"{parts.scheme}://{user.partition(':')[0]}{at}{host}{parts.path}"
 
 
 class Place:
     """An open store, and the workflow whose sessions are looked at, if one was named."""
 
-    def __init__(self, store: Store, name: str, workflow: Workflow | None, url: str) -> None:
+    def __init__(self, store: Store, name: str, workflow: Workflow | None) -> None:
         self.store = store
         self.name = name
         self.workflow = workflow
-        self.url = url
 
     async def session(self, id: str) -> Session:
         """A handle on a session that is there. `UnknownLedger` if it is not: a mistyped id is no new session here."""
@@ -99,6 +117,13 @@ class Place:
                 return id
 
 
+def looked_into(given: str, workflow: str) -> AbstractAsyncContextManager[Place]:
+    """The place of a verb that looks at what is there: `--store` and `--workflow`, as they were typed."""
+    from legato.cli.naming import workflow_named
+
+    return place(given, workflow_named(workflow) if workflow else None)
+
+
 @asynccontextmanager
 async def place(given: str, workflow: Workflow | None = None, *, make: bool = False) -> AsyncIterator[Place]:
     """The place that a verb works in, closed at the end."""
@@ -111,6 +136,6 @@ async def place(given: str, workflow: Workflow | None = None, *, make: bool = Fa
         assert workflow is not None and workflow.store is not None
         store = workflow.store
     try:
-        yield Place(store, shown_store(store, url), workflow, url)
+        yield Place(store, shown_url(url) if url else f"the workflow's own store, {store!r}", workflow)
     finally:
         await store.close()

@@ -1,8 +1,8 @@
 """`legato replay`. May know: sessions, wires. Decides: what a recorded session is compared with, and how a difference is shown.
 
-Each reply of a ledger is taken again from the facts before it: what was sent then, compiled from the ledger alone; and what the workflow, as
-it is now, would send in its place. No model is asked and no tool runs. Functions that give instructions, context or choose
-history are called, as they are for every request.
+Each reply of a ledger is taken again from the facts before it: what was sent then, compiled from the ledger alone; and what the workflow,
+as it is now, would send in its place. No model is asked and no tool runs. Functions that give instructions or context, or choose history,
+are called, as they are for every request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import difflib
 import json
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -34,8 +34,8 @@ def replay(
 ) -> None:
     """Run a recorded session again, without models and tools, and compare every request byte by byte.
 
-    Without --workflow, every request is compiled again from the ledger, and compared with the digests that replies were recorded with, as far
-    as providers give any. With it, each is compared with what the workflow would send now; the first difference is shown.
+    Without --workflow, every request is compiled again from the ledger, and compared with the digests that were recorded with replies,
+    as far as there are any. With it, each is compared with what the workflow would send now; the first difference is shown.
 
     Exit code 0: all is the same; 1: something differs.
     """
@@ -45,10 +45,10 @@ def replay(
 
 
 async def _replay(id: str, store: str, workflow: str, as_json: bool) -> bool:
-    from legato.cli.sessions import _place
+    from legato.cli.places import looked_into
     from legato.cli.telling import write_json
 
-    async with _place(store, workflow) as here:
+    async with looked_into(store, workflow) as here:
         session = await here.session(id)
         steps = [step async for step in _steps(session, here.workflow is not None)]
     if as_json:
@@ -78,7 +78,12 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
         if state.length <= fact.upto:
             await again.append(session.id, state.length, facts[state.length : fact.upto + 1], contents=contents, born=opened.ledger)
             state = await ledger.refresh()
-        yield {"call": number, "position": position, "agent": fact.agent, **await _step(session, ledger, fact, contents[fact.frame], compare)}
+        yield {
+            "call": number,
+            "position": position,
+            "agent": fact.agent,
+            **await _step(session, ledger, fact, contents[fact.frame], compare),
+        }
         number += 1
 
 
@@ -91,7 +96,14 @@ async def _step(session: Session, ledger: Ledger, fact: Answered, frame: bytes, 
     graph = session.workflow.definition.graph
     then = await _whole(session, request_seen(ledger.state, decode_frame(frame), fact))
     was = sent(then, fact)
-    told: dict[str, Any] = {"wire": was.wire, "bytes": len(was.body), "proof": was.proof, "same": was.proof != "refuted", "why": "", "diff": []}
+    told: dict[str, Any] = {
+        "wire": was.wire,
+        "bytes": len(was.body),
+        "proof": was.proof,
+        "same": was.proof != "refuted",
+        "why": "",
+        "diff": [],
+    }
     if was.proof == "refuted":
         told["why"] = "the digest that was recorded with the reply does not fit what the ledger says was sent"
     if not compare:
@@ -117,7 +129,9 @@ async def _now(session: Session, ledger: Ledger, fact: Answered) -> tuple[Reques
         return None, f"the workflow has no agent {fact.agent!r}"
     owed = plan(state, definition.graph)
     if not any(isinstance(effect, CallModel) and effect.agent == fact.agent for effect in owed.effects):
-        instead = [_in_words(effect, state) for effect in owed.effects] or [request.prompt for request in owed.requests] or ["wait for the user"]
+        instead = (
+            [_in_words(effect, state) for effect in owed.effects] or [request.prompt for request in owed.requests] or ["wait for the user"]
+        )
         return None, f"the workflow would not ask {fact.agent!r} here, but {'; '.join(instead)}"
     digest, frame, _ = await Frames(definition, ledger, None).in_force(fact.agent)
     return await _whole(session, request_now(definition, state, fact.agent, digest, frame)[0]), ""
@@ -153,7 +167,10 @@ def _diff(was: Wired, is_: Wired) -> list[str]:
     from legato.cli.telling import harmless
 
     before, after = (_lines(each.body) for each in (was, is_))
-    return [harmless(line, joiners="") for line in difflib.unified_diff(before, after, "as it was sent", "as it would be sent", n=2, lineterm="")]
+    return [
+        harmless(line, joiners="")
+        for line in difflib.unified_diff(before, after, "as it was sent", "as it would be sent", n=2, lineterm="")
+    ]
 
 
 def _lines(body: bytes) -> list[str]:

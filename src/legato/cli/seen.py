@@ -35,10 +35,10 @@ def seen(
 
 
 async def _seen(id: str, call: int, body: bool, store: str, workflow: str, as_json: bool) -> None:
-    from legato.cli.sessions import _place
+    from legato.cli.places import looked_into
     from legato.cli.telling import write_json
 
-    async with _place(store, workflow) as here:
+    async with looked_into(store, workflow) as here:
         session = await here.session(id)
         number, fact, request = await looked_up(session, call)
     wired = wired_shown(session, request, fact)
@@ -104,7 +104,11 @@ def tell_seen(session: Session, number: int, fact: Answered, request: Request) -
     tell(("history       ", "dim"), f"{policy['policy']}{f' ({more})' if more else ''}{f'; {out} left out by it' if out else ''}")
     for message in request.messages:
         who = message.author_name or message.role
-        tell((f"  {who}: ", colours.of(who) if message.role == "assistant" else "bold" if message.role == "user" else "dim"), message.text, end="")
+        tell(
+            (f"  {who}: ", colours.of(who) if message.role == "assistant" else "bold" if message.role == "user" else "dim"),
+            message.text,
+            end="",
+        )
         for each in message.calls:
             tell((f" [{each.tool}({each.arguments})]", "dim"), end="")
         tell(("  (nobody said this)", "dim") if message.synthetic else "")

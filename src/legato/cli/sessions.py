@@ -25,9 +25,16 @@ def ls(
 
 
 async def _ls(store: str, workflow: str, limit: int, as_json: bool) -> None:
+    from legato.cli.places import default_path, looked_into
     from legato.cli.telling import one_line, table, tell, when, write_json
 
-    async with _place(store, workflow) as here:
+    if not store and not workflow and not default_path().exists():  # nobody has begun yet: that is no mistake
+        if as_json:
+            write_json([])
+        else:
+            tell("no sessions yet: `legato chat module:workflow` begins one")
+        return
+    async with looked_into(store, workflow) as here:
         infos = await here.store.list(limit)
         rows: list[dict[str, Any]] = []
         for info in infos:
@@ -87,10 +94,11 @@ async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) 
     import msgspec
 
     from legato.cli.hiding import shown_arguments, shown_facts, shown_request
+    from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.cli.transcript import Transcript, plain_event, told
 
-    async with _place(store, workflow) as here:
+    async with looked_into(store, workflow) as here:
         session = await here.session(id)
     if facts:
         for position, fact in enumerate(shown_facts(session.facts, session.workflow.definition.graph)):
@@ -120,7 +128,10 @@ async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) 
         screen.show(event)
     screen.end()
     for request in session.pending:
-        tell(("? ", "yellow"), request.prompt if not request.tool else f"{request.agent}: {request.tool}({shown_arguments(session, request)})")
+        tell(
+            ("? ", "yellow"),
+            request.prompt if not request.tool else f"{request.agent}: {request.tool}({shown_arguments(session, request)})",
+        )
     if session.error:
         tell(("failed: ", "red"), session.error)
     used = session.usage
@@ -142,9 +153,10 @@ def fork(
 
 
 async def _fork(id: str, at: int | None, new: str, store: str, workflow: str, as_json: bool) -> None:
+    from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
 
-    async with _place(store, workflow) as here:
+    async with looked_into(store, workflow) as here:
         session = await here.session(id)
         branch = await session.fork(at, new or await here.free_id(id))
     shared = session.state.length if at is None else at
@@ -166,10 +178,11 @@ def delete(
 
 
 async def _delete(id: str, yes: bool, store: str, workflow: str, as_json: bool) -> None:
+    from legato.cli.places import looked_into
     from legato.cli.telling import harmless, tell, write_json
     from legato.errors import BadInput, LegatoError
 
-    async with _place(store, workflow) as here:
+    async with looked_into(store, workflow) as here:
         try:
             found = await here.session(id)
             what = f"{id} ({len(found.messages)} messages, {found.status})"
@@ -190,9 +203,3 @@ async def _delete(id: str, yes: bool, store: str, workflow: str, as_json: bool) 
     else:
         tell(f"deleted {what}")
 
-
-def _place(store: str, workflow: str, *, make: bool = False) -> Any:
-    from legato.cli.naming import workflow_named
-    from legato.cli.places import place
-
-    return place(store, workflow_named(workflow) if workflow else None, make=make)

@@ -116,8 +116,9 @@ class Talk:
                 self._do(gate.__aexit__(None, None, None))
 
     def _held(self) -> int:
+        self.session = self._do(self._opened())
+        code = 0
         try:
-            self.session = self._do(self._opened())
             self.greet()
             if self.session.status not in ("new", "waiting", "terminated", "cancelled", "pending"):
                 self._drive(self.session.resume(stream=True))
@@ -127,7 +128,7 @@ class Talk:
         except Left as left:
             code = left.code
         except EOFError:
-            code = 0
+            pass
         except KeyboardInterrupt:
             code = 130
         self.leave(code)
@@ -168,6 +169,9 @@ class Talk:
         self._screen.end()
         if code == 130:
             tell()
+        if not self._lines.asks:
+            for request in self.session.pending:
+                questions.put(self.session, request, self._screen.colours)
         if self.session.state.length:
             self._screen.note("note", f"to go on: {self._again()}")
 

@@ -23,7 +23,9 @@ class JsonTalk(Talk):
     """The same loop, for programs: nothing is asked, everything is told."""
 
     def greet(self) -> None:
-        write_json({"type": "session", "data": {"session": self.session.id, "workflow": self._workflow.name, "status": self.session.status}})
+        write_json(
+            {"type": "session", "data": {"session": self.session.id, "workflow": self._workflow.name, "status": self.session.status}}
+        )
         for request in self.session.pending:
             self.show(Event("request_info", request))
 
@@ -73,4 +75,4 @@ def _command(line: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise BadInput(f"this line is no JSON: {error}", do="a message that begins with a brace goes as {\"say\": ...}") from None
+        raise BadInput(f"this line is no JSON: {error}", do='a message that begins with a brace goes as {"say": ...}') from None

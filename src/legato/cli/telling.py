@@ -27,7 +27,7 @@ SYMBOLS = {
     "failed": ("✗", "x"),
     "ask": ("?", "?"),
     "note": ("·", "-"),
-    "says": ("›", ">"),
+    "says": ("›", ">"),  # noqa: RUF001 - it is meant
     "again": ("↺", "~"),
     "edge": ("──▶", "-->"),
     "branch": ("├─▶", "|->"),

@@ -52,7 +52,13 @@ class Transcript:
             case "handoff_sent", HandoffData() as passed:
                 reason = f"  {one_line(passed.reason)}" if passed.reason else ""
                 target = (passed.target, self.colours.of(passed.target))
-                self._line((f"{_INDENT}{symbol('handoff')} ", "dim"), (passed.source, self.colours.of(passed.source)), " to ", target, (reason, "dim"))
+                self._line(
+                    (f"{_INDENT}{symbol('handoff')} ", "dim"),
+                    (passed.source, self.colours.of(passed.source)),
+                    " to ",
+                    target,
+                    (reason, "dim"),
+                )
             case "tool_started", ToolData() as call:
                 again = f"  attempt {call.attempt}" if call.attempt > 1 else ""
                 self.note("tool", f"{call.tool}({call.arguments}){again}")

@@ -43,7 +43,7 @@ def sent(request: Request, fact: Answered) -> Wired:
 
 
 def would_be_sent(request: Request, options: Options | None, origin: str, fact: Answered) -> Wired:
-    """A request as a model with these options would be sent it, in the place of one that led to a reply; None: a model of the user's own."""
+    """A request as a model with these options would be sent it, in place of the one behind a reply; None: a model of the user's own."""
     return handed(request) if options is None else Wired(_wire(origin), _compiled_as_then(request, options, origin, fact).body)
 
 
