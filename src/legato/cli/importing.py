@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from legato.compat.imports import Conversation, Report, from_checkpoint, from_messages, from_run_state, from_sqlite_session
-from legato.compat.imports.reading import BOM, printable, read_bytes, refused
 from legato.errors import BadInput
+
+if TYPE_CHECKING:
+    from legato.compat.imports import Conversation, Report
 
 KINDS = ("checkpoint", "messages", "run-state", "session")
 _BUILDERS = "the name of your HandoffBuilder; without one, Handoff"
@@ -40,6 +41,8 @@ def import_(
     legato import checkpoints/55a8.json
     legato import checkpoints/55a8.json --store sqlite:desk.sqlite --session customer-42 --workflow desk
     """
+    from legato.compat.imports.reading import printable
+
     kind = kind or _looks_like(source)
     conversation = _read(source, kind, agent, of)
     wanted = [name for name, value in (("--store", store), ("--session", session), ("--workflow", workflow)) if value]
@@ -63,6 +66,8 @@ def import_(
 
 
 def _read(source: Path, kind: str, agent: str, of: str) -> Conversation:
+    from legato.compat.imports import from_checkpoint, from_messages, from_run_state, from_sqlite_session
+
     match kind:
         case "checkpoint":
             return from_checkpoint(source)
@@ -82,6 +87,8 @@ class _Peek(msgspec.Struct):
 
 
 def _looks_like(source: Path) -> str:
+    from legato.compat.imports.reading import BOM, read_bytes, refused
+
     data = read_bytes(source).removeprefix(BOM)
     if data.startswith(b"SQLite format 3\x00"):
         return "session"

@@ -27,7 +27,7 @@ def session_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 Stored: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--store", envvar="LEGATO_STORE", help="Where sessions are: a path, or a store's URL. Default: a file of your own.", show_envvar=True
+        "--store", envvar="LEGATO_STORE", help="Where sessions are: a path or a store's URL. Default: a file of your own.", show_envvar=True
     ),
 ]
 Named: TypeAlias = Annotated[

@@ -27,7 +27,7 @@ SYMBOLS = {
     "failed": ("✗", "x"),
     "ask": ("?", "?"),
     "note": ("·", "-"),
-    "says": ("›", ">"),  # noqa: RUF001 - it is meant
+    "says": ("›", ">"),
     "again": ("↺", "~"),
     "edge": ("──▶", "-->"),
     "branch": ("├─▶", "|->"),
