@@ -10,7 +10,7 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench clauses clean
+.PHONY: help demo test lint types layers pytest faces sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)
 
 pytest: $(VENV)/.dev ## the tests alone
 	@$(PY) -m pytest -q -n 2 $(ARGS)
+
+faces: $(VENV)/.dev ## what people see, in a real terminal: needs tmux, which is installed where that may be done
+	@command -v tmux > /dev/null || { test "$$(id -u)" = 0 && apt-get install -qq -y tmux > /dev/null 2>&1; } \
+		|| { echo "make faces needs tmux: apt-get install tmux, or brew install tmux"; exit 1; }
+	@$(PY) -m pytest -q -n 2 tests/faces $(ARGS)
 
 sim: $(VENV)/.dev ## random conversations under random faults, every promise checked
 	@$(PY) -m tests.sim $(ARGS)

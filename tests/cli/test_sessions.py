@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,23 @@ from tests.cli.conftest import CANARY, REFUND, Shell
 HELLO = "hello \x1b[2J there"
 
 
-@pytest.fixture
-def talked(shell: Shell) -> Shell:
-    """Two conversations: one in which a refund waits, one that is over; in the store that LEGATO_STORE names."""
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two conversations: one in which a refund waits, one that is over. Made once, and copied for each test."""
+    shell = Shell(tmp_path_factory.mktemp("before"))
     shell.environment["LEGATO_STORE"] = "desk.sqlite"
     done = shell("chat", "desk:desk", "-s", "waits", stdin=f"{REFUND}\ne amount=12\n{REFUND}\nl\n")
     assert done.code == 0, done.err
     assert shell("chat", "desk:desk", "-s", "over", "-m", HELLO).code == 0
+    return shell.folder
+
+
+@pytest.fixture
+def talked(shell: Shell, before: Path) -> Shell:
+    """The same, in the store that LEGATO_STORE names."""
+    for path in before.glob("desk.sqlite*"):
+        shutil.copy(path, shell.folder)
+    shell.environment["LEGATO_STORE"] = "desk.sqlite"
     return shell
 
 
