@@ -16,6 +16,10 @@ from legato.cli.options import Json, Stored, session_ids
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PORT = 8764
+"""Where the stand-in listens if it can. Reasoning goes back to the address that it came from: so a session that is gone on with finds its
+provider again."""
+
 
 def chat(
     workflow: Annotated[str, typer.Argument(help="module:workflow, or file.py:workflow.", metavar="MODULE:WORKFLOW")],
@@ -64,9 +68,11 @@ def standing_in(quiet: bool = False) -> Iterator[None]:
     from legato.emulator import stand_in
     from legato.errors import BadInput
 
-    standing = stand_in(quiet=quiet)
-    with suppress(BadInput):  # it is not installed: the model itself says which key it lacks
-        standing.start()
+    for port in (PORT, 0):
+        standing = stand_in(quiet=quiet, port=port)
+        with suppress(BadInput):  # somebody else listens there; or it is not installed, and the model itself says which key it lacks
+            standing.start()
+            break
     try:
         yield
     finally:
