@@ -49,6 +49,28 @@ def test_a_mistake_in_a_tool_of_the_users_ends_neither_the_chat_nor_the_session(
     assert "Hello, I am triage." in ended.out
 
 
+def test_a_mistake_in_code_that_gives_instructions_is_told_and_the_chat_goes_on(shell: Shell) -> None:
+    (shell.folder / "odd.py").write_text(
+        "from pathlib import Path\nfrom legato import Agent\nfrom desk import clerk\n"
+        "odd = Agent('odd', instructions=lambda context: Path('words.txt').read_text(), model=clerk)\n"
+    )
+    ended = shell("chat", "odd:odd", stdin="hello\n/usage\n")
+    assert ended.code == 0, ended.err
+    assert "error: FileNotFoundError" in ended.out
+    assert "in all" in ended.out
+    assert "Traceback" not in ended.out + ended.err
+
+
+def test_an_encoding_that_lacks_letters_and_a_reader_that_leaves_early_are_no_mistakes(shell: Shell) -> None:
+    plain = shell("chat", "desk:desk", "-s", "one", stdin=f"{REFUND}\nl\n", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert plain.code == 0, plain.err
+    assert "-> triage to refunds" in plain.out
+    command = f"{sys.executable} -m legato.cli show one --facts | head -n 1"
+    done = subprocess.run(["/bin/sh", "-c", command], env=shell.environment, cwd=shell.folder, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stderr
+
+
 def test_a_shell_completes_verbs_and_session_ids(shell: Shell) -> None:
     for id in ("customer-1", "customer-2", "visitor"):
         assert shell("chat", "desk:desk", "-s", id, "-m", "hello").code == 0

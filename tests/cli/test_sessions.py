@@ -196,5 +196,8 @@ def test_a_workflow_with_a_store_of_its_own_is_looked_at_there(shell: Shell) -> 
     )
     assert shell("chat", "own:own", "-s", "here", "-m", "hello").code == 0
     assert [row["session"] for row in shell("ls", "-w", "own:own", "--json").json] == ["here"]
-    assert shell("ls", "--store", "own.sqlite", "--json").json[0]["workflow"] == "own"
+    rows = shell("ls", "--store", "own.sqlite", "-w", "desk:desk", "--json").json
+    assert [(row["workflow"], row["status"]) for row in rows] == [("own", "waiting")], "those of other workflows are listed, too"
+    other = shell("show", "here", "--store", "own.sqlite", "-w", "desk:desk", "--json")
+    assert (other.code, other.json["error"]["code"]) == (2, "definition_changed")
     assert not (shell.folder / "data").exists(), "and nowhere else"

@@ -77,6 +77,9 @@ def run() -> None:
         raise  # something that is not installed: whoever called knows how to say so
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # whoever read this has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except Exception as error:
         if os.environ.get("LEGATO_DEBUG"):
             raise

@@ -68,12 +68,9 @@ def standing_in(quiet: bool = False) -> Iterator[None]:
     from legato.emulator import stand_in
     from legato.errors import BadInput
 
-    for port in (PORT, 0):
-        standing = stand_in(quiet=quiet, port=port)
-        with suppress(BadInput):  # somebody else listens there; or it is not installed, and the model itself says which key it lacks
-            standing.start()
-            break
-    try:
+    with ExitStack() as stack:
+        for port in (PORT, 0):
+            with suppress(BadInput):  # somebody else listens there; or it is not installed, and the model itself says which key it lacks
+                stack.enter_context(stand_in(quiet=quiet, port=port))
+                break
         yield
-    finally:
-        standing.stop()

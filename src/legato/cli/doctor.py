@@ -136,7 +136,7 @@ def _tell(found: dict[str, Any]) -> None:
     for name, parts in packages["extras"].items():
         there = all(parts.values())
         told = ", ".join(f"{package} {version or 'missing'}" for package, version in parts.items())
-        tell((f"{name:<11}", "dim"), told if there else (f"{told} (pip install 'legato[{name}]')", "yellow"))
+        tell((f"{name:<11}", "dim"), told if there else (f"{told} (pip install '.[{name}]' in a clone of Legato)", "yellow"))
     for name, provider in found["providers"].items():
         address = ", at an address of its own" if provider["address"] else ""
         told = f"{provider['set']} is set{address}" if provider["set"] else f"{provider['variable']} is not set: the emulator stands in"

@@ -95,8 +95,11 @@ class Place:
         self.name = name
         self.workflow = workflow
 
-    async def session(self, id: str) -> Session:
-        """A handle on a session that is there. `UnknownLedger` if it is not: a mistyped id is no new session here."""
+    async def session(self, id: str, *, of_any: bool = False) -> Session:
+        """A handle on a session that is there. `UnknownLedger` if it is not: a mistyped id is no new session here.
+
+        `of_any`: sessions of other workflows than the one that was named are read as they are recorded, and not refused.
+        """
         from legato.cli.recorded import as_recorded
         from legato.drive.ledger import meet
 
@@ -105,7 +108,9 @@ class Place:
             near = [info.ledger for info in await self.store.list() if info.ledger.startswith(id[:4])][:3]
             like = f"; like it: {', '.join(near)}" if near else ""
             raise UnknownLedger(f"there is no session {id!r}", found=f"looked in {self.name}{like}", do="look at `legato ls`")
-        return await (self.workflow or as_recorded(facts)).session(id, store=self.store).refresh()
+        recorded = as_recorded(facts)
+        named = self.workflow if not of_any or recorded.name == getattr(self.workflow, "name", "") else None
+        return await (named or recorded).session(id, store=self.store).refresh()
 
     async def free_id(self, like: str) -> str:
         """An id that nobody has, readable and short."""

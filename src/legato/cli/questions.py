@@ -72,7 +72,7 @@ def put(session: Session, request: Pending, colours: Colours) -> None:
             tell((f"{symbol('ask')} ", "yellow"), request.prompt.partition(" Approve to")[0])
     for name, value in _arguments(shown_arguments(session, request)):
         tell(f"    {name}", ("  ", "dim"), (value, "bold"))
-    tell((f"  {_HINTS[request.kind]}", "dim"))
+    tell(("  " + _HINTS[request.kind].replace("·", symbol("note")), "dim"))
 
 
 def understood(kind: str, line: str) -> Answer | None:

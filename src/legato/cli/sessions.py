@@ -67,7 +67,7 @@ async def _about(here: Any, id: str) -> dict[str, Any]:
     from legato.errors import LegatoError
 
     try:
-        session = await here.session(id)
+        session = await here.session(id, of_any=True)
     except LegatoError as error:
         return {"workflow": "", "status": "damaged" if error.code == "damaged" else "unreadable", "agent": "", "last": error.summary}
     messages, state = session.messages, session.state

@@ -8,6 +8,7 @@ come again; a tool that runs is waited for, since nobody could know how it ended
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import signal
 import sys
@@ -79,7 +80,10 @@ class Lines:
             if not self._given:
                 raise EOFError
             return self._given.pop(0)
-        line = sys.stdin.readline()
+        try:
+            line = sys.stdin.readline()
+        except UnicodeDecodeError as error:
+            raise BadInput(f"what was typed is no text: {error}", expected=f"{sys.stdin.encoding}") from None
         if not line:
             raise EOFError
         return line.rstrip("\n")
@@ -235,8 +239,18 @@ class Talk:
         try:
             do(*given)
         except LegatoError as error:
-            self._screen.end()
-            tell(("error: ", "bold red"), str(error), err=True)
+            self.tell_error(error.code, str(error))
+        except (Left, EOFError):
+            raise
+        except Exception as error:  # of the user's own code: what is recorded stays, and /go goes on
+            if os.environ.get("LEGATO_DEBUG"):
+                raise
+            self.tell_error("unexpected", f"{type(error).__name__}: {error}")
+
+    def tell_error(self, code: str, words: str) -> None:
+        """Say what went wrong."""
+        self._screen.end()
+        tell(("error: ", "bold red"), words)
 
     # -- driving ---------------------------------------------------------------------------------------------------------
 
@@ -263,7 +277,8 @@ class Talk:
             self._stops += 1
             stop.set()
 
-        loop.add_signal_handler(signal.SIGINT, stopped)
+        with suppress(NotImplementedError):  # on Windows: there Ctrl-C does not wait
+            loop.add_signal_handler(signal.SIGINT, stopped)
         showing = asyncio.ensure_future(self._follow(run))
         try:
             while not showing.done():
@@ -280,7 +295,8 @@ class Talk:
                     self._screen.note("note", "a tool is running: its outcome is waited for; Ctrl-C again does not wait")
             return showing.result()
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(signal.SIGINT)
 
     async def _follow(self, run: Run) -> bool:
         async for event in run:

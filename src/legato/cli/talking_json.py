@@ -14,7 +14,7 @@ from legato.cli.talking import Talk
 from legato.cli.telling import write_json
 from legato.cli.transcript import plain_event
 from legato.drive.events import Event
-from legato.errors import BadInput, LegatoError
+from legato.errors import BadInput
 
 COMMANDS = ("say", "approve", "reject", "edit", "answer", "resume")
 
@@ -43,11 +43,8 @@ class JsonTalk(Talk):
         if line:
             self._told(self._said, line)
 
-    def _told(self, do: Any, *given: Any) -> None:
-        try:
-            do(*given)
-        except LegatoError as error:
-            write_json({"type": "error", "data": {"code": error.code, "message": str(error)}})
+    def tell_error(self, code: str, words: str) -> None:
+        write_json({"type": "error", "data": {"code": code, "message": words}})
 
     def _said(self, line: str) -> None:
         told = _command(line) if self._lines.asks and line.startswith("{") else {"say": line}

@@ -6,6 +6,7 @@ question above it, so none is ever written: it is shown by its code instead. Col
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -40,6 +41,9 @@ def screen(err: bool = False) -> Console:
     """Standard output, or standard error. What is no terminal is not wrapped: machines and `grep` read lines."""
     from rich.console import Console
 
+    stream = sys.stderr if err else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")  # an encoding that lacks a letter shows its code
     console = Console(stderr=err, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 10_000
