@@ -15,8 +15,11 @@
     lease has a larger `epoch` than every earlier one of that ledger, a fork's begin above its parent's, and it ends with its
     holder's process. `release` gives it up, also if its caller is cancelled meanwhile. A lease guards nothing by itself: the
     expected position does.
-10. `wait(ledger, position, timeout)` returns True once the ledger has more than `position` facts, appended here or in any other
-    process, or False when the time is over.
+10. `watch(ledger, position, moved)` has `moved(length)` called, in the event loop that asks, once the ledger has more than `position`
+    facts, and then again whenever it has grown, appended here or in any other process; until what it returns is called. What is
+    appended here it tells at once; of others it may hear later. A store that is closed says once more that there is something to see:
+    whoever looks is told. `wait(ledger, position, timeout)` returns True once the ledger has more than `position` facts, or False when
+    the time is over.
 11. Damage is told as `DamagedStore`, naming how many facts are still readable; a full disk as `StoreFull`, a lock held too long
     as `StoreLocked`, a read-only file as `StoreReadOnly`. After any of them the store works on once the cause is gone.
 12. No operation makes the event loop wait for a lock, a network, or a disk that is to confirm a write. What is small, and is done by
@@ -31,7 +34,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -39,7 +42,7 @@ from msgspec import Struct
 from legato.core.facts import AnyFact
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to drive one ledger. `epoch` grows with every holder."""
 
     ledger: str
@@ -113,6 +116,10 @@ class Store(Protocol):
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
         """Wait for the ledger to grow beyond `position` facts (10)."""
+        ...
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told whenever the ledger grows beyond `position` facts; call what this returns to be told no more (10)."""
         ...
 
     async def close(self) -> None:

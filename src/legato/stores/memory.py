@@ -8,7 +8,7 @@ microseconds, so no event loop notices.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from types import TracebackType
@@ -80,8 +80,7 @@ class MemoryStore:
                 for digest, body in contents.items():
                     kept.contents.setdefault(digest, (expected, bytes(body)))
             length = len(kept.facts)
-        if self._waiters:
-            self._waiters.wake(ledger, length)
+        self._waiters.wake(ledger, length)
         return length
 
     async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
@@ -129,8 +128,7 @@ class MemoryStore:
             branch.origin = parent
             branch.touched = next(self._tick)
             length = len(branch.facts)
-        if self._waiters:
-            self._waiters.wake(new, length)
+        self._waiters.wake(new, length)
         return length
 
     async def delete(self, ledger: str) -> bool:
@@ -177,11 +175,19 @@ class MemoryStore:
         """Wait for the ledger to grow beyond `position` facts."""
 
         async def length() -> int:
-            with self._lock:
-                kept = self._find(ledger)
-                return len(kept.facts) if kept else 0
+            return self._length(ledger)
 
         return await self._waiters.wait(ledger, position, timeout, length)
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told whenever the ledger grows beyond `position` facts."""
+        stop = self._waiters.watch(ledger, position, moved)
+        try:
+            self._waiters.wake(ledger, self._length(ledger))
+        except BaseException:
+            stop()
+            raise
+        return stop
 
     async def close(self) -> None:
         """Forget everything. Closing twice is harmless."""
@@ -195,6 +201,11 @@ class MemoryStore:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+    def _length(self, ledger: str) -> int:
+        with self._lock:
+            kept = self._find(ledger)
+            return len(kept.facts) if kept else 0
 
     def _find(self, ledger: str) -> _Ledger | None:
         if self._closed:

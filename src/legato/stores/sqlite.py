@@ -31,7 +31,7 @@ T = TypeVar("T")
 Durability = Literal["full", "effects", "process"]
 POLL = 0.03  # seconds between looks at what other processes wrote, while somebody waits
 SMALL = 65_536  # bytes that are written while the event loop waits for it
-FEW = 64  # facts that are read so, if they are as small
+FEW, LITTLE = 1024, 262_144  # facts, and their bytes, that are read so: 2 ms, and less than folding them takes, which follows
 TURNS = 16  # how many such operations may follow one another before everybody else in the event loop has a turn
 
 _SYNC: dict[Durability, tuple[Synchronous, Synchronous]] = {
@@ -94,21 +94,21 @@ class SQLiteStore:
         bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        size = sum(map(len, bodies)) + sum(map(len, kept.values()))
         length = await self._write(
             lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born),
             durable=durable,
-            size=(size := sum(map(len, bodies)) + (sum(map(len, kept.values())) if kept else 0)),
+            size=size,
             small=size <= SMALL,
         )
-        if self._waiters:
-            self._waiters.wake(ledger, length)
+        self._waiters.wake(ledger, length)
         return length
 
     async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
         """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
         if start < 0:
             raise bad_start(start)
-        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, SMALL)))
+        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, LITTLE)))
         return few if few is not None else await self._read(lambda connection: ledgers.read(connection, ledger, start, born) or [])
 
     async def born(self, ledger: str) -> str:
@@ -136,8 +136,7 @@ class SQLiteStore:
         bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of))
-        if self._waiters:
-            self._waiters.wake(new, length)
+        self._waiters.wake(new, length)
         return length
 
     async def delete(self, ledger: str) -> bool:
@@ -170,6 +169,24 @@ class SQLiteStore:
             ledger, position, timeout, lambda: self._read(lambda connection: ledgers.length(connection, ledger))
         )
 
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told whenever the ledger grows beyond `position` facts, here or in any other process."""
+        if self._closed:
+            raise closed_store()
+        stop = self._waiters.watch(ledger, position, moved)
+        # The first look at what others wrote comes when the second would: most who watch have ended by then, and no thread was woken.
+        looking = asyncio.get_running_loop().call_later(POLL, self._look_for, ledger)
+
+        def end() -> None:
+            looking.cancel()
+            stop()
+
+        return end
+
+    def _look_for(self, ledger: str) -> None:
+        if not self._closed:
+            self._reader.post(Job(partial(_tell_length, self._waiters, ledger)))  # with it the reader's thread sees that somebody watches
+
     async def close(self) -> None:
         """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless."""
         if self._closed:
@@ -189,8 +206,8 @@ class SQLiteStore:
     async def _write(
         self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0, small: bool = True
     ) -> T:
-        if small:
-            await self._take_turns()
+        if small and self._is_turn_over():
+            await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         sync = self._durable_sync if durable else self._sync
@@ -206,21 +223,21 @@ class SQLiteStore:
 
     async def _look(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Read something small."""
-        await self._take_turns()
+        if self._is_turn_over():
+            await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         with suppress(MustWait):
             return self._reader.at_once(partial(_at_one_moment, job))
         return await self._read(job)
 
-    async def _take_turns(self) -> None:
+    def _is_turn_over(self) -> bool:
         """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain.
 
-        The store may be closed meanwhile: look afterwards, for nobody answers what is asked of a thread that has ended.
+        The store may be closed while others have their turn: look afterwards, for nobody answers what is asked of a thread that has ended.
         """
         self._turn = (self._turn + 1) % TURNS
-        if not self._turn:
-            await asyncio.sleep(0)
+        return not self._turn
 
 
 def _told(path: str, error: Exception) -> LegatoError:
@@ -235,6 +252,10 @@ def _at_one_moment(job: Callable[[sqlite3.Connection], T], connection: sqlite3.C
     finally:
         if connection.in_transaction:
             connection.execute("COMMIT")
+
+
+def _tell_length(waiters: Waiters, ledger: str, connection: sqlite3.Connection) -> None:
+    waiters.wake(ledger, ledgers.length(connection, ledger))
 
 
 class _Poller:
@@ -252,7 +273,7 @@ class _Poller:
         if version != self._seen:
             self._seen = version
             for ledger in self._waiters.ledgers():
-                self._waiters.wake(ledger, ledgers.length(connection, ledger))
+                _tell_length(self._waiters, ledger, connection)
         return POLL
 
 

@@ -14,7 +14,7 @@ from legato.core.facts import AnyFact
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 
-OPERATIONS = ("append", "read", "born", "content", "fork", "delete", "list", "lease", "release", "wait")
+OPERATIONS = ("append", "read", "born", "content", "fork", "delete", "list", "lease", "release", "wait", "watch")
 
 
 class Died(BaseException):
@@ -63,8 +63,8 @@ def plan_of(faults: Iterable[Fault]) -> Plan:
 class FailingStore:
     """A store of one process that fails as planned. The store behind it is shared with others and stays whole.
 
-    `plan` is a list of `Fault`s or a function. `only` names the operations that are counted and fail (all but `wait` and `close`, by
-    default). `delay` is awaited before and after each append, read and lease. `operations` is how many there were; `acknowledged` is
+    `plan` is a list of `Fault`s or a function. `only` names the operations that are counted and fail (by default, all but `wait`, `watch`
+    and `close`). `delay` is awaited before and after each append, read and lease. `operations` is how many there were; `acknowledged` is
     every append that was confirmed to its caller.
 
     >>> import asyncio
@@ -83,7 +83,7 @@ class FailingStore:
         self,
         store: Store,
         plan: Plan | Sequence[Fault] = (),
-        only: Iterable[str] = OPERATIONS[:-1],
+        only: Iterable[str] = OPERATIONS[:-2],
         delay: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.store = store
@@ -220,6 +220,10 @@ class FailingStore:
 
     def wait(self, ledger: str, position: int, timeout: float) -> Coroutine[Any, Any, bool]:
         return self._do("wait", lambda: self.store.wait(ledger, position, timeout))
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        self._before("watch")
+        return self.store.watch(ledger, position, moved)
 
     async def close(self) -> None:
         """The store behind is not this process's to close."""
