@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.cli.conftest import CANARY, REFUND, Shell
 from tests.cli.terminal import CTRL_C, CTRL_D, eventually
 
@@ -125,6 +127,32 @@ def test_ctrl_c_while_a_tool_runs_waits_for_its_outcome(shell: Shell) -> None:
     shown = shell("show", "one", "--json", "-w", "desk:desk").json
     assert "tool_returned" in [event["type"] for event in shown["events"]]
     assert not shown["pending"], "nobody has to be asked how it ended"
+
+
+@pytest.mark.parametrize("how", ["async def", "def"])
+def test_a_second_ctrl_c_does_not_wait_for_a_tool_and_its_outcome_is_asked_for(how: str, shell: Shell) -> None:
+    (shell.folder / "seconds.txt").write_text("60")
+    if how == "def":  # runs in a thread, which nobody can stop
+        source = (shell.folder / "desk.py").read_text()
+        (shell.folder / "desk.py").write_text(
+            source.replace("async def pay", "def pay").replace("await asyncio.sleep(float(Path", "__import__('time').sleep(float(Path")
+        )
+    person = shell.terminal("chat", "desk:desk", "-s", "one")
+    person.until("you ›")
+    person.type("pay, please")
+    person.until("⚙ pay(")
+    eventually((shell.folder / "paid.txt").exists)
+    person.press(CTRL_C)
+    person.until("its outcome is waited for")
+    person.press(CTRL_C)
+    person.until("a tool was cut off")
+    assert person.end() == 130
+    back = shell.terminal("chat", "desk:desk", "-s", "one")
+    back.until("triage ran pay, and nobody knows how it ended")
+    back.until("l later")
+    back.press(CTRL_D)
+    assert back.end() == 0
+    assert (shell.folder / "paid.txt").read_text().splitlines() == ["500"]
 
 
 def test_results_of_deferred_tools_and_limits_are_asked_inline(shell: Shell) -> None:

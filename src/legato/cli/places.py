@@ -113,11 +113,12 @@ class Place:
         return await (named or recorded).session(id, store=self.store).refresh()
 
     async def free_id(self, like: str) -> str:
-        """An id that nobody has, readable and short."""
+        """An id that nobody has, readable and short: branches of branches do not get longer."""
         from legato.drive.clock import fresh_name
 
+        stem = re.sub(r"-[0-9a-f]{6}$", "", like)[:300]
         while True:
-            id = f"{like[:300]}-{fresh_name()[:6]}"
+            id = f"{stem}-{fresh_name()[:6]}"
             if not await self.store.born(id) and not await self.store.read(id):
                 return id
 

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from legato.cli import questions
 from legato.cli.places import Place, place
@@ -287,7 +287,9 @@ class Talk:
                 stopping.cancel()
                 if stop.is_set() and not showing.done():
                     stop.clear()
-                    if self._stops > 1 or not self._running:
+                    if self._running and self._stops > 1:
+                        self._leave_at_once()
+                    if not self._running:
                         showing.cancel()
                         await asyncio.wait({showing})
                         self._broken_off()
@@ -321,8 +323,14 @@ class Talk:
         if self._screen.speaking:
             self._screen.end()
             self._screen.note("again", "broken off: these words are not recorded, and come again whole when you go on")
-        elif self._running:
-            self._screen.note("note", "a tool was cut off: you are asked how it ended when you go on")
+
+    def _leave_at_once(self) -> NoReturn:
+        """End without waiting for anything: a tool in a thread cannot be stopped, and would keep the process. What is recorded is recorded,
+        as after kill -9."""
+        self._screen.note("note", "a tool was cut off: you are asked how it ended when you go on")
+        self.leave(130)
+        sys.stdout.flush()
+        os._exit(130)
 
     # -- commands --------------------------------------------------------------------------------------------------------
 
@@ -366,8 +374,7 @@ class Talk:
         before = self.session.id
 
         async def branch() -> Session:
-            origin = before.rpartition("-")[0] if "-" in before else before
-            return await self.session.fork(at, await self._here.free_id(origin))
+            return await self.session.fork(at, await self._here.free_id(before))
 
         self.session = self._do(branch())
         self._screen.note("note", f"this is session {self.session.id} now; {before} stays as it is")
