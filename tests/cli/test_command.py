@@ -72,9 +72,9 @@ def test_an_encoding_that_lacks_letters_and_a_reader_that_leaves_early_are_no_mi
 
 
 def test_a_shell_completes_verbs_and_session_ids(shell: Shell) -> None:
-    for id in ("customer-1", "customer-2", "visitor"):
-        assert shell("chat", "desk:desk", "-s", id, "-m", "hello").code == 0
-    words = {"_LEGATO.CLI_COMPLETE": "", "COMP_CWORD": "2"}
+    made = shell.several([["chat", "desk:desk", "-s", id, "-m", "hello"] for id in ("customer-1", "customer-2", "visitor")])
+    assert [ended.code for ended in made] == [0, 0, 0]
+    words = {"COMP_CWORD": "2"}
 
     def completed(typed: str) -> list[str]:
         asked = {**words, "_LEGATO_COMPLETE": "complete_bash", "COMP_WORDS": typed}
