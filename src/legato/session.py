@@ -7,7 +7,7 @@ two, are the normal case, and neither owns anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -90,6 +90,17 @@ class Session:
     def resume(self, stream: bool = False) -> Run:
         """Go on with whatever is owed: after answers, after a restart, after a failure."""
         return self._run(None, stream)
+
+    def follow(self, after: str | int | None = None, until_rest: bool = False) -> AsyncGenerator[Event, None]:
+        """What happens in the conversation, whoever drives it and wherever: the events that a run gives, without driving.
+
+        First all that is recorded, from the beginning or `after` a point: the `cursor` of the last event that was received, or the position
+        of the last fact. Then what is new, as it is recorded; and what agents are saying, piece by piece, where the store carries that.
+        Ends when the session is deleted; with `until_rest`, where the conversation needs its people.
+        """
+        from legato.drive.following import Following  # as the driver, when it is needed
+
+        return Following(self.workflow.definition.graph, self._ledger, self._nested, self.refresh, after).events(until_rest)
 
     def _run(self, start: Callable[[], Awaitable[None]] | None, stream: bool, key: str = "") -> Run:
         return Run(self, partial(self._begin, start, stream), partial(self._end, key))

@@ -15,7 +15,7 @@ from legato import nested
 from legato.core import folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Returned, Said, Words
 from legato.core.messages import Message, parts_of
-from legato.drive import asking, conversation, driver, ledger, spare, tools
+from legato.drive import asking, conversation, driver, ledger, screen, spare, tools
 from legato.errors import LedgerConflict
 from legato.session import Session
 from legato.stores.contract import Lease
@@ -185,7 +185,7 @@ def _(patch: Patch) -> None:
 
 @mutant("words that were streamed and came to nothing are not withdrawn")
 def _(patch: Patch) -> None:
-    patch(driver.Driver, "_withdraw", lambda self: None)
+    patch(screen.Screen, "withdraw", lambda self: None)
 
 
 # -- calls and handoffs ------------------------------------------------------------------------------------------------

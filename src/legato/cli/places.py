@@ -58,11 +58,7 @@ def opened(url: str, *, make: bool = False) -> Store:
         if not make and not path.exists():
             raise BadInput(f"there is no store {path}", do="say which: --store PATH, or LEGATO_STORE; `legato chat` makes one")
         return stores.SQLiteStore(path)
-    open_store = getattr(stores, "open_store", None)
-    if path is None and open_store is not None:
-        store: Store = open_store(url)
-        return store
-    raise BadInput("this is no store", expected="a path, or sqlite:PATH", found=shown_url(url))
+    return stores.open_store(url)
 
 
 def store_url(given: str, workflow: Workflow | None = None) -> str:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, get_args
 
-from legato.core.facts import Answered, AnyFact, Refusal, Words
+from legato.core.facts import AnyFact
 from legato.core.graph import Graph
 from legato.core.owed import (
     NOBODY,
@@ -40,14 +40,17 @@ from legato.core.owed import (
 from legato.core.state import State
 from legato.drive.asking import ModelCaller
 from legato.drive.clock import now_ms
+from legato.drive.cursor import Cursor
 from legato.drive.definition import Definition
-from legato.drive.events import Event, OutputData, Waiting, events_of, request_event
+from legato.drive.events import Event
 from legato.drive.frames import Frames
 from legato.drive.judging import Judge
 from legato.drive.ledger import Ledger
 from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_each, record_later
+from legato.drive.screen import Screen
 from legato.drive.tools import ToolRunner
+from legato.drive.voice import Voice
 from legato.errors import DefinitionChanged, StoreError
 
 FOLLOW_SECONDS = 0.05
@@ -79,9 +82,9 @@ class Driver:
         self._ledger = ledger
         self._others = others
         self._awake = NOBODY  # calls that wait for another conversation, which can go on
-        self._show = show
+        self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
         self._stream = stream
-        self._shown = since  # events have been shown for all facts before this position
+        self._voice = Voice(ledger)
         self._epoch = 0
         self._planned: tuple[State, int, Plan] | None = None  # the newest plan, and the state and length that it was made for
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
@@ -92,9 +95,6 @@ class Driver:
         self._recording = False
         self._wake = asyncio.Event()  # something has happened: an effect ended, or somebody else appended
         self._error: BaseException | None = None  # raised by user code; told when what runs beside it has been recorded
-        self._streamed: list[str] = []  # the pieces shown of the reply that is being made
-        self._attempt = 0
-        self._speaker = ""
         frames = Frames(definition, ledger, context)
         self._models = ModelCaller(definition, ledger, frames)
         self._tools = ToolRunner(definition, ledger, context, others)
@@ -109,6 +109,7 @@ class Driver:
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
             lease = await store.lease(session)
+            rested: int | None = None
             try:
                 await self._ledger.refresh()
                 self._show_new()
@@ -116,14 +117,21 @@ class Driver:
                     self._epoch, self._planned = lease.epoch, None
                     await self._lead()
                     if not self._overtaken(self._ledger.state):
+                        rested = self._rested()
                         break
             finally:
                 if lease is not None:
-                    await store.release(lease)
+                    await store.release(lease, rested=rested)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
                 break
             await store.wait(session, self._ledger.recorded, FOLLOW_SECONDS)
         self._show_rest()
+
+    def _rested(self) -> int | None:
+        """How many facts there are, if nothing can be done about them without its people; None if it was only told to leave."""
+        state = self._ledger.state
+        owed = [effect for effect in self._plan(state).effects if not (self._gave_up and isinstance(effect, CallModel))]
+        return None if owed else state.length
 
     def _overtaken(self, state: State) -> bool:
         """Whether the lease was lost and nobody told: a holder of a later one has started something. What runs here is finished."""
@@ -188,6 +196,7 @@ class Driver:
                 for task in self._running.values():
                     _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
                 self._running.clear()
+            self._voice.end()
 
     def _grown(self, length: int) -> None:
         """The store has more facts, by whomever. What this driver is recording itself it will know in a moment."""
@@ -292,8 +301,10 @@ class Driver:
             return
         self._unwanted.add(task)
         task.add_done_callback(lambda _: self._wake.set())  # it may never have begun, and then says nothing itself
-        if isinstance(effect, CallModel) and self._streamed:
-            self._withdraw()
+        if isinstance(effect, CallModel):
+            self._voice.take_back()
+            if self._screen is not None:
+                self._screen.withdraw()
 
     async def _performed(self, effect: Work) -> Outcome:
         try:
@@ -304,6 +315,7 @@ class Driver:
     def _perform(self, effect: Work) -> Coroutine[Any, Any, Outcome]:
         match effect:
             case CallModel():
+                self._voice.begin(self._epoch)
                 return self._models.perform(effect, self._piece, self._wanted)
             case RunTool():
                 return self._tools.run(effect)
@@ -343,52 +355,22 @@ class Driver:
     # -- what observers see ---------------------------------------------------------------------------------------------
 
     def _piece(self, agent: str, attempt: int, text: str) -> None:
-        if self._show is None or not self._stream or not text or self._definition.graph.agents[agent].judges_output:
+        if not text or self._definition.graph.agents[agent].judges_output:
             return  # what is yet to be judged is shown when it has been accepted
-        if self._streamed and attempt != self._attempt:
-            self._withdraw()
-        self._streamed.append(text)
-        self._attempt, self._speaker = attempt, agent
-        self._show(Event("output", OutputData(text, agent, True, attempt)))
-
-    def _withdraw(self) -> None:
-        if self._show is not None:
-            self._show(Event("output_reset", OutputData("", self._speaker, True, self._attempt)))
-        self._streamed.clear()
+        self._voice.say(agent, attempt, text)
+        if self._screen is not None and self._stream:
+            self._screen.piece(agent, attempt, text)
 
     def _show_new(self) -> None:
-        state, show = self._ledger.state, self._show
-        if show is None:
-            return
-        while self._shown < state.length:
-            fact = state.facts[self._shown]
-            whole = isinstance(fact, Answered) and bool(self._streamed) and _in_pieces(fact, self._streamed)
-            if isinstance(fact, Answered) and self._streamed and not whole:
-                self._withdraw()  # they were of a reply that another driver's overtook
-            for event in events_of(fact, self._shown, state, self._definition.graph):
-                if event.type in ("model_failed", "cancelled") and self._streamed:
-                    self._withdraw()
-                if event.type == "output" and whole:
-                    continue  # its pieces have been shown
-                show(event)
-            if whole:
-                self._streamed.clear()
-            self._shown += 1
+        if self._screen is not None:
+            self._screen.show(self._ledger.state, self._ledger.state.length)
 
     def _show_rest(self) -> None:
         """Where the session came to rest, and what it asks."""
-        if self._show is None:
-            return
-        if self._streamed:
-            self._withdraw()  # the reply they were of came to nothing
-        state, graph = self._ledger.state, self._definition.graph
-        now, requests = resting(state, graph, self._awake)
-        if now == "pending":
-            for request in self._others.requests(requests):
-                self._show(request_event(request, state.length - 1))
-        if now == "waiting":
-            self._show(Event("request_info", Waiting(in_control(state, graph)), state.length - 1))
-        self._show(Event("status", now, state.length - 1))
+        if self._screen is not None:
+            state = self._ledger.state
+            now, requests = resting(state, self._definition.graph, self._awake)
+            self._screen.rest(state, now, self._others.requests(requests) if now == "pending" else [])
 
 
 def _still_welcome(state: State, effect: Work) -> bool:
@@ -397,11 +379,6 @@ def _still_welcome(state: State, effect: Work) -> bool:
         return False
     call = state.call(effect.call)
     return call is not None and call.output is None
-
-
-def _in_pieces(fact: Answered, pieces: list[str]) -> bool:
-    """Whether these pieces are what the reply says."""
-    return "".join(pieces) == "".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
 
 
 def check_definition(state: State, graph: Graph) -> None:

@@ -26,6 +26,11 @@ class Others(Protocol):
         """Look: the next attempts of those calls whose conversation can go on."""
         ...
 
+    @property
+    def ready(self) -> frozenset[RunTool]:
+        """The same, as of the last look."""
+        ...
+
     def watch(self, moved: Callable[[int], None]) -> Callable[[], None]:
         """Be told when something happens in one of them; call what this returns to be told no more."""
         ...
