@@ -16,6 +16,7 @@ BROKEN = {
     "a program with a mistake": (["chat", "wrong:desk"], "wrong cannot be imported"),
     "no such file": (["chat", "nowhere.py:desk"], "there is no file nowhere.py"),
     "no such session": (["show", "nobody", "--store", "s.sqlite"], "there is no session 'nobody'"),
+    "a server that is not there": (["ls", "--store", "postgresql://user:hunter2@127.0.0.1:9/desk"], "127.0.0.1"),
     "a store that is none": (["ls", "--store", "redis://user:hunter2@host"], "redis"),
 }
 

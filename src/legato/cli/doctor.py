@@ -18,6 +18,7 @@ EXTRAS = {
     "anthropic": ("anthropic",),
     "emulator": ("starlette", "uvicorn", "pyyaml"),
     "tokens": ("rs-bpe",),
+    "postgres": ("psycopg",),
     "cli": ("typer", "rich"),
 }
 NEEDED = ("msgspec", "pydantic")

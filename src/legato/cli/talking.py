@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from legato.cli import questions
-from legato.cli.places import Place, place
+from legato.cli.places import Place, place, shown_url
 from legato.cli.seen import looked_up, tell_seen
 from legato.cli.telling import USER, one_line, screen, symbol, tell
 from legato.cli.transcript import Transcript, told
@@ -180,7 +180,9 @@ class Talk:
             self._screen.note("note", f"to go on: {self._again()}")
 
     def _again(self) -> str:
-        store = f" --store {shlex.quote(self._store)}" if self._store else ""
+        # A variable is still set then, and a password belongs on no screen.
+        named = "" if self._store == os.environ.get("LEGATO_STORE") else shown_url(self._store)
+        store = f" --store {shlex.quote(named)}" if named else ""
         return f"legato chat {shlex.quote(self._name)} --session {shlex.quote(self.session.id)}{store}"
 
     # -- turns -----------------------------------------------------------------------------------------------------------

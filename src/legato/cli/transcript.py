@@ -127,4 +127,5 @@ def plain_event(session: Session, event: Event) -> dict[str, Any]:
         data = shown_request(session, data)
     elif isinstance(data, Waiting):
         data = {"kind": "message", "agent": data.agent}
-    return {"type": event.type, "position": event.position, "data": msgspec.to_builtins(data, str_keys=True)}
+    plain = {"type": event.type, "position": event.position, "data": msgspec.to_builtins(data, str_keys=True)}
+    return {**plain, "cursor": event.cursor} if event.cursor else plain
