@@ -13,7 +13,7 @@ from typing import Any
 
 from legato.core import wording
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Paused, Returned, Started
+from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Lost, Paused, Returned, Started
 from legato.core.graph import Edge
 from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
@@ -25,10 +25,13 @@ from legato.drive.ledger import Ledger
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, record_later
 from legato.errors import StoreError
-from legato.tools import BadArguments, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
+from legato.tools import BadArguments, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
 
 OUTPUT_LETTERS = 64_000
 """What of an output a model is given. The whole of a longer one is kept in the store's contents, for people and tools."""
+
+IDEMPOTENT_ATTEMPTS = 3
+"""How often an idempotent tool that cannot know its outcome is started, before the model is told that nobody does."""
 
 
 class ToolRunner:
@@ -161,6 +164,10 @@ class ToolRunner:
             status, output, contents = "error", "The tool was cancelled from within.", {}
         except WaitsForPeople as waits:
             return Outcome(partial(_paused, effect, waits, _took(begun)))
+        except OutcomeUnknown as unknown:
+            if not tool.idempotent or effect.attempt < IDEMPOTENT_ATTEMPTS:
+                return Outcome(partial(_lost, effect))
+            status, output, contents = "error", tool_output(f"Nobody knows whether {tool.name!r} took effect: {unknown}"), {}
         except Exception as error:
             if tool.idempotent and isinstance(error, StoreError):
                 raise  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
@@ -241,6 +248,13 @@ def _paused(effect: RunTool, waits: WaitsForPeople, took: int, state: State) -> 
     call = state.call(effect.call)
     if call is not None and call.running is not None and call.running.number == effect.attempt:
         yield Paused(at=now_ms(), call=effect.call, attempt=effect.attempt, session=waits.session, length=waits.length, took=took)
+
+
+def _lost(effect: RunTool, state: State) -> Iterator[AnyFact]:
+    """The end of an attempt of which not even the tool knows how it ended."""
+    call = state.call(effect.call)
+    if call is not None and call.running is not None and call.running.number == effect.attempt:
+        yield Lost(at=now_ms(), call=effect.call, attempt=effect.attempt)
 
 
 def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
