@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import check, emulator, importing, migrate
+from legato.cli import check, emulator, importing, mcp, migrate
 from legato.errors import LegatoError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("emulator", help=emulator.emulator.__doc__)(emulator.emulator)
 app.command("check", help=check.check.__doc__)(check.check)
 app.command("migrate", help=migrate.migrate.__doc__)(migrate.migrate)
+app.command("mcp", help=mcp.mcp.__doc__)(mcp.mcp)
 app.command("import", help=importing.import_.__doc__)(importing.import_)
 
 

@@ -32,7 +32,8 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
             kind.check_schema(schema)
         except (SchemaError, RecursionError) as error:
             words = error.message if isinstance(error, SchemaError) else "it is nested too deeply"
-            raise BadInput(f"the schema of MCP tool {tool!r} is not valid: {words[:SHOWN]}", do="leave the tool out with only=[...]") from None
+            do = "leave the tool out with only=[...]"
+            raise BadInput(f"the schema of MCP tool {tool!r} is not valid: {words[:SHOWN]}", do=do) from None
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
         secrets = [name for name, shown in known.items() if isinstance(shown, dict) and _is_secret(shown)]

@@ -13,7 +13,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 from urllib.parse import urlsplit
@@ -27,10 +27,10 @@ from msgspec import Struct
 
 from legato.errors import MCPFailed
 
-NOT_RUN, UNKNOWN = -32050, -32051
+NOT_SENT, REFUSED, UNKNOWN = -32050, -32051, -32052
 """Codes of our own, for what HTTP says of a request besides an answer to it."""
 
-REFUSED = (401, 403, 407, 429)
+REFUSALS = (401, 403, 407, 429)
 """Statuses by which a server refuses a request without looking at it."""
 
 LINES = 12
@@ -138,14 +138,14 @@ class _Candid(httpx2.AsyncClient):
         try:
             response = await super().send(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol) as error:
-            return _answer(request, NOT_RUN, f"no connection ({type(error).__name__})")
+            return _answer(request, NOT_SENT, f"no connection ({type(error).__name__})")
         except httpx2.TransportError as error:
             return _answer(request, UNKNOWN, f"the connection broke ({type(error).__name__})")
         if response.headers.get("content-type", "").lower().startswith("application/json"):
             return response
-        if response.status_code >= 500 or response.status_code in REFUSED:
+        if response.status_code >= 500 or response.status_code in REFUSALS:
             await response.aclose()
-            return _answer(request, UNKNOWN if response.status_code >= 500 else NOT_RUN, f"HTTP {response.status_code}")
+            return _answer(request, UNKNOWN if response.status_code >= 500 else REFUSED, f"HTTP {response.status_code}")
         return response
 
 
@@ -204,7 +204,7 @@ def _listening(words: deque[str]) -> TextIO:
                     words.append(line.strip()[:300])
 
     threading.Thread(target=listen, name="legato-mcp-stderr", daemon=True).start()
-    return open(write, "w")  # noqa: SIM115 - it is closed when the process has been started
+    return open(write, "w")
 
 
 class Connection:
@@ -297,7 +297,7 @@ def unreachable(server: str, way: Way, error: BaseException) -> MCPFailed:
 
 def never_ran(error: MCPError) -> bool:
     """Whether a call was certainly not run: it was not sent, or refused before anybody looked at it."""
-    return error.code == NOT_RUN or began_anew(error)
+    return error.code in (NOT_SENT, REFUSED) or began_anew(error)
 
 
 def began_anew(error: MCPError) -> bool:
@@ -309,9 +309,3 @@ def nobody_knows(error: MCPError, connection: Connection) -> bool:
     """Whether a call was sent and may have been run. Servers use the code of a closed connection for errors of their own, too."""
     closed = error.code == CONNECTION_CLOSED and (connection.over or error.message.startswith(("SSE stream", "Connection closed")))
     return error.code == UNKNOWN or closed
-
-
-async def quietly(closing: Any) -> None:
-    """Close something that may be broken."""
-    with suppress(Exception):
-        await closing

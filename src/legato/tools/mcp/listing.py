@@ -105,7 +105,8 @@ def read_pins(path: Path, server: str) -> dict[str, Listed] | None:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadInput(f"{str(path)!r} is no file of pinned tools: {error}", do="restore it, or delete it to accept anew") from None
     if pins.server != server:
-        raise BadInput(f"{str(path)!r} has the pins of another server", expected=repr(server), found=repr(pins.server), do="use a file each")
+        found = repr(pins.server)
+        raise BadInput(f"{str(path)!r} has the pins of another server", expected=repr(server), found=found, do="use a file each")
     return pins.tools
 
 

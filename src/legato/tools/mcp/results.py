@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Callable
 from typing import Any
 
 from mcp.types import AudioContent, BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent
@@ -48,7 +49,7 @@ def _part(block: Any) -> str | Attachment:
             return f"[content of a kind that is not known: {getattr(block, 'type', type(block).__name__)}]"
 
 
-def _bytes(text: str, make: Any) -> Any:
+def _bytes(text: str, make: Callable[[bytes], Attachment]) -> str | Attachment:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
-
-from collections import deque
 
 from mcp import MCPError
 from mcp.types import Tool as ServersTool
@@ -27,6 +26,7 @@ from legato.tools.function import NeedsApproval, Tool, checked_name
 from legato.tools.mcp.arguments import SchemaArguments
 from legato.tools.mcp.connection import (
     LINES,
+    NOT_SENT,
     Address,
     Command,
     Connection,
@@ -35,7 +35,6 @@ from legato.tools.mcp.connection import (
     hide,
     never_ran,
     nobody_knows,
-    quietly,
     unreachable,
 )
 from legato.tools.mcp.listing import Change, Listed, changes, chosen, read_pins, refused, write_pins
@@ -44,8 +43,8 @@ from legato.tools.mcp.results import output_of, words_of
 PAGES = 100
 """How many pages of tools are read: a server that always has one more must not hold up a program."""
 
-PATIENCE = (0.0, 0.3, 1.0)
-"""Seconds before each attempt to connect for a call: a server that was restarted needs a moment."""
+PATIENCE = (0.0, 0.3, 1.0, 2.0)
+"""Seconds before each attempt to reach a server for a call: one that is being restarted needs a moment."""
 
 Approval: TypeAlias = NeedsApproval | Collection[str] | None
 
@@ -104,7 +103,7 @@ class MCPServer:
         self.prefix = text("the prefix of an MCP server's tools", prefix)
         self._way = _way(name, command, url, env, cwd, headers)
         self._only = _names("only", only)
-        self._approval: NeedsApproval | None | frozenset[str] = (
+        self._approval: NeedsApproval | frozenset[str] | None = (
             needs_approval if needs_approval is None or isinstance(needs_approval, bool) or callable(needs_approval)
             else frozenset(_names("needs_approval", needs_approval) or ())
         )
@@ -135,8 +134,8 @@ class MCPServer:
         they are now, and writes the file anew.
         """
         if accept or self._accepted is None:
-            connection = await self._connected(1)
-            found = chosen(self.name, await self._look(connection), self._only)
+            await self._connected(anew=True)
+            found = chosen(self.name, self._found, self._only)
             accepted = None if accept else read_pins(self._file, self.name) if self._file else None
             if accepted is not None and (differing := changes(accepted, found)):
                 raise refused(self.name, differing, self._file)
@@ -211,19 +210,26 @@ class MCPServer:
     # -- calling -----------------------------------------------------------------------------------------------------------
 
     async def _call(self, listed: Listed, arguments: dict[str, Any]) -> object:
-        connection = await self._checked(listed)
-        try:
-            return await self._once(connection, listed, arguments)
-        except MCPError as error:
-            if not began_anew(error):
-                raise self._told(listed, error) from None
-        # The server was restarted and does not know us: nothing was run, and another connection will do.
-        await quietly(connection.close())
-        connection = await self._checked(listed)
-        try:
-            return await self._once(connection, listed, arguments)
-        except MCPError as error:
-            raise self._told(listed, error) from None
+        """Call it; again only while it is certain that nothing was run."""
+        failed: LegatoError | None = None
+        for pause in PATIENCE:
+            await asyncio.sleep(pause)
+            try:
+                connection = await self._connected()
+            except MCPFailed as error:
+                failed = error
+                continue
+            self._check(listed)
+            try:
+                return await self._once(connection, listed, arguments)
+            except MCPError as error:
+                failed = self._told(listed, error)
+                if began_anew(error):
+                    await connection.close()
+                elif error.code != NOT_SENT:
+                    break
+        assert failed is not None
+        raise failed from None
 
     async def _once(self, connection: Connection, listed: Listed, arguments: dict[str, Any]) -> object:
         try:
@@ -236,60 +242,57 @@ class MCPServer:
             told = f"MCP server {self.name!r} answered something that cannot be read ({type(error).__name__}). It may have taken effect."
             raise MCPToolError(told) from None
         if result.is_error:
-            raise MCPToolError(words_of(result))
+            raise MCPToolError(hide(self._way, words_of(result)))
         return output_of(result)
 
     def _told(self, listed: Listed, error: MCPError) -> MCPToolError:
         run = "was not run" if never_ran(error) else "failed"
         return MCPToolError(hide(self._way, f"{listed.name!r} of MCP server {self.name!r} {run}: {error.message}"))
 
-    async def _checked(self, listed: Listed) -> Connection:
-        """A connection to a server that has this tool as it was accepted."""
-        connection = await self._connected(len(PATIENCE))
-        if time.monotonic() - connection.looked >= self._recheck:
-            await self._look(connection)
+    def _check(self, listed: Listed) -> None:
+        """Refuse a tool that is not what was accepted any more."""
         now = self._found.get(listed.name)
         if now is None or now.fingerprint != listed.fingerprint:
-            change = Change(listed.name, "removed" if now is None else "changed", listed, now)
             raise MCPToolError(
-                f"{listed.name!r} was not run: its server {self.name!r} is not what was accepted any more",
-                found=change.kind,
-                do="tell the people who run this program; they can look at the change and accept it",
+                f"{listed.name!r} was not run: its server {self.name!r} has changed it since it was accepted",
+                found="it is gone" if now is None else "it is another one now",
+                do="tell the people who run this program: they can look at the change, and accept it",
             )
-        return connection
 
-    async def _look(self, connection: Connection) -> dict[str, Listed]:
-        """What the server has now. Its words are kept for comparing, and are offered to nobody."""
-        found: dict[str, Listed] = {}
-        cursor = None
-        try:
-            async with asyncio.timeout(self._connect_timeout):
-                for _ in range(PAGES):
-                    page = await connection.client.list_tools(cursor=cursor)
-                    found.update((each.name, _listed(each)) for each in page.tools)
-                    if (cursor := page.next_cursor) is None:
-                        break
-        except (MCPError, TimeoutError, ValidationError) as error:
-            await quietly(connection.close())
-            raise unreachable(self.name, self._way, error) from None
-        connection.looked, self._found = time.monotonic(), found
-        return found
-
-    async def _connected(self, attempts: int) -> Connection:
+    async def _connected(self, anew: bool = False) -> Connection:
+        """A connection whose server was looked at not long ago, or just now. If it broke meanwhile, another: nothing was run on it."""
         place = self._places.setdefault(asyncio.get_running_loop(), _Place())
         async with place.lock:
-            if place.connection is not None and not place.connection.over:
-                return place.connection
-            failed: BaseException | None = None
-            for pause in PATIENCE[:attempts]:
-                await asyncio.sleep(pause)
+            for last in (False, True):
                 try:
-                    place.connection = await Connection(self._way).open(self._connect_timeout)
-                    return place.connection
-                except Exception as error:
-                    failed = error
-            assert failed is not None
-            raise unreachable(self.name, self._way, failed) from None
+                    if place.connection is None or place.connection.over:
+                        place.connection = await Connection(self._way).open(self._connect_timeout)
+                except Exception as error:  # whatever the way there raises: a missing program, a refused port, a broken protocol
+                    raise unreachable(self.name, self._way, error) from None
+                connection = place.connection
+                if not anew and time.monotonic() - connection.looked < self._recheck:
+                    return connection
+                try:
+                    await self._look(connection)
+                    return connection
+                except (MCPError, TimeoutError, ValidationError) as error:
+                    if isinstance(error, MCPError) and began_anew(error):
+                        await connection.close()
+                    if last or not connection.over:
+                        raise unreachable(self.name, self._way, error) from None
+        raise AssertionError("two attempts end somehow")
+
+    async def _look(self, connection: Connection) -> None:
+        """See what the server has now. Its words are kept for comparing, and are offered to nobody."""
+        found: dict[str, Listed] = {}
+        cursor = None
+        async with asyncio.timeout(self._connect_timeout):
+            for _ in range(PAGES):
+                page = await connection.client.list_tools(cursor=cursor)
+                found.update((each.name, _listed(each)) for each in page.tools)
+                if (cursor := page.next_cursor) is None:
+                    break
+        connection.looked, self._found = time.monotonic(), found
 
 
 def _listed(tool: ServersTool) -> Listed:
