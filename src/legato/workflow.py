@@ -17,7 +17,8 @@ from legato.core.facts import FORMAT
 from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mermaid
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
-from legato.drive.definition import Definition, EdgeDefinition, History, Middleware
+from legato.drive.definition import AgentDefinition, Definition, EdgeDefinition, History, Middleware
+from legato.drive.watching import Observer
 from legato.errors import BadInput, BuildError
 from legato.nested import with_workflow
 from legato.run import Result, Run
@@ -109,15 +110,22 @@ class Workflow:
 
         Agents that work as tools are observed too.
         """
-        watched = {
-            name: replace(
-                agent,
-                middleware=(*agent.middleware, *middleware),
-                tools={each.name: with_workflow(each, lambda nested: nested.observed_by(*middleware)) for each in agent.tools.values()},
-            )
+        agents = self._agents_with(lambda nested: nested.observed_by(*middleware))
+        wrapped = {name: replace(agent, middleware=(*agent.middleware, *middleware)) for name, agent in agents.items()}
+        return Workflow(replace(self.definition, agents=wrapped), self._given_store, self.description, self._dead_ends_meant)
+
+    def watched_by(self, observer: Observer) -> Workflow:
+        """The same workflow with somebody who is told what its drivers do, also those of agents that work as tools: `legato.telemetry`."""
+        agents = self._agents_with(lambda nested: nested.watched_by(observer))
+        watched = replace(self.definition, agents=agents, observer=observer)
+        return Workflow(watched, self._given_store, self.description, self._dead_ends_meant)
+
+    def _agents_with(self, make: Callable[[Workflow], Workflow]) -> dict[str, AgentDefinition]:
+        """The agents, with what is made of the workflows that work as their tools."""
+        return {
+            name: replace(agent, tools={each.name: with_workflow(each, make) for each in agent.tools.values()})
             for name, agent in self.definition.agents.items()
         }
-        return Workflow(replace(self.definition, agents=watched), self._given_store, self.description, self._dead_ends_meant)
 
     def graph(self) -> str:
         """The handoff graph as Mermaid."""

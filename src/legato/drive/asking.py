@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from copy import copy
 from functools import partial
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from legato.drive.definition import AgentDefinition, Definition, History, unless
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
+from legato.drive.watching import Watch
 from legato.errors import BadInput, IllegalRequest, ModelFailed
 from legato.models.base import Emit, Reply
 from legato.tools import tool_output
@@ -53,6 +55,7 @@ class ModelCaller:
         self._ledger = ledger
         self._frames = frames
         self._retry_after: float | None = None
+        self.watch: Watch | None = None
         self._contents: dict[str, bytes] = {}  # of pictures and files that have been sent
 
     async def perform(self, effect: CallModel, emit: Callable[[str, int, str], None], wanted: Wanted) -> Outcome:
@@ -74,7 +77,8 @@ class ModelCaller:
             told = await self._told_where(agent, await self._with_contents(request))
             if told is None:
                 return Outcome()
-            reply = await self._ask(agent, told, lambda text: emit(effect.agent, number, text))
+            with nullcontext() if self.watch is None else self.watch.asking(told):
+                reply = await self._ask(agent, told, lambda text: emit(effect.agent, number, text))
             answered = self._proved(_answered(reply, request, kept, agent.model.name, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told

@@ -21,6 +21,7 @@ from legato.core.handoff import Arrival
 from legato.core.history import Everything, HistorySpec
 from legato.core.messages import Message
 from legato.core.view import Request
+from legato.drive.watching import Observer
 from legato.models.base import KeepsConversations, Model, Reply
 from legato.tools import Tool, ToolCall
 
@@ -146,6 +147,8 @@ class Definition(Struct, frozen=True, dict=True):
     termination: Callable[[list[Message]], Any] | None = None
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
+    observer: Observer | None = None
+    """Who measures what drivers do; None: nobody, and it costs nothing."""
 
     @cached_property
     def constant_frames(self) -> dict[tuple[str, HistorySpec, str], EncodedFrame]:

@@ -44,6 +44,7 @@ from legato.drive.ledger import Ledger
 from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_each, record_later
 from legato.drive.tools import ToolRunner
+from legato.drive.watching import Watch
 from legato.errors import DefinitionChanged, StoreError
 
 FOLLOW_SECONDS = 0.05
@@ -88,6 +89,8 @@ class Driver:
         self._recording = False
         self._wake = asyncio.Event()  # something has happened: an effect ended, or somebody else appended
         self._error: BaseException | None = None  # raised by user code; told when what runs beside it has been recorded
+        self._observing: Watch | None = None  # who is told what this driver does, if anybody measures it
+        self._leads = False
         self._streamed: list[str] = []  # the pieces shown of the reply that is being made
         self._attempt = 0
         self._speaker = ""
@@ -102,6 +105,22 @@ class Driver:
 
     async def drive(self) -> None:
         """Take the lead and drive; or follow whoever leads until the session rests."""
+        if self._definition.observer is None:
+            await self._drive()
+            return
+        watch = self._definition.observer.watch(self._definition, self._ledger.session)
+        self._observing = self._models.watch = self._tools.watch = watch
+        failure: BaseException | None = None
+        try:
+            await self._drive()
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            now, requests = resting(self._ledger.state, self._definition.graph, self._awake)
+            watch.ended(now, self._others.requests(requests) if now == "pending" else (), failure)
+
+    async def _drive(self) -> None:
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
             lease = await store.lease(session)
@@ -109,11 +128,12 @@ class Driver:
                 await self._ledger.refresh()
                 self._show_new()
                 if lease is not None:
-                    self._epoch, self._planned = lease.epoch, None
+                    self._epoch, self._planned, self._leads = lease.epoch, None, True
                     await self._lead()
                     if not self._overtaken(self._ledger.state):
                         break
             finally:
+                self._leads = False
                 if lease is not None:
                     await store.release(lease)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
@@ -364,23 +384,29 @@ class Driver:
         self._streamed.clear()
 
     def _show_new(self) -> None:
-        state, show = self._ledger.state, self._show
-        if show is None:
+        state, show, watch = self._ledger.state, self._show, self._observing
+        if show is None and watch is None:
             return
         while self._shown < state.length:
             fact = state.facts[self._shown]
-            whole = isinstance(fact, Answered) and bool(self._streamed) and _in_pieces(fact, self._streamed)
-            if isinstance(fact, Answered) and self._streamed and not whole:
-                self._withdraw()  # they were of a reply that another driver's overtook
-            for event in events_of(fact, self._shown, state, self._definition.graph):
-                if event.type in ("model_failed", "cancelled") and self._streamed:
-                    self._withdraw()
-                if event.type == "output" and whole:
-                    continue  # its pieces have been shown
-                show(event)
-            if whole:
-                self._streamed.clear()
+            if watch is not None:
+                watch.recorded(fact, self._shown, state, self._leads)
+            if show is not None:
+                self._show_fact(show, fact, state)
             self._shown += 1
+
+    def _show_fact(self, show: Callable[[Event], None], fact: AnyFact, state: State) -> None:
+        whole = isinstance(fact, Answered) and bool(self._streamed) and _in_pieces(fact, self._streamed)
+        if isinstance(fact, Answered) and self._streamed and not whole:
+            self._withdraw()  # they were of a reply that another driver's overtook
+        for event in events_of(fact, self._shown, state, self._definition.graph):
+            if event.type in ("model_failed", "cancelled") and self._streamed:
+                self._withdraw()
+            if event.type == "output" and whole:
+                continue  # its pieces have been shown
+            show(event)
+        if whole:
+            self._streamed.clear()
 
     def _show_rest(self) -> None:
         """Where the session came to rest, and what it asks."""

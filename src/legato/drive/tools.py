@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, record_later
+from legato.drive.watching import Watch
 from legato.errors import StoreError
 from legato.tools import BadArguments, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
 
@@ -42,6 +44,7 @@ class ToolRunner:
         self._ledger = ledger
         self._context = context
         self._others = others
+        self.watch: Watch | None = None
         self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
 
     # -- decisions that need no waiting: facts at once ------------------------------------------------------------------
@@ -156,7 +159,9 @@ class ToolRunner:
         """Run the body to its end: what it returns or raises is the outcome."""
         output: Content
         try:
-            status, (output, contents) = "ok", tool_content(await self._body(agent, tool, call, effect.attempt))
+            watch = self.watch
+            with nullcontext() if watch is None else watch.running(agent.name, tool.name, effect.call, effect.attempt):
+                status, (output, contents) = "ok", tool_content(await self._body(agent, tool, call, effect.attempt))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
