@@ -12,7 +12,7 @@ from legato.errors import BadInput
 from legato.models import OpenAIResponses
 from legato.testing import ScriptedModel, call
 from legato.tools.mcp import MCPServer
-from tests.tools.mcp.conftest import clerk
+from tests.tools.mcp.conftest import Stdio, clerk
 from tests.tools.mcp.world import PICTURE
 
 
@@ -40,7 +40,8 @@ async def test_words_data_and_pictures_reach_the_model_and_errors_are_outputs(wo
     assert "a: 'two' is not of type 'integer'" in by_call[4].output
 
 
-async def test_people_are_asked_unless_the_server_says_that_a_tool_only_reads(world):
+async def test_people_are_asked_unless_the_server_says_that_a_tool_only_reads(listening):
+    world = listening
     tools = {each.name: each for each in await world.server().tools()}
     assert {name for name, each in tools.items() if each.needs_approval} == {"pay", "look", "log_in_now"}
     assert not any(each.idempotent for each in tools.values()), "a hint of the server's is not believed unasked"
@@ -55,11 +56,9 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-async def test_who_is_asked_can_be_said(tmp_path, rule):
-    from tests.tools.mcp.conftest import Stdio
-
+async def test_who_is_asked_can_be_said(listening, rule):
     given, asked = RULES[rule]
-    async with Stdio(tmp_path).server(needs_approval=given) as server:
+    async with listening.server(needs_approval=given) as server:
         session = clerk(await server.tools(), [call("add", a=1, b=1), call("pay", cents=500)]).session()
         result = await session.run("go")
         assert {request.tool for request in result.pending} == asked
@@ -74,20 +73,23 @@ async def test_an_approved_call_runs_once_with_exactly_its_arguments(world):
     assert world.deeds == ["pay 250"]
 
 
-async def test_names_have_prefixes_and_only_letters_that_every_provider_takes(world):
+async def test_names_have_prefixes_and_only_letters_that_every_provider_takes(listening):
+    world = listening
     tools = await world.server(prefix="w_", only=["add", "log.in/now"]).tools()
     assert [each.name for each in tools] == ["w_add", "w_log_in_now"]
     assert tools[1].secrets == {"password"}
 
 
-async def test_a_secret_argument_is_hidden_where_people_look(world):
+async def test_a_secret_argument_is_hidden_where_people_look(listening):
+    world = listening
     session = clerk(await world.server().tools(), call("log_in_now", user="ada", password="hunter2")).session()
     (request,) = (await session.run("log in")).pending
     assert "ada" in str(request)
     assert "hunter2" not in str(request)
 
 
-async def test_two_servers_and_a_function_beside_one_another(world):
+async def test_two_servers_and_a_function_beside_one_another(listening):
+    world = listening
     @tool
     async def here() -> str:
         """Here."""
@@ -141,16 +143,17 @@ def test_what_cannot_work_is_said_at_once(given):
         MCPServer("w", **given)
 
 
-async def test_a_tool_that_is_wanted_and_not_there_is_told(world):
+async def test_a_tool_that_is_wanted_and_not_there_is_told(listening):
+    world = listening
     with pytest.raises(BadInput, match="has no tool 'nonesuch'"):
         await world.server(only=["nonesuch"]).tools()
     with pytest.raises(BadInput, match="names a tool that is not there"):
         await world.server(needs_approval=["nonesuch"]).tools()
+    with pytest.raises(BadInput, match="tool 'add' of MCP server 'world': a tool cannot be named"):
+        await world.server(prefix="handoff_to_", only=["add"]).tools()
 
 
 def test_a_workflow_that_is_built_when_a_module_is_imported_needs_no_event_loop(tmp_path):
-    from tests.tools.mcp.conftest import Stdio
-
     tools = Stdio(tmp_path).server(only=["add"]).tools_sync()
     agent = Agent("clerk", model=ScriptedModel([call("add", a=20, b=1), "21"]), tools=tools)
     assert agent.run_sync("go").text == "21", "the call is made in another event loop, over a connection of its own"

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, ToolListChangedNotification
 from msgspec import Struct
 
@@ -141,6 +141,10 @@ class _Candid(httpx2.AsyncClient):
             return _answer(request, NOT_SENT, f"no connection ({type(error).__name__})")
         except httpx2.TransportError as error:
             return _answer(request, UNKNOWN, f"the connection broke ({type(error).__name__})")
+        if response.status_code in (400, 404) and MCP_SESSION_ID in request.headers and b"session" in (await response.aread()).lower():
+            # A server that was restarted does not know us any more. The `mcp` package reads it from a bare 404 alone; its own server
+            # adds words of its own (2.3), and the TypeScript one says 400 (1.32).
+            return httpx2.Response(404, request=request)
         if response.headers.get("content-type", "").lower().startswith("application/json"):
             return response
         if response.status_code >= 500 or response.status_code in REFUSALS:

@@ -134,9 +134,9 @@ class MCPServer:
         they are now, and writes the file anew.
         """
         if accept or self._accepted is None:
+            accepted = None if accept else read_pins(self._file, self.name) if self._file else None
             await self._connected(anew=True)
             found = chosen(self.name, self._found, self._only)
-            accepted = None if accept else read_pins(self._file, self.name) if self._file else None
             if accepted is not None and (differing := changes(accepted, found)):
                 raise refused(self.name, differing, self._file)
             made = self._made(found)
@@ -187,7 +187,11 @@ class MCPServer:
         return made
 
     def _tool(self, listed: Listed) -> Tool:
-        name = checked_name(re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self.prefix}{listed.name}"))
+        try:
+            name = checked_name(re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self.prefix}{listed.name}"))
+        except BadInput as error:
+            told = f"tool {listed.name[:80]!r} of MCP server {self.name!r}: {error.summary}"
+            raise BadInput(told, expected=error.expected, do="choose another prefix=, or leave it out with only=[...]") from None
 
         async def call(**arguments: Any) -> object:
             return await self._call(listed, arguments)
