@@ -10,9 +10,8 @@ the call began to wait. So an approval in one branch approves nothing in another
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -32,9 +31,6 @@ from legato.tools import Tool, ToolContext, WaitsForPeople, tool
 if TYPE_CHECKING:
     from legato.session import Session
     from legato.workflow import Workflow
-
-
-HOUR = 3600.0
 
 
 class WorksIn(Struct, frozen=True):
@@ -110,17 +106,12 @@ class Nested:
         await self.refresh()
         return self.ready
 
-    async def moved(self) -> None:
-        """Wait until something happens in one of them."""
-        store, known = self._ledger.store, self._known()
-        looks: list[asyncio.Future[Any]] = [asyncio.ensure_future(store.wait(id, length, HOUR)) for id, length in known]
-        looks = looks or [asyncio.ensure_future(asyncio.sleep(HOUR))]
-        try:
-            await asyncio.wait(looks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for look in looks:
-                look.cancel()
-            await asyncio.gather(*looks, return_exceptions=True)  # a store that fails is told by whoever reads it next
+    def watch(self, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told when something happens in one of them; call what this returns to be told no more."""
+        ends = ExitStack()
+        for id, length in self._known():
+            ends.callback(self._ledger.store.watch(id, length, moved))
+        return ends.close
 
     def _known(self) -> list[tuple[str, int]]:
         """How much was read of each, and of those that their own calls wait for."""

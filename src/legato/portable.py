@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from legato.core.checking import function, secret_key
-from legato.core.codec import decode, encode, newer
+from legato.core.codec import newer
 from legato.core.digest import digest_bytes
-from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Decided, Opened, Origin, Returned, Said
+from legato.core.facts import Answered, AnyFact, Attempted, Content, Decided, Opened, Origin, Returned, Said
 from legato.core.messages import contents_named
-from legato.core.state import fold
+from legato.core.rows import from_rows, to_rows
+from legato.core.state import State, fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import meet
 from legato.drive.others import held_for, idempotency_key
+from legato.drive.spare import Spare, leave
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
 from legato.stores.contract import Store
 
@@ -31,10 +33,15 @@ if TYPE_CHECKING:
     from legato.session import Session
 
 
+TEXT = 2
+"""The newest form of the text: 1 had each fact as an object, with its names; 2 has rows, and the names once (core/rows.py)."""
+
+
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     legato: int
     session: str
     facts: list[msgspec.Raw]
+    shapes: list[list[str]] = []
     contents: dict[str, str] = {}
     context: Any = None
     has_context: bool = False
@@ -71,7 +78,8 @@ async def _envelope(session: Session) -> _Envelope:
     facts = session.facts
     contents = {digest: b64encode(await session.store.content(session.id, digest)).decode() for digest in _named(facts)}
     nested = {key: await _envelope(each) for key, each in session._nested.conversations().items()}
-    return _Envelope(FORMAT, session.id, [msgspec.Raw(encode(fact)) for fact in facts], contents, nested=nested)
+    shapes, rows = to_rows(facts)
+    return _Envelope(TEXT, session.id, rows, shapes, contents, nested=nested)
 
 
 def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any]:
@@ -83,8 +91,8 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
         raise CodecError("the signature does not fit: the string was changed, or signed with another key", do="get it anew")
     try:
         format = msgspec.json.decode(body, type=_Peek).legato
-        if format > FORMAT:
-            raise newer(format)
+        if format > TEXT:
+            raise newer(format, TEXT)
         if format < 1:
             raise ValueError("it names no format")
         envelope = msgspec.json.decode(body, type=_Envelope)
@@ -104,15 +112,16 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
 def _opened(envelope: _Envelope) -> dict[str, Any]:
     """An envelope's contents, checked; with those of the conversations that its calls wait for."""
     contents = {digest: b64decode(data, validate=True) for digest, data in envelope.contents.items()}
-    facts = [decode(bytes(raw)) for raw in envelope.facts]
+    facts = from_rows(envelope.shapes, envelope.facts)
     state = fold(facts)  # a ledger that breaks the rules is refused here, before it touches a store
     for digest, data in contents.items():
         if digest_bytes(data) != digest:
             raise CodecError(f"the content {digest!r} was changed: its bytes are not those it names", do="get the string anew")
-    if missing := _named(facts) - contents.keys():
+    named = _named(facts)
+    if missing := named - contents.keys():
         raise CodecError(
             "this is a part of a session: what its facts name is not in it",
-            expected=f"{len(_named(facts))} contents",
+            expected=f"{len(named)} contents",
             found=f"{len(missing)} of them missing, for example {min(missing)!r}",
             do="get the string anew",
         )
@@ -123,6 +132,7 @@ def _opened(envelope: _Envelope) -> dict[str, Any]:
         "session": envelope.session,
         "workflow": state.workflow,
         "facts": facts,
+        "state": state,
         "contents": contents,
         "context": envelope.context if envelope.has_context else None,
         "has_context": envelope.has_context,
@@ -159,27 +169,33 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
             do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
         )
     # What is there is how the copy begins: the same ledger, which only has to go on. Where nothing is there, it is a copy.
-    new = facts[len(there) :]
-    if not there:
-        origin = Origin(arriving["session"], len(facts), "copy")
-        born = fresh_name()
-        new = [*new, Opened(at=now_ms(), ledger=born, workflow=arriving["workflow"], origin=origin)]
-    await store.append(id, len(there), new, contents=arriving["contents"], born=born)
+    if there:
+        await store.append(id, len(there), facts[len(there) :], contents=arriving["contents"], born=born)
+        return
+    born = fresh_name()
+    opened = Opened(at=now_ms(), ledger=born, workflow=arriving["workflow"], origin=Origin(arriving["session"], len(facts), "copy"))
+    await store.append(id, 0, [*facts, opened], contents=arriving["contents"], born=born)
+    state: State = arriving["state"]  # it was folded to be checked: whoever opens the session need not do that again
+    state.session = id
+    state.apply(opened)
+    leave(store, id, Spare(born, state))
 
 
 def _named(facts: list[AnyFact]) -> set[str]:
     """The digests of all contents that these facts name."""
     named: set[str] = set()
     for fact in facts:
-        match fact:
-            case Answered() | Attempted():
-                named.add(fact.frame)
-            case Returned(output=output, full=full):
-                named |= contents_named(output) | ({full} if full else set())
-            case Decided(output=output):
-                named |= contents_named(output)
-            case Said(content=content):
-                named |= contents_named(content)
+        shown: Content = ""
+        if isinstance(fact, (Answered, Attempted)):
+            named.add(fact.frame)
+        elif isinstance(fact, Said):
+            shown = fact.content
+        elif isinstance(fact, (Returned, Decided)):
+            shown = fact.output
+            if isinstance(fact, Returned) and fact.full:
+                named.add(fact.full)
+        if type(shown) is not str:
+            named |= contents_named(shown)
     return named
 
 

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from legato.drive.driver import Driver
     from legato.session import Session
 
-Begin: TypeAlias = "Callable[[Callable[[Event], None] | None], Awaitable[Driver]]"
-"""Record what starts the run, and make the driver that will drive it."""
+Begin: TypeAlias = "Callable[[Callable[[Event], None] | None], Awaitable[tuple[Driver, int, Usage]]]"
+"""Record what starts the run, and make the driver that will drive it; and say how many facts there were, and what had been spent."""
+
+Finish: TypeAlias = "Callable[[int, Usage], Awaitable[Result]]"
+"""What the run led to, given how many facts there were before it, and what had been spent."""
 
 _left: set[asyncio.Task[None]] = set()  # drivers whose observers have left, until they have recorded what was running
 
@@ -57,12 +60,12 @@ class Result(Struct, frozen=True, kw_only=True):
 class Run:
     """`await run` gives a `Result`; `async for event in run` gives events, and awaiting it afterwards the result as well."""
 
-    def __init__(self, session: Session, begin: Begin, finish: Callable[[], Awaitable[Result]]) -> None:
+    def __init__(self, session: Session, begin: Begin, finish: Finish) -> None:
         self.session = session
         self._begin = begin
         self._finish = finish
         self._used = False
-        self._ended = False  # the iteration came to its end
+        self._ended: tuple[int, Usage] | None = None  # the iteration came to its end, and what there was before it
 
     def __await__(self) -> Generator[Any, None, Result]:
         return self._complete().__await__()
@@ -88,24 +91,24 @@ class Run:
         raise AttributeError(f"a run has no {name!r}")
 
     async def _complete(self) -> Result:
-        if self._ended:
-            return await self._finish()
+        if self._ended is not None:
+            return await self._finish(*self._ended)
         self._use()
-        driver = await self._begin(None)
+        driver, since, spent = await self._begin(None)
         await driver.drive()
-        return await self._finish()
+        return await self._finish(since, spent)
 
     async def _events(self) -> AsyncIterator[Event]:
         self._use()
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        driver = await self._begin(queue.put_nowait)
+        driver, since, spent = await self._begin(queue.put_nowait)
         task = asyncio.get_running_loop().create_task(driver.drive())
         task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
             while (event := await queue.get()) is not None:
                 yield event
             task.result()
-            self._ended = True
+            self._ended = since, spent
         finally:
             if not task.done():
                 driver.leave()

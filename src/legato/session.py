@@ -7,8 +7,9 @@ two, are the normal case, and neither owns anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -55,7 +56,7 @@ class Session:
         self.context = context
         self._ledger = Ledger(store, id, workflow.name)
         self._nested = Nested(workflow, self._ledger)  # the conversations that calls of this one wait for
-        self._arrival = LoopLock()
+        self._arrival = LoopLock() if arriving is not None else None
         self._arriving = arriving  # a copy that is yet to be put into the store; see portable.py
 
     def __repr__(self) -> str:
@@ -71,13 +72,12 @@ class Session:
         """
         content, contents = content_from(message)
         _check_key(key)
+        return self._run(partial(self._say, content, contents, key or ""), stream, key or "")
 
-        async def say() -> None:
-            for digest in contents_named(content) - contents.keys():
-                await self._known(digest)
-            await self._ledger.append(lambda state: self._said(state, content, key or ""), contents)
-
-        return self._run(say, stream, key or "")
+    async def _say(self, content: Content, contents: Mapping[str, bytes], key: str) -> None:
+        for digest in contents_named(content) - contents.keys():
+            await self._known(digest)
+        await self._ledger.append(lambda state: self._said(state, content, key), contents)
 
     async def _known(self, digest: str) -> None:
         try:
@@ -89,31 +89,37 @@ class Session:
 
     def resume(self, stream: bool = False) -> Run:
         """Go on with whatever is owed: after answers, after a restart, after a failure."""
+        return self._run(None, stream)
 
-        async def nothing() -> None:
-            """To begin with: the driver looks at what there is."""
+    def follow(self, after: str | int | None = None, until_rest: bool = False) -> AsyncGenerator[Event, None]:
+        """What happens in the conversation, whoever drives it and wherever: the events that a run gives, without driving.
 
-        return self._run(nothing, stream)
+        First all that is recorded, from the beginning or `after` a point: the `cursor` of the last event that was received, or the position
+        of the last fact. Then what is new, as it is recorded; and what agents are saying, piece by piece, where the store carries that.
+        Ends when the session is deleted; with `until_rest`, where the conversation needs its people.
+        """
+        from legato.drive.following import Following  # as the driver, when it is needed
 
-    def _run(self, start: Callable[[], Awaitable[None]], stream: bool, key: str = "") -> Run:
-        since = 0
-        spent = Usage()
+        return Following(self.workflow.definition.graph, self._ledger, self._nested, self.refresh, after).events(until_rest)
 
-        async def begin(show: Callable[[Event], None] | None) -> Driver:
-            nonlocal since, spent
-            await self.refresh()
-            since, spent = self._ledger.state.length, self._ledger.state.spent.total
+    def _run(self, start: Callable[[], Awaitable[None]] | None, stream: bool, key: str = "") -> Run:
+        return Run(self, partial(self._begin, start, stream), partial(self._end, key))
+
+    async def _begin(
+        self, start: Callable[[], Awaitable[None]] | None, stream: bool, show: Callable[[Event], None] | None
+    ) -> tuple[Driver, int, Usage]:
+        await self.refresh()
+        since, spent = self._ledger.state.length, self._ledger.state.spent.total
+        if start is not None:
             await start()
-            current_store.set(self.store)
-            from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
+        current_store.set(self.store)
+        from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
 
-            return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since)
+        return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since), since, spent
 
-        async def finish() -> Result:
-            # A message that is delivered again gets what followed it when it came first.
-            return self._result(min(since, self.state.keys.get(key, since)), spent)
-
-        return Run(self, begin, finish)
+    async def _end(self, key: str, since: int, spent: Usage) -> Result:
+        # A message that is delivered again gets what followed it when it came first.
+        return self._result(min(since, self.state.keys.get(key, since)), spent)
 
     async def cancel(self, words: str = "") -> None:
         """Stop what the conversation is doing, from any process. Finished work is kept; the next message goes on."""
@@ -313,6 +319,7 @@ class Session:
         """Put a loaded copy into the store, before anything else is done with it."""
         from legato.portable import arrive
 
+        assert self._arrival is not None
         async with self._arrival:
             if self._arriving is not None:
                 await arrive(self, self._arriving)
@@ -408,9 +415,7 @@ class Session:
             status=now,
             error=state.failed.error if state.failed and now == "failed" else "",
             finish=state.reply.fact.finish if said and state.reply and state.reply.fact else "stop",
-            usage=Usage(
-                *(getattr(state.spent.total, name) - getattr(spent, name) for name in Usage.__struct_fields__),
-            ),
+            usage=state.spent.total - spent,
             session=self,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -18,13 +18,15 @@ from legato.core.graph import Edge, Graph, Limits, check, handoff_tool_name, mer
 from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
 from legato.drive.definition import AgentDefinition, Definition, EdgeDefinition, History, Middleware
-from legato.drive.watching import Observer
 from legato.errors import BadInput, BuildError
 from legato.nested import with_workflow
 from legato.run import Result, Run
 from legato.session import Session
 from legato.stores import MemoryStore
 from legato.stores.contract import Store, is_store
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Observer
 
 DEFAULT_LIMITS = Limits(turns=1000)
 """A run that nobody limited still pauses some day. High enough for any conversation that is meant."""

@@ -88,9 +88,8 @@ async def test_a_cancel_from_another_handle_stops_a_running_tool(store):
 class Slow(MemoryStore):
     """Says that a ledger has grown only when it has slept a little, as one that asks a server now and then."""
 
-    async def wait(self, ledger, position, timeout):  # noqa: ASYNC109 - it is an answer, not an error
-        await asyncio.sleep(0.03)
-        return await super().wait(ledger, position, timeout)
+    def watch(self, ledger, position, moved):
+        return super().watch(ledger, position, lambda length: asyncio.get_running_loop().call_later(0.03, moved, length))
 
 
 async def test_a_cancel_is_heard_also_if_the_store_is_slow_to_tell_what_the_driver_appended_itself():

@@ -10,7 +10,8 @@ import pytest
 from legato import Agent, HandoffBuilder, tool
 from legato.core.groups import Group
 from legato.core.state import fold
-from legato.drive import driver, spare
+from legato.core.sums import Spent
+from legato.drive import spare
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import FailingStore, ScriptedModel, call, handoff
 
@@ -67,18 +68,16 @@ def meaning(state):
             return {str(key): told(each) for key, each in value.items()}
         if isinstance(value, (list, tuple, set)):
             return [told(each) for each in (sorted(value, key=str) if isinstance(value, set) else value)]
-        names = getattr(type(value), "__slots__", ()) or getattr(value, "__dict__", ())
-        if not names or hasattr(value, "__struct_fields__"):
+        names = getattr(value, "__struct_fields__", ()) or getattr(value, "__slots__", ())
+        if not names or (hasattr(value, "__struct_config__") and value.__struct_config__.frozen):
             return repr(value)
-        cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, Group) else ()
+        cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, (Group, Spent)) else ()
         return {name: told(getattr(value, name)) for name in names if name not in cached}
 
     return told(state)
 
 
-@pytest.mark.parametrize("watching", [0, 60], ids=["watching for others", "not watching"])
-async def test_a_new_handle_reads_only_what_the_last_one_had_not(watching, monkeypatch):
-    monkeypatch.setattr(driver, "UNWATCHED_SECONDS", watching)
+async def test_a_new_handle_reads_only_what_the_last_one_had_not():
     store, workflow = Counting(), desk()
     for number in range(20):
         result = await cycle(workflow, store, number)

@@ -1,4 +1,6 @@
-"""`python -m tests.scale.steps 150`: so many handoffs in memory, for valgrind to count. `... append`: the parts of an append to SQLite."""
+"""`python -m tests.scale.steps 150`: so many handoffs in memory, for valgrind to count; `... 150 file`: in a SQLite file; `... 150 chat`:
+turns of a chat with three tools in each, in memory. `... append`: the parts of an append to SQLite.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from legato import Agent, HandoffBuilder, tool
 from legato.core.facts import Answered, AnyFact, Call, CallRef, HandedOff, Opened, Words
+from legato.core.view import Request
+from legato.models import Reply
+from legato.models.base import Emit
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores import sqlite_ledgers as ledgers
+from legato.stores.contract import Store
 from legato.stores.sqlite_shorthand import shorthand
 from tests.scale.measure import REPLY, Passing, ping_pong
 
@@ -24,9 +31,29 @@ HANDOFF: list[AnyFact] = [
 ]
 
 
-async def handoffs(times: int) -> None:
-    gc.disable()
-    assert (await ping_pong(Passing(times), MemoryStore()).session("s").run("go")).text == "done: go"
+async def handoffs(times: int, store: Store) -> None:
+    assert (await ping_pong(Passing(times), store).session("s").run("go")).text == "done: go"
+
+
+class Asking:
+    """Calls three tools for each message, then answers."""
+
+    name = "asking"
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        if request.groups[-1].kind == "said":
+            return Reply(items=(Words(REPLY), *(Call(f"look_{number}", '{"key": "A-7"}', f"call_{number}") for number in range(3))))
+        return Reply(items=(Words(REPLY),))
+
+
+async def chat(times: int, store: Store) -> None:
+    async def look(key: str) -> str:
+        return f"found {key}"
+
+    tools = [tool(name=f"look_{number}")(look) for number in range(3)]
+    session = HandoffBuilder("chat", [Agent("clerk", "You are a clerk.", Asking(), tools)]).build().session("s", store=store)
+    for _ in range(times):
+        assert (await session.run("go")).text == REPLY
 
 
 async def appending(path: Path) -> None:
@@ -72,4 +99,7 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(appending(Path(folder) / "s.db"))
     else:
-        asyncio.run(handoffs(int(sys.argv[1])))
+        gc.disable()
+        with tempfile.TemporaryDirectory() as folder:
+            file = SQLiteStore(Path(folder) / "s.db") if "file" in sys.argv else MemoryStore()
+            asyncio.run((chat if "chat" in sys.argv else handoffs)(int(sys.argv[1]), file))

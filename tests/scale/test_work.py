@@ -15,7 +15,7 @@ TIMES = 120
 
 @pytest.fixture
 def work(monkeypatch):
-    monkeypatch.setattr("legato.drive.driver.UNWATCHED_SECONDS", 60)  # a slow machine does not look out for others more often
+    monkeypatch.setattr("legato.stores.sqlite.POLL", 60)  # a slow machine does not look out for others more often
     monkeypatch.setattr("legato.stores.sqlite.TURNS", 1_000_000)  # every sixteenth operation lets others run: not in these
     monkeypatch.setattr("legato.drive.clock.Clock.now_ms", lambda clock: 1_700_000_000_000)  # nor write longer numbers
     monkeypatch.setattr("legato.drive.clock.Clock.seconds", lambda clock: 0.0)

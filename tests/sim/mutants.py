@@ -15,8 +15,7 @@ from legato import nested
 from legato.core import folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Returned, Said, Words
 from legato.core.messages import Message, parts_of
-from legato.core.sums import Tally
-from legato.drive import asking, conversation, driver, ledger, spare, tools
+from legato.drive import asking, conversation, driver, ledger, screen, spare, tools
 from legato.errors import LedgerConflict
 from legato.session import Session
 from legato.stores.contract import Lease
@@ -186,7 +185,7 @@ def _(patch: Patch) -> None:
 
 @mutant("words that were streamed and came to nothing are not withdrawn")
 def _(patch: Patch) -> None:
-    patch(driver.Driver, "_withdraw", lambda self: None)
+    patch(screen.Screen, "withdraw", lambda self: None)
 
 
 # -- calls and handoffs ------------------------------------------------------------------------------------------------
@@ -428,7 +427,7 @@ def _(patch: Patch) -> None:
     def judged(self: state.State, fact: Judged) -> None:
         rule(self, fact)
         if fact.kind == "input" and fact.stop:
-            self.tally = Tally(self.tally)
+            self.tally = self.tally.following()
 
     patch(state._RULES, Judged, judged)
 
@@ -643,7 +642,7 @@ def _(patch: Patch) -> None:
 
 @mutant("nobody looks out for what others append while something runs")
 def _(patch: Patch) -> None:
-    patch(driver.Driver, "_begin_watching", lambda self: None)
+    patch(driver.Driver, "_grown", lambda self, length: None)
 
 
 @mutant("a plan is kept although the ledger has moved")

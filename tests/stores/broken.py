@@ -192,13 +192,13 @@ class LeasesOnlyWhatIsThere(MemoryStore):
 
 
 class GivesTheSameEpochAgain(MemoryStore):
-    async def release(self, lease):
-        await super().release(lease)
+    async def release(self, lease, **options):
+        await super().release(lease, **options)
         self._ledgers[lease.ledger].epoch = lease.epoch - 1
 
 
 class ReleasesWhatOthersHold(MemoryStore):
-    async def release(self, lease):
+    async def release(self, lease, **options):
         self._ledgers[lease.ledger].held = False
 
 
@@ -208,6 +208,33 @@ class NeverWakes(MemoryStore):
             return True
         await asyncio.sleep(min(timeout, 1))
         return False
+
+
+class TellsThoseWhoWatchOnce(MemoryStore):
+    def watch(self, ledger, position, moved):
+        def once(length):
+            stop()
+            moved(length)
+
+        stop = super().watch(ledger, position, once)
+        return stop
+
+
+class TellsThoseWhoWatchNoMore(MemoryStore):
+    def watch(self, ledger, position, moved):
+        super().watch(ledger, position, moved)
+        return lambda: None
+
+
+class LooksAtNothingThatWasThere(MemoryStore):
+    def watch(self, ledger, position, moved):
+        return super().watch(ledger, self._length(ledger), moved)
+
+
+class LetsThemWatchForEver(MemoryStore):
+    async def close(self):
+        self._waiters.forget()
+        await super().close()
 
 
 class WakesForEverything(MemoryStore):
@@ -333,6 +360,10 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (GivesTheSameEpochAgain, "a lease has one holder at a time"),
     (ReleasesWhatOthersHold, "a lease has one holder at a time"),
     (NeverWakes, "wait ends when the ledger has grown"),
+    (TellsThoseWhoWatchOnce, "who watches is told whenever"),
+    (TellsThoseWhoWatchNoMore, "who watches is told whenever"),
+    (LooksAtNothingThatWasThere, "who watches is told whenever"),
+    (LetsThemWatchForEver, "who watches a store that is closed"),
     (WakesForEverything, "wait says False when the time is over"),
     (AlwaysSaysTrue, "wait says False when the time is over"),
     (LivesInOneLoop, "one store serves several event loops"),
@@ -362,7 +393,7 @@ class LeasesOutliveTheirHolder(SQLiteStore):
             mark.touch()
         return lease
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: Lease, **options) -> None:
         Path(f"{self.path}.{lease.ledger}.held").unlink(missing_ok=True)
         await super().release(lease)
 
@@ -402,6 +433,11 @@ class WaitsInItsOwnProcessOnly(SQLiteStore):
         return len(await self.read(ledger)) > position
 
 
+class WatchesItsOwnProcessOnly(SQLiteStore):
+    def watch(self, ledger, position, moved):
+        return self._waiters.watch(ledger, position, moved)
+
+
 class ForgetsBirthNames(SQLiteStore):
     """Knows them as long as it is open."""
 
@@ -438,6 +474,7 @@ IN_A_FILE: list[tuple[type[SQLiteStore], str]] = [
     (ForgetsWhenKilled, "what a process acknowledged is there after it was killed"),
     (SkipsDamage, "damage is told"),
     (WaitsInItsOwnProcessOnly, "wait ends when another process appends"),
+    (WatchesItsOwnProcessOnly, "who watches is told when another process appends"),
     (ForgetsBirthNames, "birth names are there after reopening"),
     (BelievesTheBirthNameItSawFirst, "a ledger that another process replaced is another one"),
 ]

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
 from legato.core.facts import Cancelled, Decided, Paused, Returned, Started
 from legato.core.requests import Pending
+from legato.core.view import Request
 from legato.errors import CodecError, NotPending, StoreFull
 from legato.session import Session
 from legato.stores import MemoryStore, SQLiteStore
@@ -323,9 +324,14 @@ async def test_a_cancel_while_the_agent_works_stops_its_conversation_too(store: 
         await go.wait()
         return "dug"
 
+    async def boss(seen: Request) -> Any:
+        if seen.agent_turn == 0:
+            return call("ask_digger", task="Dig")
+        await go.wait()  # a boss who hears that the digger was stopped, before the cancel arrives, does not end the conversation first
+        return "All done."
+
     digger = Agent("digger", model=ScriptedModel(by_agent={"digger": [call("dig"), "Dug."]}), tools=[dig])
-    model = ScriptedModel(by_agent={"boss": [call("ask_digger", task="Dig"), "All done."]})
-    workflow = HandoffBuilder("site", [Agent("boss", model=model, tools=[digger.as_tool()])]).build()
+    workflow = HandoffBuilder("site", [Agent("boss", model=ScriptedModel(boss), tools=[digger.as_tool()])]).build()
     driving = asyncio.ensure_future(_said(workflow.session("s", store=store)))
     await started.wait()
     session = workflow.session("s", store=store)

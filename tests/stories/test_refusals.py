@@ -229,9 +229,11 @@ async def test_a_session_written_by_a_newer_version_is_refused_by_name_and_nothi
     await session.run("Clean up and check")
     envelope = json.loads(await session.to_string())
     newer = {**envelope, "legato": envelope["legato"] + 1}
-    with pytest.raises(NewerFormat, match="format 2"):
+    with pytest.raises(NewerFormat, match="format 3"):
         workflow.load(json.dumps(newer), id="copy", store=store)
-    envelope["facts"][0]["format"] = 2
+    opened = envelope["facts"][0][0]
+    envelope["shapes"][opened[0]].insert(-1, "format")
+    opened.insert(-1, 2)
     with pytest.raises(NewerFormat, match="format 2"):
         workflow.load(json.dumps(envelope), id="copy", store=store)
     assert await store.read("copy") == []
@@ -243,8 +245,10 @@ async def test_a_string_that_was_changed_is_refused_and_nothing_is_written(store
     await session.run("Clean up and check")
     text = await session.to_string()
     signed = await session.to_string(sign_with=b"key")
-    other_fact, other_type = text.replace('"said"', '"sung"'), text.replace('"needed":true', '"needed":1')
-    for broken in ("", "{}", "[]", "null", "\x00", text[:-5], other_fact, other_type):
+    other_fact, other_type = text.replace('"said"', '"sung"'), text.replace(",true,", ",1,")
+    other_shape, no_shape = text.replace('"needed"', '"call"'), text.replace("[1,", "[99,")
+    for broken in ("", "{}", "[]", "null", "\x00", text[:-5], other_fact, other_type, other_shape, no_shape):
+        assert broken != text
         with pytest.raises(CodecError):
             workflow.load(broken, id="copy", store=store)
     with pytest.raises(CodecError):
@@ -252,7 +256,7 @@ async def test_a_string_that_was_changed_is_refused_and_nothing_is_written(store
     with pytest.raises(CodecError):
         workflow.load(text, id="copy", store=store, verify_with=b"key")
     facts = json.loads(text)
-    facts["facts"] = [fact for fact in facts["facts"] if fact["fact"] != "said"]
+    facts["facts"] = [[fact for fact in rows if facts["shapes"][fact[0]][0] != "said"] for rows in facts["facts"]]
     with pytest.raises(LegatoError):  # each fact is well-formed, but they cannot have happened
         workflow.load(json.dumps(facts), id="copy", store=store)
     assert await store.read("copy") == []

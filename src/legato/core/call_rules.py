@@ -12,6 +12,7 @@ from legato.core.digest import digest_arguments
 from legato.core.facts import AnyFact, CallRef, Content, Decided, Gated, Lost, Paused, Returned, Started, Text
 from legato.core.folded import Folded
 from legato.core.groups import Attempt, CallState, Output
+from legato.core.messages import text_of
 from legato.errors import IllegalFact
 
 
@@ -28,8 +29,10 @@ class CallRules(Folded):
         )
 
     def _open_call(self, fact: AnyFact, ref: CallRef | None) -> CallState:
-        call = next((call for call in self.batch if call.ref == ref), None)
-        if call is None:
+        for call in self.batch:
+            if call.ref == ref:
+                break
+        else:
             self._refuse(fact, f"there is no call {ref} in the open batch")
         if call.output is not None:
             self._refuse(fact, f"call {ref} has its output already ({call.output.status})")
@@ -80,8 +83,8 @@ class CallRules(Folded):
         call = self._open_call(fact, fact.call)
         if call.stopped:
             self._refuse(fact, f"call {fact.call} was stopped ({call.stopped})")
-        if call.running:
-            self._refuse(fact, f"attempt {call.running.number} of call {fact.call} is running")
+        if running := call.running:
+            self._refuse(fact, f"attempt {running.number} of call {fact.call} is running")
         if fact.attempt != len(call.attempts) + 1:
             self._refuse(fact, f"the next attempt of call {fact.call} is number {len(call.attempts) + 1}")
         if fact.epoch < self.epoch:
@@ -89,7 +92,7 @@ class CallRules(Folded):
         if call.gate and not (call.approved and fact.digest == digest_arguments(call.arguments)):
             self._refuse(fact, f"call {fact.call} is not approved for these arguments")
         self.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
-        call.attempts.append(Attempt(fact.attempt, fact.epoch))
+        call.attempts += (Attempt(fact.attempt, fact.epoch),)
         call.redo = False
         self.epoch = fact.epoch
 
@@ -121,7 +124,7 @@ class CallRules(Folded):
         content: Content = fact.output
         if attempt is not None:
             content = with_arguments(call, content)
-        self._output(call, Output(content, fact.status, self.length))
+        self._output(call, Output(content, fact.status, len(self.facts)))
 
     def _lost(self, fact: Lost) -> None:
         self._open_attempt(fact).lost = True
@@ -145,8 +148,11 @@ class CallRules(Folded):
 
     def _heard(self, content: Content) -> None:
         """Something was said or returned."""
-        self.pictured = self.pictured or not isinstance(content, str)
-        self.spent.count_words(content)
+        if type(content) is str:
+            self.spent.letters += len(content)
+        else:
+            self.pictured = True
+            self.spent.letters += len(text_of(content))
 
     def _work(self, at: int, took: int) -> None:
         """Time that was worked."""

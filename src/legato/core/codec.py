@@ -8,7 +8,7 @@ A decoder is made when it is first needed: that takes as long as importing the r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -46,6 +46,11 @@ def encode(fact: AnyFact) -> bytes:
         ) from error
 
 
+def weigh(facts: Sequence[AnyFact]) -> int:
+    """How many bytes they are, written down."""
+    return len(_encoder.encode(facts))
+
+
 FactT = TypeVar("FactT", bound=Fact)
 
 
@@ -74,11 +79,11 @@ def decode(data: bytes, format: int = FORMAT) -> AnyFact:
     return fact
 
 
-def newer(format: int) -> NewerFormat:
+def newer(format: int, known: int = FORMAT) -> NewerFormat:
     """The refusal of a format that this version does not know."""
     return NewerFormat(
         f"this ledger has format {format}, written by a newer Legato",
-        expected=f"format {FORMAT} or older",
+        expected=f"format {known} or older",
         found=f"format {format}",
         do="upgrade legato to read it; nothing was changed",
     )

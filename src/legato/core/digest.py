@@ -6,17 +6,27 @@ because what runs is their value; text that is not JSON is its own canonical for
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any
+
 import msgspec
 
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
-def digest_bytes(data: bytes) -> str:
-    """The digest of bytes as they are."""
-    # Here, because OpenSSL's hashes come with it: a tenth of what importing Legato costs beyond asyncio (docs/PERFORMANCE.md).
+@cache
+def _blake2b() -> Callable[..., Any]:
+    """Imported when first needed: OpenSSL's hashes come with it, a tenth of what importing Legato costs beyond asyncio."""
     from hashlib import blake2b
 
-    return blake2b(data, digest_size=16).hexdigest()
+    return blake2b
+
+
+def digest_bytes(data: bytes) -> str:
+    """The digest of bytes as they are."""
+    name: str = _blake2b()(data, digest_size=16).hexdigest()
+    return name
 
 
 def canonical_json(text: str) -> bytes:
@@ -27,6 +37,7 @@ def canonical_json(text: str) -> bytes:
         return b"\x00" + text.encode("utf-8", "surrogatepass")
 
 
+@lru_cache(maxsize=16)  # of one call it is asked several times in a row: gated, decided, started
 def digest_arguments(arguments: str) -> str:
     """The digest of a call's arguments: equal for equal values.
 

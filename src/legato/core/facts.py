@@ -141,6 +141,16 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
             self.written + other.written,
         )
 
+    def __sub__(self, earlier: Usage) -> Usage:
+        return Usage(
+            self.input - earlier.input,
+            self.output - earlier.output,
+            self.cached - earlier.cached,
+            self.reasoning - earlier.reasoning,
+            self.cost - earlier.cost,
+            self.written - earlier.written,
+        )
+
 
 NO_USAGE = Usage()
 """One object for 'none': a default that is the very same object is not written."""

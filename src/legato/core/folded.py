@@ -6,57 +6,62 @@ erased by the message: it is read through properties that compare positions.
 
 from __future__ import annotations
 
+from msgspec import Struct, field
+
 from legato.core.facts import AnyFact, Attempted, CallRef, Compacted, Returned, Standing
 from legato.core.groups import CallState, Group
 from legato.core.handoff import Arrival
 from legato.core.sums import Spent, Tally, WorkTime
 
 
-class Folded:
+class Folded(Struct, eq=False):
     """The fields and what follows from them."""
 
-    def __init__(self) -> None:
-        self.facts: list[AnyFact] = []
-        self.session = ""
-        self.ledger = ""  # the unique name of this ledger, from the last Opened
-        self.names: list[tuple[int, str]] = []  # from which position on the ledger had which unique name
-        self.workflow = ""
-        # the conversation
-        self.groups: list[Group] = []
-        self.tail: list[Group] = []
-        self.waiting: list[Group] = []  # messages that no guardrail has let pass yet: they are part of nothing
-        self.rejections = 0  # replies that were not accepted, which only their agent sees
-        self.withheld = 0  # messages that an input guardrail keeps from every view
-        self.pictured = False  # whether anything that was said or returned is more than text
-        self.keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
-        # control
-        self.active = ""
-        self.arrived: Arrival | None = None  # how control came to the active agent
-        self.reply: Group | None = None  # the newest reply
-        self.halted_at = -1  # where it was last stopped: what was asked before that is not wanted any more
-        # what a later message overtakes: read through the properties below
-        self._frame, self._framed_at = "", -1
-        self._failed: Attempted | None = None
-        self._halt = ""
-        self._ended = False
-        self._feedback = ""
-        # what user code judged about the newest reply
-        self.output_checked = False
-        self.termination_judged = False
-        # what is counted, since the user last spoke and over all
-        self.tally = Tally()
-        self.spent = Spent()
-        self.work = WorkTime()
-        self.replies = 0
-        self.replies_of: dict[str, int] = {}
-        self.asked = ("", -1)  # the provider's conversation that the newest request went to, and how it was known before
-        self.conversations: dict[str, int] = {}  # providers' conversations: the reply they end with, or UNKNOWN
-        self.epoch = 0
-        self.standing: set[Standing] = set()
-        self.summaries: dict[str, Compacted] = {}
-        self.frames: set[str] = set()  # the frames that replies and attempts name: they were recorded with them
-        self.late: list[Returned] = []
-        self.losses: list[str] = []
+    facts: list[AnyFact] = []
+    session: str = ""
+    ledger: str = ""  # the unique name of this ledger, from the last Opened
+    names: list[tuple[int, str]] = []  # from which position on the ledger had which unique name
+    workflow: str = ""
+    # the conversation
+    groups: list[Group] = []
+    tail: list[Group] = []
+    waiting: list[Group] = []  # messages that no guardrail has let pass yet: they are part of nothing
+    rejections: int = 0  # replies that were not accepted, which only their agent sees
+    withheld: int = 0  # messages that an input guardrail keeps from every view
+    pictured: bool = False  # whether anything that was said or returned is more than text
+    keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
+    # control
+    active: str = ""
+    arrived: Arrival | None = None  # how control came to the active agent
+    reply: Group | None = None  # the newest reply
+    halted_at: int = -1  # where it was last stopped: what was asked before that is not wanted any more
+    # what a later message overtakes: read through the properties below
+    _frame: str = ""
+    _framed_at: int = -1
+    _failed: Attempted | None = None
+    _halt: str = ""
+    _ended: bool = False
+    _feedback: str = ""
+    # what user code judged about the newest reply
+    output_checked: bool = False
+    termination_judged: bool = False
+    # what is counted, since the user last spoke and over all
+    tally: Tally = field(default_factory=Tally)
+    spent: Spent = field(default_factory=Spent)
+    work: WorkTime = field(default_factory=WorkTime)
+    replies: int = 0
+    replies_of: dict[str, int] = {}
+    asked: tuple[str, int] = ("", -1)  # the provider's conversation that the newest request went to, and how it was known before
+    conversations: dict[str, int] = {}  # providers' conversations: the reply they end with, or UNKNOWN
+    epoch: int = 0
+    standing: set[Standing] = set()
+    summaries: dict[str, Compacted] = {}
+    frames: set[str] = set()  # the frames that replies and attempts name: they were recorded with them
+    late: list[Returned] = []
+    losses: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"<state of {self.session!r} after {len(self.facts)} facts>"
 
     @property
     def length(self) -> int:
@@ -66,7 +71,7 @@ class Folded:
     @property
     def batch(self) -> list[CallState]:
         """The calls of the newest reply, while any is unanswered."""
-        return self.reply.calls if self.reply and not self.reply.complete else []
+        return self.reply.calls if self.reply is not None and self.reply.unanswered else []
 
     @property
     def unseen(self) -> list[Group]:
@@ -107,7 +112,7 @@ class Folded:
     @property
     def fresh(self) -> bool:
         """Whether a message began a new run and no reply has followed yet."""
-        return any(group.began for group in self.unseen)
+        return bool(unseen := self.unseen) and any(group.began for group in unseen)
 
     @property
     def awaits_reply(self) -> bool:

@@ -2,6 +2,8 @@
 
 The *group* is the unit that views keep or drop: one message of the user, one synthetic prompt, or one reply with every call it
 made and every output those calls got. A group is never split, so a view can never hold half a call.
+
+What is made for every fact of a long conversation when it is opened is a `Struct`: that takes half the time of an `__init__`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Re
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
-class Output(Struct, frozen=True):
+class Output(Struct, frozen=True, gc=False):
     """The one output a call has in every request."""
 
     content: Content
@@ -23,45 +25,40 @@ class Output(Struct, frozen=True):
     position: int
 
 
-class Attempt:
+class Attempt(Struct, eq=False):
     """One start of a tool. `open`: nobody has said yet how it ended."""
 
-    __slots__ = ("epoch", "known", "lost", "number", "paused")
-
-    def __init__(self, number: int, epoch: int) -> None:
-        self.number = number
-        self.epoch = epoch
-        self.lost = False
-        self.known = False  # how it really ended is recorded, in time or late
-        self.paused: Paused | None = None  # it ended where another conversation waits for its people
+    number: int
+    epoch: int
+    lost: bool = False
+    known: bool = False  # how it really ended is recorded, in time or late
+    paused: Paused | None = None  # it ended where another conversation waits for its people
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.known else ''}>"
 
 
-class CallState:
+class CallState(Struct, eq=False):
     """One call of one reply, and everything that has been recorded about it."""
 
-    __slots__ = ("approved", "arguments", "attempts", "call", "edited", "gate", "guarded", "output", "redo", "ref", "stopped")
-
-    def __init__(self, ref: CallRef, call: Call) -> None:
-        self.ref = ref
-        self.call = call
-        self.arguments = call.arguments
-        self.edited = False
-        self.gate: bool | None = None  # None: not judged yet
-        self.guarded = False  # a guardrail let it pass
-        self.approved = False
-        self.redo = False  # a person asked to run a lost attempt again
-        self.stopped = ""  # "cancelled" or "limit": it is not to run (any further), whatever the user says next
-        self.attempts: list[Attempt] = []
-        self.output: Output | None = None
+    ref: CallRef
+    call: Call
+    arguments: str  # as the model wrote them, or as a person changed them
+    edited: bool = False
+    gate: bool | None = None  # None: not judged yet
+    guarded: bool = False  # a guardrail let it pass
+    approved: bool = False
+    redo: bool = False  # a person asked to run a lost attempt again
+    stopped: str = ""  # "cancelled" or "limit": it is not to run (any further), whatever the user says next
+    attempts: tuple[Attempt, ...] = ()
+    output: Output | None = None
 
     @property
     def running(self) -> Attempt | None:
         """The attempt that is open: started, and neither returned, lost, paused nor answered in another way."""
-        if self.output is None and self.attempts and not self.attempts[-1].lost and not self.attempts[-1].paused:
-            return self.attempts[-1]
+        if self.output is None and self.attempts:
+            last = self.attempts[-1]
+            return None if last.lost or last.paused else last
         return None
 
     @property
@@ -117,47 +114,26 @@ Entry: TypeAlias = UserEntry | AssistantEntry | OutputEntry
 NO_CONTENTS: frozenset[str] = frozenset()
 
 
-class Group:
+class Group(Struct, eq=False):
     """See the module's docstring. Only the newest reply of a ledger can be incomplete."""
 
-    __slots__ = (
-        "_contents",
-        "_entries",
-        "_words",
-        "agent",
-        "author",
-        "began",
-        "blocked",
-        "calls",
-        "content",
-        "fact",
-        "handed_to",
-        "judged",
-        "kind",
-        "position",
-        "rejected",
-        "unanswered",
-        "wire",
-    )
-
-    def __init__(self, kind: Literal["said", "prompt", "feedback", "reply"], position: int, agent: str = "") -> None:
-        self.kind = kind
-        self.position = position
-        self.agent = agent
-        self.author = ""
-        self.content: Content = ""
-        self.fact: Answered | None = None
-        self.calls: list[CallState] = []
-        self.unanswered = 0
-        self.handed_to = ""
-        self.judged: str | None = None  # the agent whose input guardrails have looked at it
-        self.blocked = False  # and withhold it
-        self.began = False  # a message that found the conversation at rest
-        self.rejected = False  # a reply that was not accepted: its agent sees it with the objection, people do not
-        self.wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
-        self._contents: frozenset[str] | None = None
-        self._entries: tuple[Entry, ...] | None = None
-        self._words: Group | None = None
+    kind: Literal["said", "prompt", "feedback", "reply"]
+    position: int
+    agent: str = ""
+    author: str = ""
+    content: Content = ""
+    fact: Answered | None = None
+    calls: list[CallState] = []
+    unanswered: int = 0
+    handed_to: str = ""
+    judged: str | None = None  # the agent whose input guardrails have looked at it
+    blocked: bool = False  # and withhold it
+    began: bool = False  # a message that found the conversation at rest
+    rejected: bool = False  # a reply that was not accepted: its agent sees it with the objection, people do not
+    wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
+    _contents: frozenset[str] | None = None
+    _entries: tuple[Entry, ...] | None = None
+    _words: Group | None = None
 
     @property
     def complete(self) -> bool:
@@ -216,7 +192,7 @@ def spoken(fact: Answered) -> str:
     """What a reply says to the user."""
     if len(fact.items) == 1 and type(fact.items[0]) is Words:  # as most do: opening a long conversation asks this of every reply
         return fact.items[0].text
-    return "\n".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
+    return "\n".join([item.text for item in fact.items if type(item) is Words or type(item) is Refusal])
 
 
 def message_of(entry: Entry) -> Message:

@@ -10,7 +10,7 @@ import json
 from msgspec import Struct
 
 
-class Arrival(Struct, frozen=True):
+class Arrival(Struct, frozen=True, gc=False):
     """How control came to an agent: by whom, and by which arguments."""
 
     source: str

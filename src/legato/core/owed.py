@@ -24,7 +24,7 @@ LETTERS_PER_TOKEN = 4
 """The usual rule of thumb for English; used for estimates only, never for sums."""
 
 
-class CallModel(Struct, frozen=True):
+class CallModel(Struct, frozen=True, gc=False):
     """Ask the agent's model for a reply. `turn` numbers the replies of the ledger."""
 
     agent: str
@@ -33,52 +33,52 @@ class CallModel(Struct, frozen=True):
     """Where the conversation was last stopped: a call that was wanted before that is another one."""
 
 
-class RunTool(Struct, frozen=True):
+class RunTool(Struct, frozen=True, gc=False):
     """Run an attempt of a call, or go on running it."""
 
     call: CallRef
     attempt: int
 
 
-class Admit(Struct, frozen=True):
+class Admit(Struct, frozen=True, gc=False):
     """Let user code look at a call: validate it, judge it, decide whether it needs approval."""
 
     call: CallRef
 
 
-class HandOver(Struct, frozen=True):
+class HandOver(Struct, frozen=True, gc=False):
     """Pass control by this call."""
 
     call: CallRef
 
 
-class JudgeInput(Struct, frozen=True):
+class JudgeInput(Struct, frozen=True, gc=False):
     """Let the agent's input guardrails look at a message."""
 
     agent: str
     position: int
 
 
-class JudgeOutput(Struct, frozen=True):
+class JudgeOutput(Struct, frozen=True, gc=False):
     """Check a reply against its type and the agent's output guardrails."""
 
     position: int
 
 
-class JudgeTermination(Struct, frozen=True):
+class JudgeTermination(Struct, frozen=True, gc=False):
     """Ask the termination condition, after this reply."""
 
     position: int
 
 
-class Summarise(Struct, frozen=True):
+class Summarise(Struct, frozen=True, gc=False):
     """Summarise, for one agent, everything up to this position."""
 
     agent: str
     upto: int
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     """Bookkeeping: answer a call that will not run (any further)."""
 
     call: CallRef
@@ -87,28 +87,28 @@ class Answer(Struct, frozen=True):
     words: str
 
 
-class AdmitStanding(Struct, frozen=True):
+class AdmitStanding(Struct, frozen=True, gc=False):
     """Bookkeeping: a standing approval covers this call."""
 
     call: CallRef
     digest: str
 
 
-class DeclareLost(Struct, frozen=True):
+class DeclareLost(Struct, frozen=True, gc=False):
     """Bookkeeping: the driver that ran this attempt is gone."""
 
     call: CallRef
     attempt: int
 
 
-class Prompt(Struct, frozen=True):
+class Prompt(Struct, frozen=True, gc=False):
     """Bookkeeping: tell an autonomous agent to go on."""
 
     agent: str
     text: str
 
 
-class GiveUp(Struct, frozen=True):
+class GiveUp(Struct, frozen=True, gc=False):
     """Stop the conversation that a call waits for; a message has superseded the call."""
 
     call: CallRef
@@ -139,13 +139,11 @@ def plan(state: State, graph: Graph, epoch: int | None = None, awake: frozenset[
 
     `awake` are the next attempts of calls that wait for another conversation which can go on. This ledger cannot know.
     """
-    if epoch is not None:
-        lost: list[Effect] = [
-            DeclareLost(call.ref, call.running.number) for call in state.batch if call.running and call.running.epoch < epoch
-        ]
+    if batch := state.batch:
+        running = [(call.ref, attempt) for call in batch if (attempt := call.running) is not None] if epoch is not None else []
+        lost: list[Effect] = [DeclareLost(ref, attempt.number) for ref, attempt in running if attempt.epoch < (epoch or 0)]
         if lost:
             return Plan(lost, [])
-    if state.batch:
         now = _batch(state, graph, awake)
     elif state.halt:
         now = Plan([], [])
@@ -229,7 +227,8 @@ def _batch(state: State, graph: Graph, awake: frozenset[RunTool]) -> Plan:
     _run(state, graph, free, effects, requests)
     if handoffs:
         _hand_over(state, graph, rules, handoffs, len(handoffs) == state.reply.unanswered, effects, requests)
-    requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
+    if len(requests) > 1:
+        requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
     return Plan(effects, requests)
 
 
@@ -245,12 +244,13 @@ def _settle(
     state: State, graph: Graph, rules: AgentRules, call: CallState, tool: ToolRules, effects: list[Effect], requests: list[Pending]
 ) -> bool:
     """Deal with a call that is not to be run now: True if it waits for user code or a person, False if it may run."""
-    if call.running:
-        return False
-    if call.lost and not tool.idempotent:
-        _ask(state, graph, "outcome", call, rules.name, tool.gone, effects, requests)
-        return True
-    if call.gate is None and tool.admission and not call.attempts:
+    if call.attempts:
+        if call.running:
+            return False
+        if call.lost and not tool.idempotent:
+            _ask(state, graph, "outcome", call, rules.name, tool.gone, effects, requests)
+            return True
+    elif call.gate is None and tool.admission:
         effects.append(Admit(call.ref))
         return True
     if call.gate and not call.approved:
@@ -284,15 +284,17 @@ def _run(
     state: State, graph: Graph, ready: list[tuple[CallState, ToolRules]], effects: list[Effect], requests: list[Pending]
 ) -> None:
     """Start what may start: in call order, within the parallel limit, 'alone' tools by themselves, within the allowance."""
-    running = [(call, tool) for call, tool in ready if call.running]
-    effects.extend(RunTool(call.ref, len(call.attempts)) for call, _ in running)
-    started = state.tally.tool_calls
-    places = graph.parallel_tools - len(running)
+    waiting: list[tuple[CallState, ToolRules]] = []
+    running, alone = 0, False
     for call, tool in ready:
         if call.running:
-            continue
-        others = len(running)
-        if places <= 0 or any(other.alone for _, other in running) or (tool.alone and others):
+            effects.append(RunTool(call.ref, len(call.attempts)))
+            running, alone = running + 1, alone or tool.alone
+        else:
+            waiting.append((call, tool))
+    started = state.tally.tool_calls
+    for call, tool in waiting:
+        if running >= graph.parallel_tools or alone or (tool.alone and running):
             break
         # A limit that was refused stopped what had not started; what is still to run here comes to its end.
         if not state.halt and not call.paused and (over := _over(state, graph.limits, "tool_calls", started)):
@@ -300,9 +302,8 @@ def _run(
             requests.append(_limit(state, "tool_calls", state.active, told))
             break
         effects.append(RunTool(call.ref, len(call.attempts) + 1))
-        running.append((call, tool))
         started += call.paused is None
-        places -= 1
+        running, alone = running + 1, tool.alone
 
 
 def _hand_over(

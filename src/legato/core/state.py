@@ -57,14 +57,15 @@ from legato.core.facts import (
     Opened,
     Paused,
     Prompted,
+    Refusal,
     Returned,
     Said,
     Started,
     Usage,
+    Words,
 )
-from legato.core.groups import CallState, Group, Output, spoken
+from legato.core.groups import CallState, Group, Output
 from legato.core.handoff import Arrival
-from legato.core.sums import Tally
 
 NEW, UNKNOWN = -1, -2
 """What a provider's conversation ends with, where that is no reply."""
@@ -101,8 +102,7 @@ class State(CallRules):
     def _said(self, fact: Said) -> None:
         if fact.key and fact.key in self.keys:
             self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
-        group = Group("said", self.length)
-        group.content, group.author = fact.content, fact.author
+        group = Group("said", len(self.facts), author=fact.author, content=fact.content)
         self._remember(fact.key)
         if fact.guarded:
             self.waiting.append(group)
@@ -118,7 +118,7 @@ class State(CallRules):
         self.tail.append(group)
         if not in_order:  # it waited for its guardrail, and others were said meanwhile
             self.tail.sort(key=_position)
-        self.tally = Tally(self.tally)
+        self.tally = self.tally.following()
         self._heard(group.content)
 
     def _cancelled(self, fact: Cancelled) -> None:
@@ -135,36 +135,40 @@ class State(CallRules):
     # -- what models reply ---------------------------------------------------------------------------------------------
 
     def _may_call(self, fact: Answered | Asked | Attempted) -> None:
-        if self.batch:
+        if self.reply and self.reply.unanswered:
             self._refuse(fact, "the last reply has calls without outputs")
         if not self.awaits_reply:
             self._refuse(fact, "nothing waits for a reply")
-        if self.active and fact.agent != self.active and not self.fresh:
+        if fact.agent != self.active and self.active and not self.fresh:
             self._refuse(fact, f"{fact.agent!r} is not in control")
 
     def _answered(self, fact: Answered) -> None:
         self._may_call(fact)
-        if self.halt:
+        if self._halt and self.halt:
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
         if fact.upto < self.halted_at:
             self._refuse(fact, f"the conversation was stopped at {self.halted_at}, after its request was made")
-        position = self.length
+        position = len(self.facts)
         if not self._floor() <= fact.upto < position or (self.waiting and self._waits_before(fact.upto)):
             self._refuse(fact, f"its request saw up to {fact.upto}, which is not what there was to see")
-        while self.tail and self.tail[0].position <= fact.upto:
-            self.groups.append(self.tail.pop(0))
-        group = Group("reply", position, fact.agent)
-        group.fact = fact
-        group.calls = [CallState(CallRef(position, index), item) for index, item in enumerate(fact.items) if type(item) is Call]
+        groups, tail = self.groups, self.tail
+        while tail and tail[0].position <= fact.upto:
+            groups.append(tail.pop(0))
+        group = Group("reply", position, fact.agent, fact=fact)
+        for index, item in enumerate(fact.items):
+            if type(item) is Call:
+                group.calls.append(CallState(CallRef(position, index), item, item.arguments))
+            elif type(item) is Words or type(item) is Refusal:
+                self.spent.letters += len(item.text)
         group.unanswered = len(group.calls)
-        self.groups.append(group)
+        groups.append(group)
         self.reply = group
         if fact.agent != self.active:
             self.arrived, self.tally.prompts = None, 0
         self.frames.add(fact.frame)
         self._frame, self._framed_at = fact.frame, fact.upto
         self.active, self._failed, self._halt = fact.agent, None, ""
-        if fact.base in self.conversations:
+        if fact.base and fact.base in self.conversations:
             self.conversations[fact.base] = position
         self.asked = NOT_ASKED
         self.output_checked, self._feedback, self.termination_judged, self._ended = False, "", False, False
@@ -173,8 +177,8 @@ class State(CallRules):
         self.tally.turns += 1
         self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
-        self.spent.count_words(spoken(fact))
-        self.losses.extend(fact.losses)
+        if fact.losses:
+            self.losses.extend(fact.losses)
 
     def _asked_provider(self, fact: Asked) -> None:
         self._may_call(fact)
@@ -201,7 +205,7 @@ class State(CallRules):
         """The lowest `upto` a request may have had: it must have seen the whole last batch and what followed it."""
         if self.reply is None:
             return self.unseen[0].position if self.unseen else 0
-        floor = max(self.reply.position, self.groups[-1].position)
+        floor = self.groups[-1].position  # the reply, or what followed it
         for call in self.reply.calls:
             if call.output and call.output.position > floor:
                 floor = call.output.position
@@ -298,9 +302,8 @@ class State(CallRules):
                         self._feedback = fact.words
                         self.reply.rejected = True
                         self.rejections += 1
-                        group = Group("feedback", self.length, self.reply.agent)
-                        group.content = wording.feedback(fact.words)
-                        self.groups.append(group)
+                        told = wording.feedback(fact.words)
+                        self.groups.append(Group("feedback", self.length, self.reply.agent, content=told))
                 else:
                     if self.termination_judged:
                         self._refuse(fact, "termination was judged for this reply before")
@@ -312,11 +315,9 @@ class State(CallRules):
             self._refuse(fact, "only an agent whose reply made no calls, and whom nobody has answered, is prompted")
         if fact.agent != self.active:
             self._refuse(fact, f"{fact.agent!r} is not in control")
-        group = Group("prompt", self.length)
-        group.content = fact.text
-        self.groups.append(group)
+        self.groups.append(Group("prompt", self.length, content=fact.text))
         self.tally.prompts += 1
-        self.spent.count_words(fact.text)
+        self.spent.letters += len(fact.text)
 
     def _compacted(self, fact: Compacted) -> None:
         before = self.summaries.get(fact.agent)
@@ -359,8 +360,7 @@ _RULES: dict[type, Callable[[State, Any], None]] = {
 
 def fold(facts: Iterable[AnyFact], session: str = "") -> State:
     """The state that these facts lead to."""
-    state = State()
-    state.session = session
+    state = State(session=session)
     for fact in facts:
         state.apply(fact)
     return state

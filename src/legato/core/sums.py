@@ -5,30 +5,35 @@ A *run* is what follows a message of the user, until the next one.
 
 from __future__ import annotations
 
-from legato.core.facts import NO_USAGE, Content, Usage
-from legato.core.messages import text_of
+from collections import deque
+
+from msgspec import Struct
+
+from legato.core.facts import NO_USAGE, Usage
 
 LASTING = ("tokens", "cost")
 """Limits over a whole conversation: allowances for them outlast the run they were given in."""
 
 
-class Tally:
+class Tally(Struct, eq=False):
     """What one run has counted, and what it was allowed on top of its limits."""
 
-    __slots__ = ("active_ms", "allowances", "edges", "handoffs", "number", "output_retries", "prompts", "tool_calls", "turns")
+    number: int = 0
+    turns: int = 0
+    handoffs: int = 0
+    tool_calls: int = 0
+    active_ms: int = 0
+    prompts: int = 0
+    output_retries: int = 0
+    edges: dict[tuple[str, str], int] = {}
+    allowances: dict[str, int] = {}
 
-    def __init__(self, before: Tally | None = None) -> None:
-        self.number: int = before.number + 1 if before else 0
-        self.turns = 0
-        self.handoffs = 0
-        self.tool_calls = 0
-        self.active_ms = 0
-        self.prompts = 0
-        self.output_retries = 0
-        self.edges: dict[tuple[str, str], int] = {}
-        self.allowances: dict[str, int] = {}
-        if before and before.allowances:
-            self.allowances = {name: before.allowances[name] for name in LASTING if name in before.allowances}
+    def following(self) -> Tally:
+        """That of the next run."""
+        tally = Tally(self.number + 1)
+        if self.allowances:
+            tally.allowances = {name: self.allowances[name] for name in LASTING if name in self.allowances}
+        return tally
 
     def count_edge(self, source: str, target: str) -> None:
         """Control went from one agent to another."""
@@ -48,47 +53,48 @@ class WorkTime:
     __slots__ = ("_spans",)
 
     def __init__(self) -> None:
-        self._spans: list[tuple[int, int]] = []  # disjoint and in order
+        self._spans: deque[tuple[int, int]] = deque(maxlen=MOST_SPANS)  # disjoint and in order
 
     def add(self, start: int, end: int) -> int:
         """How much of this time had not been counted yet."""
-        new = max(0, end - start)
-        while self._spans and self._spans[-1][1] > start:
-            low, high = self._spans.pop()
+        spans, new = self._spans, max(0, end - start)
+        while spans and spans[-1][1] > start:
+            low, high = spans.pop()
             new -= max(0, min(high, end) - max(low, start))
             start, end = min(low, start), max(high, end)
-        self._spans.append((start, end))
-        if len(self._spans) > MOST_SPANS:
-            del self._spans[0]
+        spans.append((start, end))
         return new
 
 
 class Spent:
     """Tokens and money, in all, by agent and by handoff; and the letters that have been said, for estimates."""
 
-    __slots__ = ("by_handoff", "last", "letters", "of", "total")
+    __slots__ = ("_total", "by_handoff", "last", "letters", "of")
 
     def __init__(self) -> None:
-        self.total = Usage()
+        self._total: Usage | None = NO_USAGE  # None: to be added up, when somebody asks
         self.of: dict[str, Usage] = {}
         self.by_handoff: list[tuple[str, str, Usage]] = []
         self.last = Usage()
         self.letters = 0
 
+    @property
+    def total(self) -> Usage:
+        """Of all agents."""
+        if self._total is None:
+            self._total = sum(self.of.values(), NO_USAGE)
+        return self._total
+
     def spend(self, agent: str, usage: Usage) -> None:
         """A model was paid."""
         if usage is NO_USAGE:
             return
-        self.total += usage
+        self._total = None
         self.of[agent] = self.of.get(agent, NO_USAGE) + usage
         self.last = usage
         if self.by_handoff:
             source, target, spent = self.by_handoff[-1]
             self.by_handoff[-1] = (source, target, spent + usage)
-
-    def count_words(self, content: Content) -> None:
-        """Something was said."""
-        self.letters += len(content) if isinstance(content, str) else len(text_of(content))
 
     def __repr__(self) -> str:
         return f"<spent {self.total.total} tokens>"

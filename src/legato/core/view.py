@@ -102,7 +102,7 @@ def request_for(
                 f"a reply of {group.agent!r} at position {group.position} has calls without outputs",
                 do="this is a bug in Legato: please report it with session.to_string()",
             )
-    compacted = state.summaries.get(agent) if isinstance(frame.history, Summarised) else None
+    compacted = state.summaries.get(agent) if type(frame.history) is Summarised else None
     return Request(
         session=state.session,
         frame=frame,

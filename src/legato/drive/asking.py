@@ -7,11 +7,11 @@ the plan like any other, so that a restart between two attempts goes on with the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from copy import copy
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import astuple, replace
 
@@ -26,10 +26,12 @@ from legato.drive.definition import AgentDefinition, Definition, History, unless
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
-from legato.drive.watching import Watch
 from legato.errors import BadInput, IllegalRequest, ModelFailed
-from legato.models.base import Emit, Reply
+from legato.models.base import Emit, KeepsConversations, Reply
 from legato.tools import tool_output
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Watch
 
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before the first, second, ... attempt. Providers that know better say so (`retry_after`)."""
@@ -74,11 +76,13 @@ class ModelCaller:
         agent = self._definition.agents[effect.agent]
         begun = seconds()
         try:
-            told = await self._told_where(agent, await self._with_contents(request))
+            if self._ledger.state.pictured:
+                request = await self._with_contents(request)
+            told = request if agent.keeper is None else await self._told_where(agent.keeper, request)
             if told is None:
                 return Outcome()
             with nullcontext() if self.watch is None else self.watch.asking(told):
-                reply = await self._ask(agent, told, lambda text: emit(effect.agent, number, text))
+                reply = await self._ask(agent, told, partial(emit, effect.agent, number))
             answered = self._proved(_answered(reply, request, kept, agent.model.name, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
@@ -127,16 +131,14 @@ class ModelCaller:
 
     async def _with_contents(self, request: Request) -> Request:
         """The request with the bytes of its pictures and files."""
-        if not self._ledger.state.pictured:
-            return request
         named = {digest for group in request.groups if group.contents_named for digest in group.contents_named}
         for digest in named - self._contents.keys():
             self._contents[digest] = await self._ledger.store.content(self._ledger.session, digest)
         return replace(request, contents={digest: self._contents[digest] for digest in named}) if named else request
 
-    async def _told_where(self, agent: AgentDefinition, request: Request) -> Request | None:
+    async def _told_where(self, keeper: KeepsConversations, request: Request) -> Request | None:
         """The request with the provider's conversation that it goes to, once that is recorded. None if it is wanted no more."""
-        conversation = await agent.keeper.conversation_for(request) if agent.keeper else ""
+        conversation = await keeper.conversation_for(request)
         if not conversation:
             return request
         known = request.conversations.get(conversation)
@@ -148,9 +150,9 @@ class ModelCaller:
 
         return replace(request, conversation=conversation) if await self._ledger.append(propose) else None
 
-    async def _ask(self, agent: AgentDefinition, request: Request, emit: Emit) -> Reply:
+    def _ask(self, agent: AgentDefinition, request: Request, emit: Emit) -> Awaitable[Reply]:
         if not agent.middleware:
-            return await unless_cancelled(agent.model.reply(request, emit))
+            return unless_cancelled(agent.model.reply(request, emit))
         asked = False
 
         async def ask(request: Request) -> Reply:
@@ -163,7 +165,7 @@ class ModelCaller:
         proceed = ask
         for middleware in reversed(agent.middleware):
             proceed = partial(middleware.around_model, proceed=proceed)
-        return await unless_cancelled(proceed(request))
+        return unless_cancelled(proceed(request))
 
 
 def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -> Answered:
@@ -226,7 +228,7 @@ def _record_failure(effect: CallModel, attempted: Attempted, state: State) -> It
 
 def _choose(state: State, spec: HistorySpec, history: History, agent: str) -> tuple[list[Group], Kept]:
     """The groups the agent sees, and, where a function of the user's chose them, its choice for the record."""
-    if not isinstance(spec, Custom) or history.choose is None:
+    if type(spec) is not Custom or history.choose is None:
         return visible(state, spec, agent), None
     everything = visible(state, Everything(), agent)
     offered = [_copied(group) for group in everything]  # what user code does to them changes nothing

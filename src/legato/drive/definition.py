@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -21,9 +21,11 @@ from legato.core.handoff import Arrival
 from legato.core.history import Everything, HistorySpec
 from legato.core.messages import Message
 from legato.core.view import Request
-from legato.drive.watching import Observer
 from legato.models.base import KeepsConversations, Model, Reply
 from legato.tools import Tool, ToolCall
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Observer
 
 T = TypeVar("T")
 EncodedFrame: TypeAlias = tuple[str, Frame, bytes]

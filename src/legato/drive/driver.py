@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from legato.core.facts import Answered, AnyFact, Refusal, Words
+from legato.core.facts import AnyFact
 from legato.core.graph import Graph
 from legato.core.owed import (
     NOBODY,
     Admit,
+    AdmitStanding,
+    Answer,
     Bookkeeping,
     CallModel,
+    DeclareLost,
     GiveUp,
     HandOver,
     JudgeInput,
     JudgeOutput,
     JudgeTermination,
     Plan,
+    Prompt,
     RunTool,
     Summarise,
     Work,
@@ -36,24 +40,31 @@ from legato.core.owed import (
 from legato.core.state import State
 from legato.drive.asking import ModelCaller
 from legato.drive.clock import now_ms
+from legato.drive.cursor import Cursor
 from legato.drive.definition import Definition
-from legato.drive.events import Event, OutputData, Waiting, events_of, request_event
+from legato.drive.events import Event
 from legato.drive.frames import Frames
 from legato.drive.judging import Judge
 from legato.drive.ledger import Ledger
 from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_each, record_later
+from legato.drive.screen import Screen
 from legato.drive.tools import ToolRunner
-from legato.drive.watching import Watch
+from legato.drive.voice import Voice
 from legato.errors import DefinitionChanged, StoreError
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Watch
 
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
 
-UNWATCHED_SECONDS = 0.005
-"""How long what runs may take before the driver looks out for what others append. Looking costs more than a quick effect does."""
-
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
+BOOKKEEPING = frozenset(get_args(Bookkeeping))
+"""Effects that are recorded, and not performed. A set, because to learn that a struct is *not* of a class costs as much as a call."""
+
+UNCLAIMED = frozenset((CallModel, JudgeInput, JudgeOutput, JudgeTermination, Summarise, GiveUp))
+"""Effects that are performed without anything being recorded before."""
 
 
 class Driver:
@@ -74,26 +85,22 @@ class Driver:
         self._ledger = ledger
         self._others = others
         self._awake = NOBODY  # calls that wait for another conversation, which can go on
-        self._show = show
+        self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
         self._stream = stream
-        self._shown = since  # events have been shown for all facts before this position
+        self._voice = Voice(ledger)
         self._epoch = 0
         self._planned: tuple[State, int, Plan] | None = None  # the newest plan, and the state and length that it was made for
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
-        self._watcher: asyncio.Task[None] | None = None
-        self._listener: asyncio.Task[None] | None = None  # to the conversations that calls wait for
-        self._watchful = False  # what runs takes its time, so somebody has to look out for what others append
+        self._heard = 0  # how many facts the store says that there are, if that is news
         self._gave_up = False
         self._leaving = False
         self._recording = False
         self._wake = asyncio.Event()  # something has happened: an effect ended, or somebody else appended
         self._error: BaseException | None = None  # raised by user code; told when what runs beside it has been recorded
         self._observing: Watch | None = None  # who is told what this driver does, if anybody measures it
+        self._observed = since  # that one has been told of all facts before this position
         self._leads = False
-        self._streamed: list[str] = []  # the pieces shown of the reply that is being made
-        self._attempt = 0
-        self._speaker = ""
         frames = Frames(definition, ledger, context)
         self._models = ModelCaller(definition, ledger, frames)
         self._tools = ToolRunner(definition, ledger, context, others)
@@ -124,6 +131,7 @@ class Driver:
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
             lease = await store.lease(session)
+            rested: int | None = None
             try:
                 await self._ledger.refresh()
                 self._show_new()
@@ -131,15 +139,22 @@ class Driver:
                     self._epoch, self._planned, self._leads = lease.epoch, None, True
                     await self._lead()
                     if not self._overtaken(self._ledger.state):
+                        rested = self._rested()
                         break
             finally:
                 self._leads = False
                 if lease is not None:
-                    await store.release(lease)
+                    await store.release(lease, rested=rested)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
                 break
             await store.wait(session, self._ledger.recorded, FOLLOW_SECONDS)
         self._show_rest()
+
+    def _rested(self) -> int | None:
+        """How many facts there are, if nothing can be done about them without its people; None if it was only told to leave."""
+        state = self._ledger.state
+        owed = [effect for effect in self._plan(state).effects if not (self._gave_up and isinstance(effect, CallModel))]
+        return None if owed else state.length
 
     def _overtaken(self, state: State) -> bool:
         """Whether the lease was lost and nobody told: a holder of a later one has started something. What runs here is finished."""
@@ -157,12 +172,15 @@ class Driver:
         return bool(awake) and not awake.isdisjoint(self._plan(self._ledger.state).effects)
 
     def _waits(self) -> bool:
-        return any(call.paused for call in self._ledger.state.batch)
+        batch = self._ledger.state.batch
+        return bool(batch) and any(call.paused for call in batch)
 
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
         await self._others_go_on()
         self._wake.clear()
+        self._heard = 0
+        watched = self._ledger.store.watch(self._ledger.session, self._ledger.recorded, self._grown)
         self._ledger.listeners.append(self._moved)
         outcomes: list[Outcome] = []
         try:
@@ -175,67 +193,49 @@ class Driver:
                     continue
                 if not busy and not self._wake.is_set():  # while it looked there, something may have happened here
                     break
-                watching = asyncio.get_running_loop().call_later(UNWATCHED_SECONDS, self._begin_watching)
+                others = self._others.watch(self._other_moved) if self._waits() else None
                 try:
                     await self._wake.wait()
                 finally:
-                    watching.cancel()
-                    if self._listener is not None:
-                        self._listener.cancel()
-                    self._watchful = False
+                    if others is not None:
+                        others()
+                if self._heard > self._ledger.recorded:
+                    await self._ledger.refresh()
+                self._heard = 0
                 self._wake.clear()
-                if self._watcher is not None and self._watcher.done() and not self._watcher.cancelled():
-                    self._watcher.result()
                 outcomes = self._collect()
             if self._error is not None:
                 raise self._error
         finally:
+            watched()
             self._ledger.listeners.remove(self._moved)
             outcomes += self._collect()
             if outcomes:
                 record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
             for effect, task in list(self._running.items()):
                 self._stop(effect, task)
-            tasks: list[asyncio.Task[Any]] = [*self._running.values(), *(each for each in (self._watcher, self._listener) if each)]
-            if self._watcher is not None:
-                self._watcher.cancel()
-            if tasks:
-                await asyncio.wait(tasks)  # not gather: the errors it collects keep the driver and its ledger alive
-                for task in tasks:
+            if self._running:
+                await asyncio.wait(self._running.values())  # not gather: the errors it collects keep the driver and its ledger alive
+                for task in self._running.values():
                     _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
-            self._running.clear()
-            self._watcher = self._listener = None
+                self._running.clear()
+            self._voice.end()
 
-    def _begin_watching(self) -> None:
-        self._watchful = True
-        if self._watcher is None or self._watcher.done():
-            self._watcher = asyncio.get_running_loop().create_task(self._watch())
-        if self._waits():
-            self._listener = asyncio.get_running_loop().create_task(self._listen())
-
-    async def _listen(self) -> None:
-        """Wake when something happens in a conversation that a call waits for."""
-        await self._others.moved()
-        self._wake.set()
-
-    async def _watch(self) -> None:
-        """Read what others append, in this process or another, as soon as it is there; until what runs has come to its end.
-
-        A store may take its time to say that this driver itself appended something; what runs by then needs a watch again, or does not.
-        """
-        try:
-            while self._watchful:
-                known = self._ledger.recorded
-                if await self._ledger.store.wait(self._ledger.session, known, 60) and self._ledger.recorded == known:
-                    await self._ledger.refresh()
-        except Exception:
-            self._wake.set()  # the drive ends with it
-            raise
+    def _grown(self, length: int) -> None:
+        """The store has more facts, by whomever. What this driver is recording itself it will know in a moment."""
+        if length > self._ledger.recorded:
+            self._heard = length
+            if not self._recording:
+                self._wake.set()
 
     def _moved(self) -> None:
-        """The ledger has moved; what this driver is recording itself it knows already."""
+        """The ledger has been read on, or another has appended by it."""
         if not self._recording:
             self._wake.set()
+
+    def _other_moved(self, length: int) -> None:
+        """Something has happened in a conversation that a call waits for."""
+        self._wake.set()
 
     async def _record(self, outcomes: list[Outcome]) -> None:
         contents = {digest: data for outcome in outcomes for digest, data in outcome.contents.items()}
@@ -258,6 +258,8 @@ class Driver:
             await record_each(self._ledger, outcomes)
         finally:
             self._recording = False
+        if self._heard > self._ledger.recorded:
+            self._wake.set()  # somebody else appended right behind it
         self._show_new()
         failed = self._ledger.state.failed
         # What it gave up is the request that failed: a message that landed since is another one.
@@ -265,7 +267,7 @@ class Driver:
 
     def _follow_up(self, state: State) -> Iterator[AnyFact]:
         """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""
-        while facts := list(self._due(state, self._plan(state))):
+        while facts := self._due(state, self._plan(state)):
             yield from facts
 
     def _plan(self, state: State) -> Plan:
@@ -275,23 +277,23 @@ class Driver:
             self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._awake))
         return planned[2]
 
-    def _due(self, state: State, now: Plan) -> Iterator[AnyFact]:
+    def _due(self, state: State, now: Plan) -> list[AnyFact]:
+        facts: list[AnyFact | None] = []
         for effect in now.effects:
+            if type(effect) in UNCLAIMED:
+                continue
             match effect:
                 case RunTool():
-                    call = state.call(effect.call)
-                    if call is not None and not call.running:
-                        yield self._tools.start(state, effect, self._epoch)
-                case Admit():
-                    gated = self._tools.gate(state, effect)
-                    if gated is not None:
-                        yield gated
+                    facts.append(self._tools.start(state, effect, self._epoch))
                 case HandOver():
-                    yield self._tools.hand_over(state, effect.call)
-                case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise() | GiveUp():
-                    pass
+                    facts.append(self._tools.hand_over(state, effect.call))
+                case Admit():
+                    facts.append(self._tools.gate(state, effect))
+                case Answer() | AdmitStanding() | DeclareLost() | Prompt():
+                    facts.append(fact_of(effect, now_ms()))
                 case _:
-                    yield fact_of(effect, now_ms())
+                    raise AssertionError(f"{effect} is recorded in some way, or nothing is recorded before it: nobody has said which")
+        return [fact for fact in facts if fact is not None]
 
     def _wanted(self, state: State, effect: Work) -> bool:
         return effect in self._plan(state).effects
@@ -299,15 +301,18 @@ class Driver:
     def _reconcile(self) -> bool:
         """Start what is wanted, stop what is not. False if nothing is running then."""
         state = self._ledger.state
-        wanted = [effect for effect in self._plan(state).effects if not isinstance(effect, Bookkeeping)]
-        for effect, task in list(self._running.items()):
-            if effect not in wanted and not _still_welcome(state, effect):
-                self._stop(effect, task)
-        nothing_new = self._nothing_new(state)
+        wanted: list[Any] = [effect for effect in self._plan(state).effects if type(effect) not in BOOKKEEPING]
+        if self._running:
+            for effect, task in list(self._running.items()):
+                if effect not in wanted and not _still_welcome(state, effect):
+                    self._stop(effect, task)
+        if not wanted or self._nothing_new(state):
+            return bool(self._running)
+        loop = asyncio.get_running_loop()
         for effect in wanted:
-            if effect in self._running or nothing_new or (isinstance(effect, CallModel) and (self._gave_up or state.waiting)):
+            if effect in self._running or (type(effect) is CallModel and (self._gave_up or state.waiting)):
                 continue  # no model is asked while a message is being judged: it may have to be seen
-            self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
+            self._running[effect] = loop.create_task(self._performed(effect))
         return bool(self._running)
 
     def _stop(self, effect: Work, task: asyncio.Task[Outcome]) -> None:
@@ -319,8 +324,10 @@ class Driver:
             return
         self._unwanted.add(task)
         task.add_done_callback(lambda _: self._wake.set())  # it may never have begun, and then says nothing itself
-        if isinstance(effect, CallModel) and self._streamed:
-            self._withdraw()
+        if isinstance(effect, CallModel):
+            self._voice.take_back()
+            if self._screen is not None:
+                self._screen.withdraw()
 
     async def _performed(self, effect: Work) -> Outcome:
         try:
@@ -331,6 +338,7 @@ class Driver:
     def _perform(self, effect: Work) -> Coroutine[Any, Any, Outcome]:
         match effect:
             case CallModel():
+                self._voice.begin(self._epoch)
                 return self._models.perform(effect, self._piece, self._wanted)
             case RunTool():
                 return self._tools.run(effect)
@@ -370,58 +378,26 @@ class Driver:
     # -- what observers see ---------------------------------------------------------------------------------------------
 
     def _piece(self, agent: str, attempt: int, text: str) -> None:
-        if self._show is None or not self._stream or not text or self._definition.graph.agents[agent].judges_output:
+        if not text or self._definition.graph.agents[agent].judges_output:
             return  # what is yet to be judged is shown when it has been accepted
-        if self._streamed and attempt != self._attempt:
-            self._withdraw()
-        self._streamed.append(text)
-        self._attempt, self._speaker = attempt, agent
-        self._show(Event("output", OutputData(text, agent, True, attempt)))
-
-    def _withdraw(self) -> None:
-        if self._show is not None:
-            self._show(Event("output_reset", OutputData("", self._speaker, True, self._attempt)))
-        self._streamed.clear()
+        self._voice.say(agent, attempt, text)
+        if self._screen is not None and self._stream:
+            self._screen.piece(agent, attempt, text)
 
     def _show_new(self) -> None:
-        state, show, watch = self._ledger.state, self._show, self._observing
-        if show is None and watch is None:
-            return
-        while self._shown < state.length:
-            fact = state.facts[self._shown]
-            if watch is not None:
-                watch.recorded(fact, self._shown, state, self._leads)
-            if show is not None:
-                self._show_fact(show, fact, state)
-            self._shown += 1
-
-    def _show_fact(self, show: Callable[[Event], None], fact: AnyFact, state: State) -> None:
-        whole = isinstance(fact, Answered) and bool(self._streamed) and _in_pieces(fact, self._streamed)
-        if isinstance(fact, Answered) and self._streamed and not whole:
-            self._withdraw()  # they were of a reply that another driver's overtook
-        for event in events_of(fact, self._shown, state, self._definition.graph):
-            if event.type in ("model_failed", "cancelled") and self._streamed:
-                self._withdraw()
-            if event.type == "output" and whole:
-                continue  # its pieces have been shown
-            show(event)
-        if whole:
-            self._streamed.clear()
+        state, watch = self._ledger.state, self._observing
+        if self._screen is not None:
+            self._screen.show(state, state.length)
+        while watch is not None and self._observed < state.length:
+            watch.recorded(state.facts[self._observed], self._observed, state, self._leads)
+            self._observed += 1
 
     def _show_rest(self) -> None:
         """Where the session came to rest, and what it asks."""
-        if self._show is None:
-            return
-        if self._streamed:
-            self._withdraw()  # the reply they were of came to nothing
-        state, graph = self._ledger.state, self._definition.graph
-        now, requests = resting(state, graph, self._awake)
-        if now == "pending":
-            for request in self._others.requests(requests):
-                self._show(request_event(request, state.length - 1))
-        if now == "waiting":
-            self._show(Event("request_info", Waiting(in_control(state, graph)), state.length - 1))
-        self._show(Event("status", now, state.length - 1))
+        if self._screen is not None:
+            state = self._ledger.state
+            now, requests = resting(state, self._definition.graph, self._awake)
+            self._screen.rest(state, now, self._others.requests(requests) if now == "pending" else [])
 
 
 def _still_welcome(state: State, effect: Work) -> bool:
@@ -430,11 +406,6 @@ def _still_welcome(state: State, effect: Work) -> bool:
         return False
     call = state.call(effect.call)
     return call is not None and call.output is None
-
-
-def _in_pieces(fact: Answered, pieces: list[str]) -> bool:
-    """Whether these pieces are what the reply says."""
-    return "".join(pieces) == "".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
 
 
 def check_definition(state: State, graph: Graph) -> None:

@@ -1,7 +1,7 @@
 """What happens, as it happens. May know: facts. Decides: what an observer is told.
 
-Every fact becomes at most a few events, the same whether this process recorded it or another; only pieces of words (`output` with
-`delta`) are seen by those who stream from the driver itself. Printing an event gives a line a person can read.
+Every fact becomes at most a few events, the same whether this process recorded it or another, and whatever comes after it. Pieces of words
+(`output` with `delta`) come beside them: see `screen.py`. Printing an event gives a line a person can read.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ from legato.core.state import State
 
 
 class Event(Struct, frozen=True):
-    """Something that happened: `.type`, `.data`, and the `.position` of the fact it comes from (-1: none yet)."""
+    """Something that happened: `.type`, `.data`, and the `.position` of the fact it comes from (-1: none yet).
+
+    `.cursor` is where to go on after it, with `session.follow(after=...)`; empty for pieces of words, which may yet be withdrawn.
+    """
 
     type: str
     data: Any = None
     position: int = -1
+    cursor: str = ""
 
     def __str__(self) -> str:
         return f"{self.type}: {self.data}" if self.data is not None else self.type

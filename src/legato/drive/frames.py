@@ -32,7 +32,7 @@ class Frames:
         """The frame of the call that is owed now."""
         state = self._ledger.state
         if state.frame:
-            encoded = await self._fetch(state.frame)
+            encoded = self._known.get(state.frame) or await self._fetch(state.frame)
             if encoded[1].agent == agent and encoded[1].options == self._options(agent):
                 return encoded  # else the workflow is another one by now, and asks its model in another way
         encoded = await self._evaluate(agent, state)
@@ -45,9 +45,8 @@ class Frames:
         return text
 
     async def _fetch(self, digest: str) -> EncodedFrame:
-        if digest not in self._known:
-            data = await self._ledger.store.content(self._ledger.session, digest)
-            self._known[digest] = (digest, decode_frame(data), data)
+        data = await self._ledger.store.content(self._ledger.session, digest)
+        self._known[digest] = (digest, decode_frame(data), data)
         return self._known[digest]
 
     async def _evaluate(self, name: str, state: State) -> EncodedFrame:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from legato.core.codec import FactT, proved
 from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Started
@@ -22,9 +22,9 @@ from legato.drive.spare import Spare, leave, take
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 
-Propose: TypeAlias = Callable[[State], Iterator[AnyFact]]
+Propose: TypeAlias = Callable[[State], Iterable[AnyFact]]
 
-PLAIN = (Started, HandedOff, Gated, Lost)
+PLAIN = frozenset((Started, HandedOff, Gated, Lost))
 """Facts of numbers, digests and names that are on record already: they can always be read again."""
 
 
@@ -35,14 +35,24 @@ LOOKED_AT = ("facts", "groups", "tail", "late")
 """What people keep of a state, if not the whole."""
 
 
+class _Done:
+    """Awaited, it is there at once: cheaper than a coroutine that does nothing."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return iter(())  # type: ignore[return-value]  # an iterator is all that `await` needs
+
+
+_DONE = _Done()
+
+
 class LoopLock:
     """A lock for the tasks of one event loop, and then of another: a session may outlive the loop it was first used in."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = asyncio.Lock()
+        self._lock: asyncio.Lock
 
-    async def __aenter__(self) -> None:
+    def __aenter__(self) -> Awaitable[object]:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and self._loop.is_running() and self._lock.locked():
@@ -51,10 +61,11 @@ class LoopLock:
                     do="make a handle in each: workflow.session(id, store=...)",
                 )
             self._loop, self._lock = loop, asyncio.Lock()
-        await self._lock.acquire()
+        return self._lock.acquire()
 
-    async def __aexit__(self, *error: object) -> None:
+    def __aexit__(self, *error: object) -> Awaitable[None]:
         self._lock.release()
+        return _DONE
 
 
 async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
@@ -131,7 +142,7 @@ class Ledger:
                 facts.append(fact)
             if not facts:
                 return facts
-            durable = any(type(fact) is Started for fact in facts)
+            durable = Started in map(type, facts)
             born = self._born if self._sound else self.state.ledger
             try:
                 await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable, born=born)
@@ -149,9 +160,12 @@ class Ledger:
 
     async def _catch_up(self) -> None:
         read = await self._read()
-        for fact in read:
-            self.state.apply(fact)
-            self._sound += 1
+        apply = self.state.apply
+        try:
+            for fact in read:
+                apply(fact)
+        finally:
+            self._sound = self.state.length
         self.loaded = True
         if self.state.workflow not in ("", self._workflow):
             raise DefinitionChanged(

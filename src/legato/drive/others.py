@@ -6,6 +6,7 @@ asked there is asked by that conversation's ledger alone, and answered in it; he
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from legato.core.digest import digest_bytes
@@ -25,8 +26,13 @@ class Others(Protocol):
         """Look: the next attempts of those calls whose conversation can go on."""
         ...
 
-    async def moved(self) -> None:
-        """Wait until something happens in one of them."""
+    @property
+    def ready(self) -> frozenset[RunTool]:
+        """The same, as of the last look."""
+        ...
+
+    def watch(self, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told when something happens in one of them; call what this returns to be told no more."""
         ...
 
     async def stop(self, call: CallRef) -> None:

@@ -36,6 +36,11 @@ class Outcome(Struct, frozen=True):
     contents: Mapping[str, bytes] = field(default_factory=dict)
 
 
+async def no_outcome() -> Outcome:
+    """Of an effect that is not performed after all."""
+    return Outcome()
+
+
 async def record_outcomes(ledger: Ledger, outcomes: Sequence[Outcome]) -> None:
     """Record these and nothing that would follow from them."""
 

@@ -17,7 +17,7 @@ import weakref
 from collections import OrderedDict
 from typing import NamedTuple
 
-from legato.core.codec import encode
+from legato.core.codec import weigh
 from legato.core.state import State
 from legato.stores.contract import Store
 
@@ -26,6 +26,9 @@ MOST_FACTS = 20_000
 
 MOST_BYTES = 32 * 1024 * 1024
 """How many bytes those facts may be, written down: a few hold whole books."""
+
+AT_ONCE = 128
+"""How many facts are weighed at once: quicker than one by one, and never the whole conversation a second time in memory."""
 
 
 class Spare(NamedTuple):
@@ -71,7 +74,9 @@ def leave(store: Store, session: str, spare: Spare) -> None:
     """Leave a state for the next handle; what has not been taken for longest makes room."""
     if not spare.born or spare.state.length > MOST_FACTS:
         return
-    weight = spare.weight + sum(len(encode(fact)) for fact in spare.state.facts[spare.weighed :])
+    facts, weight = spare.state.facts, spare.weight
+    for first in range(spare.weighed, len(facts), AT_ONCE):
+        weight += weigh(facts[first : first + AT_ONCE])
     if weight > MOST_BYTES or not _lock.acquire(blocking=False):
         return
     try:

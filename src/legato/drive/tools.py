@@ -7,10 +7,10 @@ sibling is never harmed by it. What ends after its call was answered is late: re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from legato.core import wording
 from legato.core.digest import digest_arguments, digest_bytes
@@ -24,10 +24,12 @@ from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.others import Others, idempotency_key
-from legato.drive.outcome import Outcome, in_background, record_later
-from legato.drive.watching import Watch
+from legato.drive.outcome import Outcome, in_background, no_outcome, record_later
 from legato.errors import StoreError
 from legato.tools import BadArguments, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Watch
 
 OUTPUT_LETTERS = 64_000
 """What of an output a model is given. The whole of a longer one is kept in the store's contents, for people and tools."""
@@ -49,9 +51,11 @@ class ToolRunner:
 
     # -- decisions that need no waiting: facts at once ------------------------------------------------------------------
 
-    def start(self, state: State, effect: RunTool, epoch: int) -> AnyFact:
-        """The claim on an attempt; or, if the arguments are wrong, the answer that says so."""
+    def start(self, state: State, effect: RunTool, epoch: int) -> AnyFact | None:
+        """The claim on an attempt; or, if the arguments are wrong, the answer that says so. None if it runs."""
         call, agent = self._find(state, effect.call)
+        if call.running:
+            return None
         try:
             self._validated[effect.call] = (call.arguments, agent.tools[call.call.tool].validate(call.arguments))
         except BadArguments as error:
@@ -127,16 +131,19 @@ class ToolRunner:
     def _judged(self, ref: CallRef, words: str, by: str) -> Judged:
         return Judged(at=now_ms(), kind="tool", position=ref.position, index=ref.index, stop=bool(words), words=words, by=by)
 
-    async def run(self, effect: RunTool) -> Outcome:
+    def run(self, effect: RunTool) -> Coroutine[Any, Any, Outcome]:
         """Run one attempt to its end, its time limit, or its cancellation."""
         call, agent = self._find(self._ledger.state, effect.call)
-        if call.running is None or call.running.number != effect.attempt:
-            return Outcome()  # another driver took it for lost before it began
+        running = call.running
+        if running is None or running.number != effect.attempt:
+            return no_outcome()  # another driver took it for lost before it began
         tool = agent.tools[call.call.tool]
         begun = seconds()
         doing = self._attempted(effect, agent, tool, call, begun)
-        if tool.timeout is None and tool.can_stop:
-            return await doing
+        return doing if tool.timeout is None and tool.can_stop else self._in_a_task(effect, tool, begun, doing)
+
+    async def _in_a_task(self, effect: RunTool, tool: Tool, begun: float, doing: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Run a body of which one may have to let go."""
         body = asyncio.get_running_loop().create_task(doing)
         try:
             await asyncio.wait({body}, timeout=tool.timeout)
@@ -185,13 +192,13 @@ class ToolRunner:
             output = f"{output[:OUTPUT_LETTERS]}\n[cut here: {len(output)} characters in all]"
         return Outcome(partial(_in_time, effect, status, output, full, _took(begun)), contents)
 
-    async def _body(self, agent: AgentDefinition, tool: Tool, call: CallState, attempt: int) -> object:
+    def _body(self, agent: AgentDefinition, tool: Tool, call: CallState, attempt: int) -> Awaitable[object]:
         arguments, values = self._validated.pop(call.ref, ("", {}))
         if arguments != call.arguments or not arguments:
             values = tool.validate(call.arguments)
         context = self._tool_context(agent.name, call, attempt, values)
         if not agent.middleware:
-            return await tool.run(context, values)
+            return tool.run(context, values)
 
         async def run() -> object:
             return await tool.run(context, values)
@@ -199,7 +206,7 @@ class ToolRunner:
         proceed = run
         for middleware in reversed(agent.middleware):
             proceed = partial(middleware.around_tool, context.call, proceed)
-        return await proceed()
+        return proceed()
 
     def leave(self, running: asyncio.Task[Outcome]) -> None:
         """Wait no longer for a tool. If it ends after all, what it did is kept for people."""

@@ -15,8 +15,11 @@
     lease has a larger `epoch` than every earlier one of that ledger, a fork's begin above its parent's, and it ends with its
     holder's process. `release` gives it up, also if its caller is cancelled meanwhile. A lease guards nothing by itself: the
     expected position does.
-10. `wait(ledger, position, timeout)` returns True once the ledger has more than `position` facts, appended here or in any other
-    process, or False when the time is over.
+10. `watch(ledger, position, moved)` has `moved(length)` called, in the event loop that asks, once the ledger has more than `position`
+    facts, and then again whenever it has grown, appended here or in any other process; until what it returns is called. What is
+    appended here it tells at once; of others it may hear later. A store that is closed says once more that there is something to see:
+    whoever looks is told. `wait(ledger, position, timeout)` returns True once the ledger has more than `position` facts, or False when
+    the time is over.
 11. Damage is told as `DamagedStore`, naming how many facts are still readable; a full disk as `StoreFull`, a lock held too long
     as `StoreLocked`, a read-only file as `StoreReadOnly`. After any of them the store works on once the cause is gone.
 12. No operation makes the event loop wait for a lock, a network, or a disk that is to confirm a write. What is small, and is done by
@@ -27,11 +30,19 @@
     at a position above 0 and a `read` that give `born`, and a `fork` that gives `of`, are about the ledger that was born so. If it
     is not there, deleted or replaced, they are refused with `UnknownLedger`, before any `LedgerConflict`, and nothing is written;
     the name is looked at in the same transaction as what it guards. An empty one is not looked at.
+14. `tenant(name)` gives the same store for one tenant. Whatever is asked of it is about that tenant's ledgers alone: their names, facts,
+    contents, birth names, forks, leases, waits and lists are not those of another tenant, nor those of the store that it came from.
+    Whose ledgers are meant is decided where a store is opened, and never by data: a tenant's store has no tenants. It ends with the
+    store that it came from; closing it does nothing.
+15. `release(lease, rested=n)` also says that the driver came to rest when it had seen `n` facts: nothing was left to be done without its
+    people. `unrested(limit)` gives ledgers that have grown beyond that, or that never came to rest, and that nobody has leased: the one
+    that was appended to longest ago first. None is ever left out for long; one that rests may be named, and is found to rest by whoever
+    drives it. A lease that is over says nothing about rest any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -39,7 +50,7 @@ from msgspec import Struct
 from legato.core.facts import AnyFact
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to drive one ledger. `epoch` grows with every holder."""
 
     ledger: str
@@ -107,12 +118,24 @@ class Store(Protocol):
         """Take the right to drive (9)."""
         ...
 
-    async def release(self, lease: Lease) -> None:
-        """Give the right to drive back (9)."""
+    async def release(self, lease: Lease, *, rested: int | None = None) -> None:
+        """Give the right to drive back (9); `rested` is how many facts the driver had seen when it came to rest, if it did (15)."""
+        ...
+
+    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The ledgers that want a driver and have none (15)."""
+        ...
+
+    def tenant(self, name: str) -> Store:
+        """The same store for one tenant (14)."""
         ...
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
         """Wait for the ledger to grow beyond `position` facts (10)."""
+        ...
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told whenever the ledger grows beyond `position` facts; call what this returns to be told no more (10)."""
         ...
 
     async def close(self) -> None:

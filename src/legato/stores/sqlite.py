@@ -7,11 +7,14 @@ that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlit
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import Literal, TypeVar
 
@@ -19,9 +22,10 @@ from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores.contract import Lease, LedgerInfo
-from legato.stores.refusals import bad_start, closed_store
+from legato.stores.live import Listeners
+from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_one_tenant
 from legato.stores.sqlite_errors import in_our_words
-from legato.stores.sqlite_file import absolute, open_file
+from legato.stores.sqlite_file import absolute, open_file, tenants_file
 from legato.stores.sqlite_leases import LeaseFile, close_lease_file, open_lease_file
 from legato.stores.sqlite_shorthand import shorthand
 from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous
@@ -31,7 +35,7 @@ T = TypeVar("T")
 Durability = Literal["full", "effects", "process"]
 POLL = 0.03  # seconds between looks at what other processes wrote, while somebody waits
 SMALL = 65_536  # bytes that are written while the event loop waits for it
-FEW = 64  # facts that are read so, if they are as small
+FEW, LITTLE = 1024, 262_144  # facts, and their bytes, that are read so: 2 ms, and less than folding them takes, which follows
 TURNS = 16  # how many such operations may follow one another before everybody else in the event loop has a turn
 
 _SYNC: dict[Durability, tuple[Synchronous, Synchronous]] = {
@@ -65,20 +69,40 @@ class SQLiteStore:
             raise BadInput("SQLiteStore keeps sessions in a file", found=f"path {path!r}", do="use MemoryStore() for memory")
         if not isinstance(durability, str) or durability not in _SYNC:
             raise BadInput(f"there is no durability {durability!r}", expected=" or ".join(map(repr, _SYNC)))
-        self.path = absolute(path)
         self.durability = durability
+        self._busy_timeout = busy_timeout
         self._sync, self._durable_sync = _SYNC[durability]
         self._closed = False
+        self._tenant = ""
+        self._tenants: dict[str, SQLiteStore] = {}
+        self._adding = threading.Lock()
+        self._use(absolute(path))
+
+    def _use(self, path: str) -> None:
+        self.path = path
         self._turn = 0
         self._waiters = Waiters()
-        self._leases = _Leases(self.path + "-leases")
-        opening = partial(open_file, self.path, busy_timeout)
-        told = partial(_told, self.path)
+        self.live = Listeners()  # in this process; others are told by the ledger
+        self._leases = _Leases(path + "-leases")
+        self._rests: dict[int, int] = {}  # where drivers came to rest, by the number of the ledger: recorded with whatever is written next
+        opening = partial(open_file, path, self._busy_timeout)
+        told = partial(_told, path)
         self._writer = ConnectionThread(opening, told)
         self._reader = ConnectionThread(opening, told, _Poller(self._waiters))
 
     def __repr__(self) -> str:
         return f"SQLiteStore({self.path!r}, durability={self.durability!r})"
+
+    def tenant(self, name: str) -> SQLiteStore:
+        """The same store for one tenant: its ledgers alone. They are in a file of their own beside this one, so nothing can be mixed up."""
+        if self._tenant:
+            raise of_one_tenant(self._tenant)
+        with self._adding:
+            if checked_tenant(name) not in self._tenants:
+                made = self._tenants[name] = copy.copy(self)
+                made._tenant = name
+                made._use(tenants_file(self.path, name))
+            return self._tenants[name]
 
     async def append(
         self,
@@ -94,21 +118,21 @@ class SQLiteStore:
         bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        size = sum(map(len, bodies)) + sum(map(len, kept.values()))
         length = await self._write(
             lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born),
             durable=durable,
-            size=(size := sum(map(len, bodies)) + (sum(map(len, kept.values())) if kept else 0)),
+            size=size,
             small=size <= SMALL,
         )
-        if self._waiters:
-            self._waiters.wake(ledger, length)
+        self._waiters.wake(ledger, length)
         return length
 
     async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
         """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
         if start < 0:
             raise bad_start(start)
-        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, SMALL)))
+        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, LITTLE)))
         return few if few is not None else await self._read(lambda connection: ledgers.read(connection, ledger, start, born) or [])
 
     async def born(self, ledger: str) -> str:
@@ -136,8 +160,7 @@ class SQLiteStore:
         bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
         length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of))
-        if self._waiters:
-            self._waiters.wake(new, length)
+        self._waiters.wake(new, length)
         return length
 
     async def delete(self, ledger: str) -> bool:
@@ -159,9 +182,26 @@ class SQLiteStore:
                 self._writer.post(Job(attempt.undo))
             raise
 
-    async def release(self, lease: Lease) -> None:
-        """Give the right to drive back. Releasing a lease that is over is harmless."""
-        self._leases.give_back(lease)
+    async def release(self, lease: Lease, *, rested: int | None = None) -> None:
+        """Give the right to drive back. Releasing a lease that is over is harmless.
+
+        It writes nothing: that a driver came to rest is recorded with what this store writes next. If nothing is, because the process dies
+        first, the ledger is named by `unrested` although it rests.
+        """
+        row = self._leases.give_back(lease)
+        if row is not None and rested is not None:
+            self._rests[row] = rested
+
+    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
+        if self._rests:
+            await self._write(_nothing)
+
+        def found(connection: sqlite3.Connection) -> list[LedgerInfo]:
+            waiting = (info for row, info in ledgers.unrested(connection) if not self._leases.is_held(row))
+            return list(islice(waiting, max(limit, 0)))
+
+        return await self._read(found)
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
         """Wait for the ledger to grow beyond `position` facts, here or in any other process."""
@@ -170,10 +210,39 @@ class SQLiteStore:
             ledger, position, timeout, lambda: self._read(lambda connection: ledgers.length(connection, ledger))
         )
 
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Be told whenever the ledger grows beyond `position` facts, here or in any other process."""
+        if self._closed:
+            raise closed_store()
+        stop = self._waiters.watch(ledger, position, moved)
+        # The first look at what others wrote comes when the second would: most who watch have ended by then, and no thread was woken.
+        looking = asyncio.get_running_loop().call_later(POLL, self._look_for, ledger)
+
+        def end() -> None:
+            looking.cancel()
+            stop()
+
+        return end
+
+    def _look_for(self, ledger: str) -> None:
+        if not self._closed:
+            self._reader.post(Job(partial(_tell_length, self._waiters, ledger)))  # with it the reader's thread sees that somebody watches
+
     async def close(self) -> None:
-        """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless."""
+        """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless.
+
+        Closing a tenant's store does nothing: it ends with the one it came from.
+        """
+        if not self._tenant:
+            for store in (self, *self._tenants.values()):
+                await store._end()
+
+    async def _end(self) -> None:
         if self._closed:
             return
+        if self._rests:
+            with suppress(LegatoError):
+                await self._write(_nothing)
         self._closed = True
         self._waiters.fail(closed_store())
         await self._reader.stop()
@@ -189,15 +258,25 @@ class SQLiteStore:
     async def _write(
         self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0, small: bool = True
     ) -> T:
-        if small:
-            await self._take_turns()
+        if small and self._is_turn_over():
+            await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         sync = self._durable_sync if durable else self._sync
+        if self._rests:
+            job = partial(self._and_rests, job)
         if small:
             with suppress(MustWait):
                 return self._writer.at_once(job, sync, size)
         return await self._writer.submit(job, sync, size)
+
+    def _and_rests(self, job: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+        result = job(connection)
+        rests = self._rests.copy()  # others may add to it meanwhile
+        ledgers.came_to_rest(connection, rests)
+        for row in rests:
+            self._rests.pop(row, None)
+        return result
 
     async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
@@ -206,21 +285,25 @@ class SQLiteStore:
 
     async def _look(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Read something small."""
-        await self._take_turns()
+        if self._is_turn_over():
+            await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         with suppress(MustWait):
             return self._reader.at_once(partial(_at_one_moment, job))
         return await self._read(job)
 
-    async def _take_turns(self) -> None:
+    def _is_turn_over(self) -> bool:
         """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain.
 
-        The store may be closed meanwhile: look afterwards, for nobody answers what is asked of a thread that has ended.
+        The store may be closed while others have their turn: look afterwards, for nobody answers what is asked of a thread that has ended.
         """
         self._turn = (self._turn + 1) % TURNS
-        if not self._turn:
-            await asyncio.sleep(0)
+        return not self._turn
+
+
+def _nothing(connection: sqlite3.Connection) -> None:
+    """What is to be written besides is."""
 
 
 def _told(path: str, error: Exception) -> LegatoError:
@@ -235,6 +318,10 @@ def _at_one_moment(job: Callable[[sqlite3.Connection], T], connection: sqlite3.C
     finally:
         if connection.in_transaction:
             connection.execute("COMMIT")
+
+
+def _tell_length(waiters: Waiters, ledger: str, connection: sqlite3.Connection) -> None:
+    waiters.wake(ledger, ledgers.length(connection, ledger))
 
 
 class _Poller:
@@ -252,7 +339,7 @@ class _Poller:
         if version != self._seen:
             self._seen = version
             for ledger in self._waiters.ledgers():
-                self._waiters.wake(ledger, ledgers.length(connection, ledger))
+                _tell_length(self._waiters, ledger, connection)
         return POLL
 
 
@@ -265,18 +352,26 @@ class _Leases:
         self._rows: dict[Lease, int] = {}
 
     def take(self, row: int) -> bool:
+        return self._opened().take(row)
+
+    def _opened(self) -> LeaseFile:
         if self._file is None or self._file.gone:
             self._rows.clear()
             self._file = open_lease_file(self._path)
-        return self._file.take(row)
+        return self._file
 
     def hold(self, lease: Lease, row: int) -> None:
         self._rows[lease] = row
 
-    def give_back(self, lease: Lease) -> None:
+    def give_back(self, lease: Lease) -> int | None:
+        """The ledger's number, if the lease was held."""
         row = self._rows.pop(lease, None)
         if row is not None and self._file is not None:
             self._file.give_back(row)
+        return row
+
+    def is_held(self, row: int) -> bool:
+        return self._opened().is_held(row)
 
     def close(self) -> None:
         for lease in list(self._rows):

@@ -39,7 +39,8 @@ SCHEMA = (
         updated INTEGER NOT NULL DEFAULT 0,   -- `at` of the last fact
         touched INTEGER NOT NULL DEFAULT 0,   -- when it was recorded, in microseconds: the order of list()
         crc INTEGER NOT NULL DEFAULT 0,       -- of all the rest; with the name, so that a broken index cannot lead elsewhere
-        born TEXT                             -- the birth name; NULL in rows from before there was this column
+        born TEXT,                            -- the birth name; NULL in rows from before there was this column
+        rested INTEGER NOT NULL DEFAULT 0     -- how many facts a driver had seen when it came to rest; not in the checksum: see `unrested`
     )""",
     "CREATE TABLE facts(key INTEGER PRIMARY KEY, format INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL)",
     """CREATE TABLE contents(
@@ -59,9 +60,12 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     1: ("ALTER TABLE ledgers ADD COLUMN born TEXT",),
     # From here on facts are written in shorthand; those that are there are read as they are.
     2: ("INSERT INTO sqlite_sequence SELECT 'epochs', floor FROM epochs", "DROP TABLE epochs"),
+    3: ("ALTER TABLE ledgers ADD COLUMN rested INTEGER NOT NULL DEFAULT 0",),
 }
 
+TOGETHER = 64  # rows that are read, checked and decoded in one go each: an eighth quicker than all of that for each row
 _ANY = 1 << 62  # more bytes than anything has
+_SIGN = 1 << 31
 _SHIFT = 32  # bits for the position within a ledger
 _last_touch = 0
 
@@ -87,11 +91,12 @@ class Row(NamedTuple):
 
 
 _ROW = "SELECT id, parent, shared, origin, length, epoch, updated, touched, born, crc FROM ledgers WHERE "
+_BY_NAME = _ROW + "name = ?"
 
 
 def find(connection: sqlite3.Connection, ledger: str) -> Row | None:
-    found = connection.execute(_ROW + "name = ?", (ledger,)).fetchone()
-    return found and _whole(Row(ledger, *found[:-1]), found[-1])
+    found = connection.execute(_BY_NAME, (ledger,)).fetchone()
+    return found and _whole(Row._make((ledger, *found[:-1])), found[-1])
 
 
 def length(connection: sqlite3.Connection, ledger: str) -> int:
@@ -200,7 +205,7 @@ def fork(connection: sqlite3.Connection, ledger: str, at: int, new: str, bodies:
     if not 0 <= at <= parent.length:
         raise beyond_end(ledger, at, parent.length)
     if at and not bodies:
-        with contextlib.closing(_facts(connection, parent, at - 1)) as facts:
+        with contextlib.closing(_facts(connection, parent, at - 1, together=1)) as facts:
             updated = next(facts).at
     sharing = parent
     while sharing.parent is not None and at <= sharing.shared:
@@ -242,6 +247,25 @@ def recent(connection: sqlite3.Connection, limit: int) -> list[LedgerInfo]:
         (max(limit, 0),),
     )
     return [LedgerInfo(*row) for row in rows]
+
+
+def unrested(connection: sqlite3.Connection) -> Generator[tuple[int, LedgerInfo], None, None]:
+    """The ledgers whose driver did not come to rest at their end, with their numbers, the one that waits for longest first.
+
+    A ledger never gets shorter. So a number that is not its length, for whatever reason, names a ledger that may well rest, and never
+    hides one that does not.
+    """
+    rows = connection.execute(
+        "SELECT l.id, l.name, l.length, l.updated, coalesce(o.name, '') FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
+        " WHERE l.name IS NOT NULL AND l.length > 0 AND l.rested <> l.length ORDER BY l.touched, l.id"
+    )
+    with contextlib.closing(rows):
+        for id, *info in rows:
+            yield id, LedgerInfo(*info)
+
+
+def came_to_rest(connection: sqlite3.Connection, rests: Mapping[int, int]) -> None:
+    connection.executemany("UPDATE ledgers SET rested = ? WHERE id = ?", [(rested, id) for id, rested in rests.items()])
 
 
 def row_to_lease(connection: sqlite3.Connection, ledger: str) -> Row:
@@ -308,15 +332,16 @@ def _record(connection: sqlite3.Connection, id: int, position: int, bodies: Sequ
 
 def _crc(id: int, position: int, body: bytes, format: int = FORMAT) -> int:
     """The checksum of a body in its place, as a signed number: four bytes instead of six."""
-    crc = crc32(body, crc32(b"%d.%d.%d" % (id, position, format)))
-    return crc - (1 << 32) if crc >> 31 else crc
+    return (crc32(body, crc32(b"%d.%d.%d" % (id, position, format))) ^ _SIGN) - _SIGN
 
 
 class _TooMuch(Exception):
     """There is more to read than was allowed."""
 
 
-def _facts(connection: sqlite3.Connection, row: Row, start: int, most_bytes: int | None = None) -> Generator[AnyFact, None, None]:
+def _facts(
+    connection: sqlite3.Connection, row: Row, start: int, most_bytes: int | None = None, together: int = TOGETHER
+) -> Generator[AnyFact, None, None]:
     position = start
     try:
         for id, first, end in _stretches(connection, row, start):
@@ -328,25 +353,35 @@ def _facts(connection: sqlite3.Connection, row: Row, start: int, most_bytes: int
                 " FROM facts WHERE key >= ? AND key < ? ORDER BY key",
                 (_ANY if most_bytes is None else most_bytes, id << _SHIFT | first, limit),
             )
-            expected = id << _SHIFT | position
             with contextlib.closing(rows):  # whoever keeps our error keeps this frame, and must not keep the connection
-                for key, format, crc, body in rows:
+                while some := rows.fetchmany(together):
                     if most_bytes is not None:
-                        most_bytes -= len(body) if type(body) is bytes else most_bytes + 1
+                        most_bytes -= sum(len(body) if type(body) is bytes else _ANY for _, _, _, body in some)
                         if most_bytes < 0:
                             raise _TooMuch
-                    whole = type(format) is int and type(body) is bytes and crc == _crc(id, position, body, format)
-                    if not whole or key != expected or position == end:
+                    whole = _count_whole(some, id, position, end)
+                    written = [written_out(body) for _, _, _, body in some[:whole]]
+                    yield from [decode(body, fact[1]) for body, fact in zip(written, some, strict=False)]
+                    position += whole
+                    if whole < len(some):
                         raise _damage(position, row.length)
-                    yield decode(written_out(body), format)
-                    position += 1
-                    expected += 1
             if position != end:
                 raise _damage(position, row.length)
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise
-        raise _damage(position, row.length) from error
+        if together == 1:
+            raise _damage(position, row.length) from error
+        yield from _facts(connection, row, position, most_bytes, 1)  # some of those that were asked for together may be whole
+
+
+def _count_whole(rows: Sequence[tuple[int, int, int, bytes]], id: int, position: int, end: int) -> int:
+    """How many of these rows, from the first on, are what was written in their places."""
+    for at, (key, format, crc, body) in enumerate(rows, position):
+        in_place = key == id << _SHIFT | at and at < end
+        if not in_place or type(format) is not int or type(body) is not bytes or crc != _crc(id, at, body, format):
+            return at - position
+    return len(rows)
 
 
 def _stretches(connection: sqlite3.Connection, row: Row, start: int) -> list[tuple[int, int, int]]:

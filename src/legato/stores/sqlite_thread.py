@@ -270,13 +270,15 @@ class _Service:
             self.due = None if pause is None else time.monotonic() + pause
 
     def outcomes(self, connection: sqlite3.Connection, group: list[Job]) -> list[Outcome]:
-        asked = {job.sync for job in group} - {None}
-        if not asked:
+        sync = group[0].sync if group else None  # those behind the first write if it does
+        if sync is None:
             return [(job, *_outcome(job, connection)) for job in group]
         if self.synchronous is None:  # the first to write: others may have left a long log, each too little to bring it in
             self.log_pages = _log_size(connection) // PAGE
-        self.use_sync(connection, "FULL" if "FULL" in asked else group[0].sync)
-        self.log_pages += sum(PAGES_PER_COMMIT + job.size // PAGE for job in group)
+        for job in group:
+            sync = "FULL" if job.sync == "FULL" else sync
+            self.log_pages += PAGES_PER_COMMIT + job.size // PAGE
+        self.use_sync(connection, sync)
         return _commit(connection, group)
 
     def at_once(self, job: Job) -> Any:

@@ -6,6 +6,7 @@ death: the process that called is gone, before or after, and nothing of it may t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -14,7 +15,7 @@ from legato.core.facts import AnyFact
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 
-OPERATIONS = ("append", "read", "born", "content", "fork", "delete", "list", "lease", "release", "wait")
+OPERATIONS = ("append", "read", "born", "content", "fork", "delete", "list", "lease", "release", "unrested", "wait", "watch")
 
 
 class Died(BaseException):
@@ -63,8 +64,8 @@ def plan_of(faults: Iterable[Fault]) -> Plan:
 class FailingStore:
     """A store of one process that fails as planned. The store behind it is shared with others and stays whole.
 
-    `plan` is a list of `Fault`s or a function. `only` names the operations that are counted and fail (all but `wait` and `close`, by
-    default). `delay` is awaited before and after each append, read and lease. `operations` is how many there were; `acknowledged` is
+    `plan` is a list of `Fault`s or a function. `only` names the operations that are counted and fail (by default, all but `wait`, `watch`
+    and `close`). `delay` is awaited before and after each append, read and lease. `operations` is how many there were; `acknowledged` is
     every append that was confirmed to its caller.
 
     >>> import asyncio
@@ -83,7 +84,7 @@ class FailingStore:
         self,
         store: Store,
         plan: Plan | Sequence[Fault] = (),
-        only: Iterable[str] = OPERATIONS[:-1],
+        only: Iterable[str] = OPERATIONS[:-2],
         delay: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.store = store
@@ -207,11 +208,20 @@ class FailingStore:
 
         return take()
 
-    def release(self, lease: Lease) -> Coroutine[Any, Any, None]:
+    def unrested(self, limit: int = 100) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
+        return self._do("unrested", lambda: self.store.unrested(limit))
+
+    def tenant(self, name: str) -> FailingStore:
+        """The same process on a tenant's store: it fails by the same plan, and counts for itself."""
+        other = copy.copy(self)
+        other.store, other.held, other.acknowledged = self.store.tenant(name), {}, []
+        return other
+
+    def release(self, lease: Lease, *, rested: int | None = None) -> Coroutine[Any, Any, None]:
         number = self._before("release")
 
         async def give() -> None:
-            await self.store.release(lease)
+            await self.store.release(lease, rested=rested)
             if self.held.get(lease.ledger) == lease:
                 del self.held[lease.ledger]
             self._fail("release", "after", number)
@@ -220,6 +230,10 @@ class FailingStore:
 
     def wait(self, ledger: str, position: int, timeout: float) -> Coroutine[Any, Any, bool]:
         return self._do("wait", lambda: self.store.wait(ledger, position, timeout))
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        self._before("watch")
+        return self.store.watch(ledger, position, moved)
 
     async def close(self) -> None:
         """The store behind is not this process's to close."""

@@ -96,7 +96,7 @@ class Tool(Struct, Generic[P, R], frozen=True, eq=False, kw_only=True, dict=True
                 f"tool {self.name!r} is deferred: its body never runs", do="supply its result with session.answer(request, value)"
             )
         given = {**values, **dict.fromkeys(self.arguments.contexts, context)} if self.arguments.contexts else values
-        function = cast(Callable[..., Any], self.function)
+        function = cast("Callable[..., Any]", self.function)  # as text: the type is not made anew for every call
         try:
             if self.is_async:
                 return await function(**given)

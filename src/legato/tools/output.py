@@ -44,6 +44,8 @@ def tool_content(value: object) -> tuple[Content, dict[str, bytes]]:
     >>> tool_content("refunded")
     ('refunded', {})
     """
+    if isinstance(value, str):  # as most tools return
+        return tool_output(value), {}
     pieces = list(value) if type(value) in (list, tuple) else [value]  # type: ignore[call-overload]
     if any(isinstance(piece, Attachment) for piece in pieces):
         try:

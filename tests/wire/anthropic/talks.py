@@ -64,7 +64,7 @@ def replied(
     )
     calls = [(index, item) for index, item in enumerate(reply.items) if isinstance(item, Call)]
     for number, (index, item) in enumerate(calls):
-        state = CallState(CallRef(position, index), item)
+        state = CallState(CallRef(position, index), item, item.arguments)
         state.output = Output(outputs[number] if number < len(outputs) else f"done {number}", status, position + 1)
         group.calls.append(state)
     return group

@@ -135,6 +135,58 @@ async def _wait_for_process(place: Place) -> None:
     await woken(store, "s", 1, lambda: other.append("s", 1, said(1)), "an append of another process")
 
 
+async def heard(told: list[int], length: int, by: str) -> None:
+    """Wait until somebody who watches was told of this length; and of nothing else, but where it may be told of what it grew by."""
+    until = time.monotonic() + 5
+    while length not in told and time.monotonic() < until:  # noqa: ASYNC110 - it is the store that is to say so
+        await asyncio.sleep(0.01)
+    expect(told[-1:], [length], f"what those are told who watch, after {by}")
+
+
+@proves(10, "who watches is told whenever the ledger has grown, whoever made it grow, until they watch no more")
+async def _watch(place: Place) -> None:
+    one, two = await place.open(), await place.open()
+    told: list[int] = []
+    stop = one.watch("s", 0, told.append)
+    for store, by in ((one, "its own append"), (two, "an append of another handle"), (one, "one more of its own")):
+        length = len(told)
+        await store.append("s", length, said(length))
+        await heard(told, length + 1, by)
+    expect(told, [1, 2, 3], "what those are told who watch")
+    later: list[int] = []
+    stop_later = one.watch("s", 1, later.append)
+    await heard(later, 3, "what was there before they began to watch")
+    stop()
+    await one.append("s", 3, said(3))
+    await one.append("t", 0, said(0, 1, 2, 3, 4))
+    await heard(later, 4, "an append, and another to another ledger")
+    stop_later()
+    await asyncio.sleep(0.1)
+    expect((told, later), ([1, 2, 3], [3, 4]), "what those are told who watch no more, or another ledger")
+
+
+@proves(10, "who watches is told when another process appends")
+async def _watch_for_process(place: Place) -> None:
+    store, other = await place.open(), await place.other_process()
+    told: list[int] = []
+    await other.append("s", 0, said(0))
+    stop = store.watch("s", 1, told.append)
+    await other.append("s", 1, said(1))
+    await heard(told, 2, "an append of another process")
+    stop()
+
+
+@proves(10, "who watches a store that is closed is told to look")
+async def _watch_the_end(place: Place) -> None:
+    store = await place.open()
+    await store.append("s", 0, said(0))
+    told: list[int] = []
+    store.watch("s", 1, told.append)
+    await store.close()
+    await asyncio.sleep(0)
+    expect(len(told), 1, "how often those are told who watch a store that is closed")
+
+
 @proves(10, "wait says False when the time is over, and other ledgers do not end it")
 async def _wait_in_vain(place: Place) -> None:
     store = await place.open()

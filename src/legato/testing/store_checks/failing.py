@@ -84,6 +84,10 @@ async def _closed(place: Place) -> None:
     await store.append("s", 0, said(0))
     await store.close()
     await store.close()
+
+    async def watch() -> None:
+        store.watch("s", 0, print)
+
     operations: dict[str, Callable[[], Awaitable[Any]]] = {
         "append": lambda: store.append("s", 1, said(1)),
         "read": lambda: store.read("s"),
@@ -92,7 +96,9 @@ async def _closed(place: Place) -> None:
         "fork": lambda: store.fork("s", 1, "fork", []),
         "delete": lambda: store.delete("s"),
         "lease": lambda: store.lease("s"),
+        "unrested": lambda: store.unrested(),
         "wait": lambda: store.wait("s", 0, 0),
+        "watch": watch,
     }
     for name, operation in operations.items():
         async with expect_error(StoreError, f"{name} on a closed store"):

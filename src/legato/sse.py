@@ -1,0 +1,159 @@
+"""A session's events for browsers and other machines, over HTTP. May know: sessions, ASGI. Decides: what of an event leaves the process.
+
+Server-sent events: each that comes from the ledger has its cursor as `id`, which a browser sends back as `Last-Event-ID` when it connects
+again; so it goes on where it was. Pieces of words have none: a reply whose pieces were cut off comes whole. No web framework is needed, and
+any that speaks ASGI will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from legato.core.messages import Message
+from legato.core.requests import Pending
+from legato.core.secrets import masked
+from legato.drive.cursor import cursor_after
+from legato.drive.events import Event, OutputData, ToolData
+from legato.errors import BadInput, StoreError, UnknownLedger
+
+if TYPE_CHECKING:
+    from legato.session import Session
+
+ASGIMessage: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]
+Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
+
+KEEP_ALIVE = 15.0
+"""Seconds after which a line on which nothing happens is used, so that nobody on the way takes it for dead."""
+
+PULSE = b":\n\n"
+"""A comment: nobody is told of it."""
+
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # proxies that gather what they pass on would gather the words
+]
+
+
+def event_as_json(event: Event, session: Session) -> dict[str, Any]:
+    """An event as plain data: `type`, `position` and `data`. Secret arguments are digests, as wherever they are shown."""
+    return {"type": event.type, "position": event.position, "data": _data(event.data, session)}
+
+
+def _data(data: Any, session: Session) -> Any:
+    match data:
+        case Message():
+            parts = msgspec.to_builtins(data.parts)
+            return {"role": data.role, "author_name": data.author_name, "text": data.text, "parts": parts}
+        case Pending():
+            asked, graph = msgspec.structs.asdict(data), session.asking(data).workflow.definition.graph
+            del asked["raw_arguments"]
+            arguments = masked(data.raw_arguments, graph.secrets(data.agent, data.tool)) if data.call else ""
+            return {**asked, "arguments": arguments, "call": str(data.call or "")}
+        case ToolData():
+            return {**msgspec.structs.asdict(data), "call": str(data.call)}
+        case _:
+            return msgspec.to_builtins(data)
+
+
+async def sse(
+    session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE
+) -> AsyncGenerator[bytes, None]:
+    """The events of a session as server-sent events, after the one with this id; see `session.follow`.
+
+    Whoever connects again may have been shown pieces of a reply when the line was lost. They are withdrawn first.
+    """
+    async with aclosing(session.follow(last_event_id or None, until_rest)) as events:
+        yield _written(Event("output_reset", OutputData("", "", True, 0)), session) if last_event_id else PULSE
+        coming: asyncio.Future[Event] | None = None
+        try:
+            while True:
+                coming = coming or asyncio.ensure_future(anext(events))
+                await asyncio.wait([coming], timeout=keep_alive)
+                if not coming.done():
+                    yield PULSE
+                    continue
+                try:
+                    event = coming.result()
+                except StopAsyncIteration:
+                    return
+                coming = None
+                yield _written(event, session)
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.wait([coming])
+
+
+def _written(event: Event, session: Session) -> bytes:
+    data = msgspec.json.encode(event_as_json(event, session))  # one line: JSON escapes line breaks
+    named = f"id: {event.cursor}\n" if event.cursor else ""
+    return b"%sevent: %s\ndata: %s\n\n" % (named.encode(), event.type.encode(), data)
+
+
+class EventStream:
+    """An ASGI application that answers one request with a session's events; a response, for frameworks that return one.
+
+        async def events(request):  # Starlette; FastAPI is the same
+            return EventStream(desk.session(request.path_params["id"]))
+
+    `Last-Event-ID` is read from the request; `last_event_id` is for a client that has another way to say it. A cursor of a conversation
+    that is no longer there is answered with 204, after which browsers cease to ask; with 400 what is no cursor, and with 503 if the store
+    cannot be read. Who may see the session is for whoever calls this to decide.
+    """
+
+    def __init__(self, session: Session, last_event_id: str = "", *, until_rest: bool = False, keep_alive: float = KEEP_ALIVE) -> None:
+        self._session = session
+        self._last_event_id = last_event_id
+        self._until_rest = until_rest
+        self._keep_alive = keep_alive
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        sent = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name.lower() == b"last-event-id"]
+        last = sent[-1] if sent and sent[-1] else self._last_event_id
+        answering = asyncio.ensure_future(self._answer(last, send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (answering, leaving):
+                task.cancel()
+            await asyncio.wait([answering, leaving])
+        if not answering.cancelled():
+            answering.result()
+
+    async def _answer(self, last: str, send: Send) -> None:
+        refused = await self._refused(last)
+        await send({"type": "http.response.start", "status": refused or 200, "headers": [] if refused else HEADERS})
+        if not refused:
+            with suppress(StoreError):  # the line ends; whoever connects again goes on where it was, when the store can be read
+                async with aclosing(sse(self._session, last, until_rest=self._until_rest, keep_alive=self._keep_alive)) as events:
+                    async for written in events:
+                        await send({"type": "http.response.body", "body": written, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _refused(self, last: str) -> int:
+        """The status of an answer without events; 0 if there are some."""
+        try:
+            cursor = cursor_after(last or None)
+        except BadInput:
+            return 400
+        try:
+            state = (await self._session.refresh()).state
+        except UnknownLedger:
+            return 204  # it was deleted while this handle was open
+        except StoreError:
+            return 503
+        return 0 if cursor.fits(state) else 204
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until whoever asked has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

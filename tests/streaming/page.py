@@ -1,0 +1,68 @@
+"""A page that shows a conversation as its events come, and knows how far it was told: what a browser does, without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.drive.events import Event
+
+RESTS = ("request_info", "status")
+
+
+class Page:
+    """`lines` is what is shown: who, and what. `said` is what is shown of a reply that is still being made."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.said = ""
+        self.pieces = 0  # how often words came in pieces
+        self.shown: set[str] = set()  # all that was ever shown of a reply in the making
+        self.cursor: str | None = None
+        self.happened: list[tuple[str, int]] = []  # what came of the ledger
+        self.cursors: list[str] = []
+
+    def see(self, event: Event) -> None:
+        """Show one event."""
+        assert bool(event.cursor) == (event.type not in ("output", "output_reset") or not event.data.delta), f"{event} and its cursor"
+        if event.cursor:
+            self.cursor = event.cursor
+            self.cursors.append(event.cursor)
+        if event.cursor and event.type != "output":
+            self.happened.append((event.type, event.position))
+        match event.type:
+            case "said":
+                self.lines.append(("user", event.data.text))
+            case "output" if event.data.delta:
+                self.said += event.data.text
+                self.pieces += 1
+                self.shown.add(self.said)
+            case "output":
+                assert not self.said, f"{self.said!r} is still shown, and its reply comes whole"
+                self.lines.append((event.data.author_name, event.data.text))
+            case "output_reset":
+                self.said = ""
+            case "message":
+                if self.said:
+                    self.lines.append((event.data.author_name, self.said))
+                    self.said = ""
+                who, text = self.lines[-1]
+                assert (who, text) == (event.data.author_name, event.data.text), "what was shown is not what was recorded"
+
+    def lose_the_line(self) -> None:
+        """What was shown of a reply in the making is not told again in pieces."""
+        self.said = ""
+
+    def check(self, whole: list[Event]) -> None:
+        """It shows what happened, each thing once and in order; `whole` is what somebody is told who comes when all is over."""
+        other = Page()
+        for event in whole:
+            other.see(event)
+        assert not self.said, f"{self.said!r} is still shown"
+        assert self.lines == other.lines
+        assert _without_rests(self.happened) == _without_rests(other.happened)
+        assert len(set(self.cursors)) == len(self.cursors), "something was told twice"
+
+
+def _without_rests(happened: list[tuple[str, int]]) -> list[Any]:
+    """Where a conversation rests is told to those who see it rest."""
+    return [each for each in happened if each[0] not in RESTS]
