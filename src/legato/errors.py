@@ -124,6 +124,18 @@ class IllegalRequest(LegatoError):
         self.dump = dump
 
 
+class MCPFailed(LegatoError):
+    """An MCP server cannot be reached, or does not speak the protocol. No tool of it was run by this."""
+
+    code = "mcp_failed"
+
+
+class ToolsChanged(MCPFailed):
+    """An MCP server's tools are not those that were accepted. Nothing was offered or run; the changes are listed."""
+
+    code = "tools_changed"
+
+
 class StoreError(LegatoError):
     """A store could not do what was asked. What was acknowledged before is still there."""
 

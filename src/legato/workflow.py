@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,9 @@ from legato.run import Result, Run
 from legato.session import Session
 from legato.stores import MemoryStore
 from legato.stores.contract import Store, is_store
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Observer
 
 DEFAULT_LIMITS = Limits(turns=1000)
 """A run that nobody limited still pauses some day. High enough for any conversation that is meant."""
@@ -109,15 +112,22 @@ class Workflow:
 
         Agents that work as tools are observed too.
         """
-        watched = {
-            name: replace(
-                agent,
-                middleware=(*agent.middleware, *middleware),
-                tools={each.name: with_workflow(each, lambda nested: nested.observed_by(*middleware)) for each in agent.tools.values()},
-            )
+        agents = self._agents_with(lambda nested: nested.observed_by(*middleware))
+        wrapped = {name: replace(agent, middleware=(*agent.middleware, *middleware)) for name, agent in agents.items()}
+        return self.with_agents(wrapped)
+
+    def watched_by(self, observer: Observer) -> Workflow:
+        """The same workflow with somebody who is told what its drivers do, also those of agents that work as tools: `legato.telemetry`."""
+        agents = self._agents_with(lambda nested: nested.watched_by(observer))
+        watched = replace(self.definition, agents=agents, observer=observer)
+        return Workflow(watched, self._given_store, self.description, self._dead_ends_meant)
+
+    def _agents_with(self, make: Callable[[Workflow], Workflow]) -> dict[str, AgentDefinition]:
+        """The agents, with what is made of the workflows that work as their tools."""
+        return {
+            name: replace(agent, tools={each.name: with_workflow(each, make) for each in agent.tools.values()})
             for name, agent in self.definition.agents.items()
         }
-        return self.with_agents(watched)
 
     def with_agents(self, agents: Mapping[str, AgentDefinition]) -> Workflow:
         """The same workflow with its agents wrapped otherwise: for those who add to models and tools, not for another graph."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-NEEDS = {"typer": "cli", "rich": "cli", "starlette": "emulator", "uvicorn": "emulator", "yaml": "emulator"}
+NEEDS = {"typer": "cli", "rich": "cli", "starlette": "emulator", "uvicorn": "emulator", "yaml": "emulator", "mcp": "mcp"}
 
 
 def main() -> None:
@@ -17,5 +17,5 @@ def main() -> None:
         extra = NEEDS.get((missing.name or "").partition(".")[0])
         if extra is None:
             raise
-        do = "pip install '.[cli,emulator]' in a clone of Legato"
+        do = f"pip install '.[{','.join(dict.fromkeys(('cli', extra)))}]' in a clone of Legato"
         sys.exit(f"this command needs {missing.name}, which is not installed\n  do        {do}")

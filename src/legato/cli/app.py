@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import chat, check, doctor, emulator, export, importing, migrate, new, replay, seen, sessions, worker
+from legato.cli import chat, check, doctor, emulator, export, importing, mcp, migrate, new, replay, seen, sessions, worker
 from legato.errors import LegatoError
 
 INTERRUPTED = 130
@@ -38,6 +38,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "export": export.export,
     "delete": sessions.delete,
     "doctor": doctor.doctor,
+    "mcp": mcp.mcp,
     "emulator": emulator.emulator,
     "import": importing.import_,
     "migrate": migrate.migrate,

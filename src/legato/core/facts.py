@@ -307,7 +307,7 @@ class Returned(Fact, frozen=True, tag="returned"):
 
 
 class Lost(Fact, frozen=True, tag="lost"):
-    """The driver that ran this attempt is gone, and nobody knows how the attempt ended."""
+    """Nobody knows how this attempt ended: the driver that ran it is gone, or the tool itself cannot tell (`OutcomeUnknown`)."""
 
     call: CallRef
     attempt: int

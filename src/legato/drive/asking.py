@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from copy import copy
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import astuple, replace
 
@@ -29,6 +30,9 @@ from legato.drive.outcome import Outcome
 from legato.errors import BadInput, IllegalRequest, ModelFailed
 from legato.models.base import Emit, KeepsConversations, Reply
 from legato.tools import tool_output
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Watch
 
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before the first, second, ... attempt. Providers that know better say so (`retry_after`)."""
@@ -54,6 +58,7 @@ class ModelCaller:
         self._ledger = ledger
         self._frames = frames
         self._retry_after: float | None = None
+        self.watch: Watch | None = None
         self._contents: dict[str, bytes] = {}  # of pictures and files that have been sent
 
     async def perform(self, effect: CallModel, emit: Callable[[str, int, str], None], wanted: Wanted) -> Outcome:
@@ -77,7 +82,8 @@ class ModelCaller:
             told = request if agent.keeper is None else await self._told_where(agent.keeper, request)
             if told is None:
                 return Outcome()
-            reply = await self._ask(agent, told, partial(emit, effect.agent, number))
+            with nullcontext() if self.watch is None else self.watch.asking(told):
+                reply = await self._ask(agent, told, partial(emit, effect.agent, number))
             answered = self._proved(_answered(reply, request, kept, agent.model.name, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ from legato.core.messages import Message
 from legato.core.view import Request
 from legato.models.base import KeepsConversations, Model, Reply
 from legato.tools import Tool, ToolCall
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Observer
 
 T = TypeVar("T")
 EncodedFrame: TypeAlias = tuple[str, Frame, bytes]
@@ -146,6 +149,8 @@ class Definition(Struct, frozen=True, dict=True):
     termination: Callable[[list[Message]], Any] | None = None
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
+    observer: Observer | None = None
+    """Who measures what drivers do; None: nobody, and it costs nothing."""
 
     @cached_property
     def constant_frames(self) -> dict[tuple[str, HistorySpec, str], EncodedFrame]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from legato.core.facts import AnyFact
 from legato.core.graph import Graph
@@ -52,6 +52,9 @@ from legato.drive.screen import Screen
 from legato.drive.tools import ToolRunner
 from legato.drive.voice import Voice
 from legato.errors import DefinitionChanged, DrivenElsewhere, StoreError
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Watch
 
 FOLLOW_SECONDS = 0.05
 """How often somebody who waits for the right to drive asks for it again."""
@@ -104,6 +107,9 @@ class Driver:
         self._recording = False
         self._wake = asyncio.Event()  # something has happened: an effect ended, or somebody else appended
         self._error: BaseException | None = None  # raised by user code; told when what runs beside it has been recorded
+        self._observing: Watch | None = None  # who is told what this driver does, if anybody measures it
+        self._observed = since  # that one has been told of all facts before this position
+        self._leads = False
         frames = Frames(definition, ledger, context)
         self._models = ModelCaller(definition, ledger, frames)
         self._tools = ToolRunner(definition, ledger, context, others)
@@ -115,6 +121,22 @@ class Driver:
 
     async def drive(self) -> None:
         """Take the lead and drive; or follow whoever leads until the session rests. `DrivenElsewhere` if it may only lead, and cannot."""
+        if self._definition.observer is None:
+            await self._drive()
+            return
+        watch = self._definition.observer.watch(self._definition, self._ledger.session)
+        self._observing = self._models.watch = self._tools.watch = watch
+        failure: BaseException | None = None
+        try:
+            await self._drive()
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            now, requests = resting(self._ledger.state, self._definition.graph, self._awake)
+            watch.ended(now, self._others.requests(requests) if now == "pending" else (), failure)
+
+    async def _drive(self) -> None:
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
             lease = await store.lease(session) if self._role != "follow" else None
@@ -123,12 +145,13 @@ class Driver:
                 await self._ledger.refresh()
                 self._show_new()
                 if lease is not None:
-                    self._epoch, self._planned = lease.epoch, None
+                    self._epoch, self._planned, self._leads = lease.epoch, None, True
                     await self._lead()
                     if not self._overtaken(self._ledger.state):
                         rested = self._rested()
                         break
             finally:
+                self._leads = False
                 if lease is not None:
                     await store.release(lease, rested=rested)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
@@ -373,8 +396,12 @@ class Driver:
             self._screen.piece(agent, attempt, text)
 
     def _show_new(self) -> None:
+        state, watch = self._ledger.state, self._observing
         if self._screen is not None:
-            self._screen.show(self._ledger.state, self._ledger.state.length)
+            self._screen.show(state, state.length)
+        while watch is not None and self._observed < state.length:
+            watch.recorded(state.facts[self._observed], self._observed, state, self._leads)
+            self._observed += 1
 
     def _show_rest(self) -> None:
         """Where the session came to rest, and what it asks."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterator
+from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from legato.core import wording
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Paused, Returned, Started
+from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Lost, Paused, Returned, Started
 from legato.core.graph import Edge
 from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
@@ -25,10 +26,16 @@ from legato.drive.ledger import Ledger
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, no_outcome, record_later
 from legato.errors import StoreError
-from legato.tools import BadArguments, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
+from legato.tools import BadArguments, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
+
+if TYPE_CHECKING:
+    from legato.drive.watching import Watch
 
 OUTPUT_LETTERS = 64_000
 """What of an output a model is given. The whole of a longer one is kept in the store's contents, for people and tools."""
+
+IDEMPOTENT_ATTEMPTS = 3
+"""How often an idempotent tool that cannot know its outcome is started, before the model is told that nobody does."""
 
 
 class ToolRunner:
@@ -39,6 +46,7 @@ class ToolRunner:
         self._ledger = ledger
         self._context = context
         self._others = others
+        self.watch: Watch | None = None
         self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
 
     # -- decisions that need no waiting: facts at once ------------------------------------------------------------------
@@ -158,7 +166,9 @@ class ToolRunner:
         """Run the body to its end: what it returns or raises is the outcome."""
         output: Content
         try:
-            status, (output, contents) = "ok", tool_content(await self._body(agent, tool, call, effect.attempt))
+            watch = self.watch
+            with nullcontext() if watch is None else watch.running(agent.name, tool.name, effect.call, effect.attempt):
+                status, (output, contents) = "ok", tool_content(await self._body(agent, tool, call, effect.attempt))
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -166,6 +176,10 @@ class ToolRunner:
             status, output, contents = "error", "The tool was cancelled from within.", {}
         except WaitsForPeople as waits:
             return Outcome(partial(_paused, effect, waits, _took(begun)))
+        except OutcomeUnknown as unknown:
+            if not tool.idempotent or effect.attempt < IDEMPOTENT_ATTEMPTS:
+                return Outcome(partial(_lost, effect))
+            status, output, contents = "error", tool_output(f"Nobody knows whether {tool.name!r} took effect: {unknown}"), {}
         except Exception as error:
             if tool.idempotent and isinstance(error, StoreError):
                 raise  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
@@ -246,6 +260,13 @@ def _paused(effect: RunTool, waits: WaitsForPeople, took: int, state: State) -> 
     call = state.call(effect.call)
     if call is not None and call.running is not None and call.running.number == effect.attempt:
         yield Paused(at=now_ms(), call=effect.call, attempt=effect.attempt, session=waits.session, length=waits.length, took=took)
+
+
+def _lost(effect: RunTool, state: State) -> Iterator[AnyFact]:
+    """The end of an attempt of which not even the tool knows how it ended."""
+    call = state.call(effect.call)
+    if call is not None and call.running is not None and call.running.number == effect.attempt:
+        yield Lost(at=now_ms(), call=effect.call, attempt=effect.attempt)
 
 
 def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:

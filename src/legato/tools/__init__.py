@@ -4,8 +4,19 @@ Everything a user or the driver needs is exported here; the rest of this package
 """
 
 from legato.tools.arguments import BadArguments
-from legato.tools.context import Secret, ToolCall, ToolContext, WaitsForPeople
+from legato.tools.context import OutcomeUnknown, Secret, ToolCall, ToolContext, WaitsForPeople
 from legato.tools.function import Tool, tool
 from legato.tools.output import tool_content, tool_output
 
-__all__ = ["BadArguments", "Secret", "Tool", "ToolCall", "ToolContext", "WaitsForPeople", "tool", "tool_content", "tool_output"]
+__all__ = [
+    "BadArguments",
+    "OutcomeUnknown",
+    "Secret",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "WaitsForPeople",
+    "tool",
+    "tool_content",
+    "tool_output",
+]

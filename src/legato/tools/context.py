@@ -54,6 +54,19 @@ class WaitsForPeople(BaseException):
         self.length = length
 
 
+class OutcomeUnknown(BaseException):
+    """Raised by a tool that cannot know whether it did what it was called for: a connection broke after the order was sent.
+
+    The session then says so and asks (rerun, supply the outcome, or fail it), as it does after a crash; an idempotent tool is started
+    again. A `BaseException`, so that what catches a tool's errors does not take it for one.
+
+    >>> from legato.tools import OutcomeUnknown, tool
+    >>> @tool
+    ... async def pay(cents: int) -> str:
+    ...     raise OutcomeUnknown("the bank hung up before it answered")
+    """
+
+
 class ToolCall(Struct, frozen=True, eq=False):
     """The recorded call that is being run: its id in the session, the tool's name, and the arguments as they run."""
 

@@ -253,7 +253,11 @@ def _check_body(body: object) -> None:
 
 
 def _name(given: str | None, body: Callable[..., Any]) -> str:
-    name = getattr(_whole(body), "__name__", "") if given is None else given
+    return checked_name(getattr(_whole(body), "__name__", "") if given is None else given)
+
+
+def checked_name(name: object) -> str:
+    """The name, if every provider accepts it and it is no handoff's."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadInput(
             f"{str(name)[:80]!r} cannot be the name of a tool",

@@ -85,7 +85,7 @@ def test_a_name_that_is_not_here_says_so_when_it_is_imported(module: str) -> Non
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ("from legato.compat.agents.mcp import MCPServerStdio", "@function_tool"),
+        ("from legato.compat.agents.mcp import MCPServerStdio", "legato.mcp.MCPServer"),
         ("from legato.compat.agents.realtime import RealtimeAgent", "in words"),
         ("from legato.compat.agents.voice import VoicePipeline", "in words"),
         ("from legato.compat.agents.extensions.memory import SQLAlchemySession", "SQLiteSession"),

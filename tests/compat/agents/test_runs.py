@@ -457,7 +457,7 @@ async def test_a_callback_is_called_when_control_comes_and_not_again(provider: P
     ("make", "told"),
     [
         (lambda: Runner.run(Agent(name="a"), "Hi", hooks=object()), "RunHooks"),
-        (lambda: Runner.run(Agent(name="a", mcp_servers=[object()]), "Hi"), "function_tool"),
+        (lambda: Runner.run(Agent(name="a", mcp_servers=[object()]), "Hi"), "legato.mcp.MCPServer"),
         (lambda: Runner.run(Agent(name="a", model="litellm/claude"), "Hi"), "Anthropic"),
         (lambda: Runner.run(Agent(name="a", tools=[len]), "Hi"), "function_tool"),
         (lambda: Runner.run(Agent(name="a"), "Hi", session=object()), "SQLiteSession"),

@@ -16,7 +16,7 @@ _A_MODELS = "a client only makes models: client.native() is the model, and legat
 _HISTORY = "the ledger owns the history: agent.store has it, and (await workflow.session().refresh()).messages shows it"
 _BY_ANSWERING = "write workflow.run(responses={request_id: False}): a rejection, which the model is told"
 _NOTHING_ELSE = "nothing else is carried along"
-MCP = "MCP tools are not covered: write a @tool function that asks the MCP server and returns what it says"
+MCP = "MCP servers have another name here: give the agent tools=await legato.mcp.MCPServer(...).tools()"
 _PROVIDER_RUNS = "legato.models.OpenAIResponses(..., hosted=[{...}]) takes any tool that the provider runs, as the provider writes it"
 
 _SERIALIZED = dict.fromkeys(("from_dict", "from_json", "to_dict", "to_json", "DEFAULT_EXCLUDE", "INJECTABLE"), _DEFINED_IN_CODE)
@@ -77,7 +77,7 @@ AGENT = {
     **_MEASURED,
     "AGENT_PROVIDER_NAME": _NO_METRICS,
     "additional_properties": _NOTHING_ELSE,
-    "as_mcp_server": "MCP is not covered: serve the agent from a program of your own, with await agent.run(...)",
+    "as_mcp_server": "offer the workflow: legato mcp module:workflow, or legato.mcp.Offered(workflow).server",
     "mcp_tools": MCP,
     "open": "nothing is opened or closed: an agent holds no connection",
     "close": "nothing is opened or closed: an agent holds no connection; its store is closed with await agent.store.close()",

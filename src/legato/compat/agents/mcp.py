@@ -5,4 +5,4 @@ from typing import TYPE_CHECKING
 from legato.compat.agents.mirroring import absent_module
 
 if not TYPE_CHECKING:
-    __getattr__ = absent_module("agents.mcp", "wrap what you need of the MCP server in @function_tool")
+    __getattr__ = absent_module("agents.mcp", "give the agent the server's tools: tools=await legato.mcp.MCPServer(...).tools()")

@@ -7,7 +7,7 @@ Every page that is pointed to has what it is said to have: tests/compat/agents/t
 
 from __future__ import annotations
 
-MCP = "wrap what you need of the MCP server in @function_tool"
+MCP = "give the agent the server's tools: tools=await legato.mcp.MCPServer(...).tools()"
 PROMPT = "write the instructions here: they are recorded with every reply"
 LEDGER = "nothing is traced; the ledger has what happened (result.legato_session.facts), see docs/sessions.md#look"
 HISTORY = "a model sees what is chosen from the ledger: handoff(input_filter=...), or legato.history, docs/handoffs.md#what-an-agent-sees"

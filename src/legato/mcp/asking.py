@@ -1,0 +1,87 @@
+"""Requests as MCP clients see and answer them. May know: pending requests. Decides: what is shown, and which form is filled in.
+
+What is shown of a call's arguments hides secrets, as everywhere. An answer points at a pending request by its id; it can never supply a
+call. A person who dismisses a form has decided nothing: the request stays pending.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mcp.types import ElicitRequestFormParams, ElicitResult
+from msgspec import Struct
+
+from legato.core.requests import Pending
+from legato.core.secrets import masked
+from legato.errors import BadInput
+from legato.session import Session
+
+VERDICTS = {
+    "approval": ("approve", "reject"),
+    "result": ("answer", "reject"),
+    "outcome": ("approve", "answer", "reject"),
+    "limit": ("approve", "reject"),
+}
+"""What may be decided by a form. `edit`, which needs arguments, is for the tool that answers."""
+
+
+class Answer(Struct, frozen=True):
+    """What somebody decided about a request."""
+
+    decision: str
+    words: str = ""
+    arguments: dict[str, Any] | None = None
+
+
+def shown(session: Session, request: Pending) -> dict[str, Any]:
+    """A request, for clients."""
+    told: dict[str, Any] = {"id": request.id, "kind": request.kind, "prompt": request.prompt, "agent": request.agent}
+    if request.call is not None:
+        graph = session.asking(request).workflow.definition.graph
+        arguments = masked(request.raw_arguments, graph.secrets(request.agent, request.tool))
+        try:
+            told |= {"tool": request.tool, "arguments": json.loads(arguments), "digest": request.digest}
+        except ValueError:
+            told |= {"tool": request.tool, "digest": request.digest}
+    return told
+
+
+def form(request: Pending) -> ElicitRequestFormParams:
+    """The form by which a person decides about a request."""
+    about = {"answer": "the answer", "reject": "why not"}
+    words = ", or ".join(about[verdict] for verdict in VERDICTS[request.kind] if verdict in about)
+    properties = {
+        "decision": {"type": "string", "enum": list(VERDICTS[request.kind]), "description": "What is to be done."},
+        "words": {"type": "string", "description": f"If you like: {words}."},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["decision"]}
+    return ElicitRequestFormParams(message=request.prompt, requested_schema=schema)
+
+
+def filled_in(result: object) -> Answer | None:
+    """What a form was answered with; None if nothing was decided."""
+    if not isinstance(result, ElicitResult) or result.action == "cancel":
+        return None
+    if result.action == "decline":
+        return Answer("reject")
+    content = result.content or {}
+    decision, words = content.get("decision"), content.get("words", "")
+    if not isinstance(decision, str):
+        return None
+    return Answer(decision, words if isinstance(words, str) else "")
+
+
+async def decide(session: Session, request: str, answer: Answer) -> None:
+    """Record what was decided; `NotPending` if that cannot be decided (any more)."""
+    match answer.decision:
+        case "approve":
+            await session.approve(request)
+        case "reject":
+            await session.reject(request, answer.words)
+        case "answer":
+            await session.answer(request, answer.words)
+        case "edit":
+            await session.edit(request, answer.arguments or {})
+        case other:
+            raise BadInput("there is no such decision", expected="approve, reject, answer or edit", found=repr(other)[:80])

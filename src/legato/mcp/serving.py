@@ -1,0 +1,86 @@
+"""How an offered workflow is reached. May know: standard streams and HTTP. Decides: who may speak to it.
+
+Over HTTP every request needs the token, a `Host` that is ours and no `Origin` but one that was named: a page in a browser, or a name that
+somebody points at this machine, cannot speak to it. Where others than this machine can connect, the token has to be chosen by hand.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Sequence
+
+import uvicorn
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from legato.errors import BadInput
+from legato.mcp.offering import Offered
+
+PATH = "/mcp"
+SHORTEST = 16
+"""Letters of a token: fewer could be guessed."""
+
+
+async def serve_stdio(offered: Offered) -> None:
+    """Serve whoever started this process, until they leave."""
+    async with stdio_server() as (read, write):
+        await offered.server.run(read, write, offered.server.create_initialization_options())
+
+
+def app(offered: Offered, token: str, host: str, port: int, origins: Sequence[str] = ()) -> ASGIApp:
+    """The application that serves it over streamable HTTP."""
+    check_token(token)
+    names = {host, "127.0.0.1", "localhost", "[::1]"} if is_loopback(host) else {host}
+    settings = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[f"{_bracketed(name)}:{port}" for name in names],
+        allowed_origins=list(origins),
+    )
+    return _Guarded(offered.server.streamable_http_app(streamable_http_path=PATH, transport_security=settings, host=host), token)
+
+
+def server(offered: Offered, token: str, host: str, port: int, origins: Sequence[str] = ()) -> uvicorn.Server:
+    """A server for it, yet to be run."""
+    config = uvicorn.Config(app(offered, token, host, port, origins), host=host, port=port, log_level="warning", access_log=False)
+    return uvicorn.Server(config)
+
+
+def check_token(token: str) -> None:
+    """`BadInput` if somebody could guess it, or could not send it."""
+    if not isinstance(token, str) or len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        raise BadInput("this cannot be the token", expected=f"{SHORTEST} or more printable ASCII characters without spaces")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+class _Guarded:
+    """Lets pass who has the token."""
+
+    def __init__(self, inner: ASGIApp, token: str) -> None:
+        self._inner = inner
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._knows(scope):
+            headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": b"this server needs its token: Authorization: Bearer ..."})
+            return
+        if scope["type"] in ("http", "lifespan"):
+            await self._inner(scope, receive, send)
+
+    def _knows(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)

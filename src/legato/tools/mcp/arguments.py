@@ -1,0 +1,80 @@
+"""Arguments for a schema that somebody else wrote. May know: JSON Schema. Decides: what is sent to a server, and how a model is told.
+
+The server checks too. It is checked here first because an approval is for exact arguments, and because what is refused here has
+certainly not run.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from jsonschema.validators import Draft202012Validator, validator_for
+
+from legato.errors import BadInput
+from legato.tools.arguments import Arguments, BadArguments
+
+SHOWN, LISTED = 160, 8
+"""How many letters of a mistake, and how many mistakes, a model is told."""
+
+
+class SchemaArguments(Arguments, frozen=True, eq=False):
+    """What a tool takes, by a JSON schema."""
+
+    validator: Any
+
+    @classmethod
+    def of(cls, tool: str, schema: dict[str, Any]) -> SchemaArguments:
+        """Read the schema; `BadInput` if it is none. Properties marked as passwords or write-only are secret."""
+        kind: Any = validator_for(schema, default=Draft202012Validator)
+        try:
+            kind.check_schema(schema)
+        except (SchemaError, RecursionError) as error:
+            words = error.message if isinstance(error, SchemaError) else "it is nested too deeply"
+            do = "leave the tool out with only=[...]"
+            raise BadInput(f"the schema of MCP tool {tool!r} is not valid: {words[:SHOWN]}", do=do) from None
+        properties = schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        secrets = [name for name, shown in known.items() if isinstance(shown, dict) and _is_secret(shown)]
+        return cls(
+            names=tuple(known),
+            schema=json.dumps(schema, ensure_ascii=False, separators=(",", ":")),
+            secrets=frozenset(secrets),
+            contexts=(),
+            validator=kind(schema),
+        )
+
+    def validate(self, tool: str, arguments: str) -> dict[str, object]:
+        """The arguments as they are sent."""
+        try:
+            values = json.loads(arguments if arguments.strip() else "{}", parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise BadArguments(f"the arguments of {tool} are not valid, and it did not run:\n  - no JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise BadArguments(f"the arguments of {tool} are not valid, and it did not run:\n  - expected one JSON object")
+        try:
+            mistakes = sorted(self.validator.iter_errors(values), key=lambda each: [str(step) for step in each.absolute_path])
+        except Exception as error:  # a reference that leads nowhere, a pattern that is none: the schema's fault, and no reason to run
+            raise BadArguments(f"the arguments of {tool} could not be checked: {type(error).__name__}") from None
+        if mistakes:
+            lines = [f"  - {self._mistake(mistake)}" for mistake in mistakes[:LISTED]]
+            more = [f"  - and {len(mistakes) - LISTED} more"] if len(mistakes) > LISTED else []
+            raise BadArguments("\n".join([f"the arguments of {tool} are not valid, and it did not run:", *lines, *more]))
+        return values
+
+    def _mistake(self, mistake: ValidationError) -> str:
+        path = [str(step) for step in mistake.absolute_path]
+        where = f"{'.'.join(path)}: " if path else ""
+        if self.secrets and (not path or path[0] in self.secrets) and mistake.validator not in ("required", "additionalProperties"):
+            return f"{where}not valid ({mistake.validator})"  # an error is an output, and outputs are shown to people
+        deepest = best_match([mistake]) or mistake
+        return f"{where}{deepest.message}"[:SHOWN]
+
+
+def _is_secret(shown: dict[str, Any]) -> bool:
+    return shown.get("format") == "password" or shown.get("writeOnly") is True
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,280 @@
+"""`legato mcp`: a workflow as an MCP server, spoken to by the official client, over both transports and both eras of the protocol."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitResult
+
+from legato.cli.mcp import mcp
+from legato.errors import BadInput
+from legato.mcp import Offered
+from legato.stores import SQLiteStore
+from tests.mcp.shop import desk
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "a-token-for-tests-0123456789"
+CANARY = "canary-pin-1234"
+BROKEN = "Order 7 arrived broken"
+
+
+def command(*more):
+    return [sys.executable, "-m", "legato.cli", "mcp", *more]
+
+
+class Served:
+    """The command, run where its files may lie."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.store = f"sqlite:{folder / 's.sqlite'}"
+        self.env = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": os.environ["PATH"]}
+        self.asked = []
+        self.progress = []
+
+    @property
+    def refunds(self):
+        path = self.folder / "refunds"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def answering(self, *answers):
+        """A person at the client, who answers forms one after the other."""
+        left = list(answers)
+
+        async def fill_in(context, params):
+            self.asked.append(params.message)
+            return left.pop(0)
+
+        return fill_in if answers else None
+
+    @asynccontextmanager
+    async def client(self, mode, *answers, **options):
+        """A client, and the server beside it: in this process, over the package's own streams."""
+        async with SQLiteStore(self.folder / "s.sqlite") as store:
+            offered = Offered(desk, store, **options)
+            async with Client(offered.server, mode=mode, elicitation_callback=self.answering(*answers)) as client:
+                yield client
+
+    @asynccontextmanager
+    async def process(self, mode, *answers, options=()):
+        """A client, and the command that it started."""
+        started = command("tests.mcp.shop:desk", "--store", self.store, *options)
+        parameters = StdioServerParameters(command=started[0], args=started[1:], env=self.env, cwd=self.folder)
+        async with Client(stdio_client(parameters), mode=mode, elicitation_callback=self.answering(*answers)) as client:
+            yield client
+
+    async def say(self, client, words, **more):
+        async def note(progress, total, message):
+            self.progress.append(message)
+
+        return await client.call_tool("the_desk", {"message": words, **more}, progress_callback=note)
+
+
+@pytest.fixture
+def served(tmp_path):
+    return Served(tmp_path)
+
+
+@pytest.fixture(params=["legacy", "auto"], ids=["2025", "2026"])
+def mode(request):
+    return request.param
+
+
+def accepted(decision, **words):
+    return ElicitResult(action="accept", content={"decision": decision, **words})
+
+
+@pytest.fixture(params=["process", "beside"])
+def met(request, served, monkeypatch):
+    """Both ways to meet a server."""
+    monkeypatch.chdir(served.folder)
+    return served.process if request.param == "process" else served.client
+
+
+async def test_a_client_talks_sees_what_is_pending_answers_it_and_hears_of_progress(served, met, mode):
+    async with met(mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert list(tools) == ["the_desk", "the_desk_pending", "the_desk_answer"]
+        assert tools["the_desk_pending"].annotations.read_only_hint
+        told = (await served.say(client, BROKEN, session="s")).structured_content
+        assert (told["status"], told["session"], served.refunds) == ("pending", "s", [])
+        (request,) = told["pending"]
+        assert (request["kind"], request["tool"], request["arguments"]["cents"]) == ("approval", "refund", 250)
+        assert request["arguments"]["pin"].startswith("secret:")
+        assert any("triage -> refunds" in message for message in served.progress)
+        seen = (await client.call_tool("the_desk_pending", {"session": "s"})).structured_content
+        assert seen["pending"] == [request]
+        answer = {"session": "s", "request": request["id"], "decision": "approve"}
+        done = await client.call_tool("the_desk_answer", answer)
+        assert done.structured_content["answer"] == "Done: refunded 250"
+        assert served.refunds == ["7 250"]
+        again = await client.call_tool("the_desk_answer", answer)
+        assert again.is_error
+        assert "is not pending" in again.content[0].text
+    assert CANARY not in repr([told, seen, done, served.progress, served.asked])
+
+
+async def test_a_client_that_can_ask_its_user_does_so_and_the_message_is_said_once(served, met, mode):
+    async with met(mode, accepted("approve")) as client:
+        told = (await served.say(client, BROKEN, session="s")).structured_content
+        assert (told["status"], told["answer"], served.refunds) == ("waiting", "Done: refunded 250", ["7 250"])
+        (question,) = served.asked
+        assert "refunds wants to run refund" in question
+        assert CANARY not in question
+    async with SQLiteStore(served.folder / "s.sqlite") as store:
+        session = await desk.session("s", store=store).refresh()
+        assert [message.text for message in session.messages] == [BROKEN, "Done: refunded 250"]
+
+
+ANSWERS = {
+    "a no with words": (accepted("reject", words="not without a receipt"), "waiting"),
+    "the form declined": (ElicitResult(action="decline"), "waiting"),
+    "the form dismissed": (ElicitResult(action="cancel"), "pending"),
+    "nonsense": (accepted("approve it!"), None),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_whatever_a_user_does_with_the_form_nothing_runs_without_a_yes(served, mode, answer, monkeypatch):
+    monkeypatch.chdir(served.folder)
+    given, status = ANSWERS[answer]
+    async with served.client(mode, given, given) as client:
+        told = await served.say(client, BROKEN, session="s")
+        if status is None:
+            assert told.is_error
+        else:
+            assert told.structured_content["status"] == status
+        seen = (await client.call_tool("the_desk_pending", {"session": "s"})).structured_content
+        assert len(seen["pending"]) == (0 if status == "waiting" else 1)
+        assert served.refunds == []
+
+
+async def test_sessions_are_in_the_store_and_another_process_goes_on(served, mode):
+    async with served.client(mode) as client:
+        told = (await served.say(client, BROKEN)).structured_content
+    async with served.client(mode) as client:
+        seen = (await client.call_tool("the_desk_pending", {"session": told["session"]})).structured_content
+        assert seen["pending"] == told["pending"]
+        rejected = {"session": told["session"], "request": told["pending"][0]["id"], "decision": "reject", "words": "no"}
+        assert (await client.call_tool("the_desk_answer", rejected)).structured_content["status"] == "waiting"
+
+
+async def test_one_message_sent_twice_with_one_key_is_said_once_and_prints_disturb_nothing(served, mode):
+    async with served.process(mode) as client:
+        first = await served.say(client, "What is there?", session="s", key="k")
+        second = await served.say(client, "What is there?", session="s", key="k")
+        assert first.structured_content["answer"] == second.structured_content["answer"] == "I saw an empty shelf."
+        other = await served.say(client, "Something else", session="s", key="k")
+        assert other.is_error
+        assert "was used before for something else" in other.content[0].text
+
+
+async def test_without_the_tool_that_answers_only_people_can(served, mode):
+    async with served.client(mode, answers=False) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["the_desk", "the_desk_pending"]
+        with pytest.raises(MCPError, match="there is no tool"):
+            await client.call_tool("the_desk_answer", {})
+
+
+@pytest.mark.parametrize("arguments", [{}, {"message": 5}, {"message": "x", "more": 1}])
+async def test_wrong_arguments_are_refused_and_nothing_is_said(served, arguments):
+    async with served.client("auto") as client:
+        with pytest.raises(MCPError, match="these arguments cannot be used"):
+            await client.session.call_tool("the_desk", arguments)
+
+
+# -- over HTTP -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def listening(served):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    given = ["tests.mcp.shop:desk", "--store", served.store, "--http", "--port", str(port)]
+    process = subprocess.Popen(
+        command(*given), env={**served.env, "LEGATO_MCP_TOKEN": TOKEN}, cwd=served.folder, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(500):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            await asyncio.sleep(0.02)
+    yield port
+    process.send_signal(signal.SIGINT)
+    _, said = await asyncio.to_thread(process.communicate)
+    assert TOKEN not in said, "a token that was given is not shown"
+
+
+async def test_over_http_with_the_token_and_an_approval_by_the_clients_user(served, listening, mode):
+    async with (
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}) as http,
+        Client(
+            streamable_http_client(f"http://127.0.0.1:{listening}/mcp", http_client=http),
+            mode=mode,
+            elicitation_callback=served.answering(accepted("approve")),
+        ) as client,
+    ):
+        told = (await served.say(client, BROKEN)).structured_content
+        assert (told["answer"], served.refunds) == ("Done: refunded 250", ["7 250"])
+        assert any("triage -> refunds" in message for message in served.progress)
+
+
+async def test_nobody_without_the_token_or_under_another_name_or_from_a_page_is_served(listening):
+    ours = f"127.0.0.1:{listening}"
+    bearer = f"Bearer {TOKEN}"
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    accept = {"accept": "application/json, text/event-stream"}
+    refused = []
+    async with httpx2.AsyncClient() as http:
+        for host in (ours, "evil.example", f"evil.example:{listening}", "127.0.0.1:1"):
+            for origin in (None, f"http://{ours}", "http://evil.example", "null"):
+                for token in (None, bearer, bearer[:-1], f"{bearer}x", bearer.lower(), f"Basic {TOKEN}", "Bearer"):
+                    for method in ("POST", "GET", "DELETE"):
+                        headers = {**accept, "host": host}
+                        headers |= {name: value for name, value in (("origin", origin), ("authorization", token)) if value}
+                        answer = await http.request(method, f"http://{ours}/mcp", headers=headers, json=body if method == "POST" else None)
+                        good = (host, origin, token) == (ours, None, bearer)
+                        expected = 401 if token != bearer else 421 if host != ours else 403
+                        if not good:
+                            refused.append(answer.status_code == expected)
+                            assert answer.status_code == expected, (method, headers, answer.status_code, answer.text)
+                            assert "the_desk" not in answer.text
+                        elif method == "POST":
+                            assert answer.status_code in (200, 400), answer.text
+    assert len(refused) == 333
+
+
+COMMANDS = {
+    "no colon": ({"target": "shop"}, "names no workflow"),
+    "no module": ({"target": "no_such_module:desk"}, "there is no module 'no_such_module'"),
+    "no name": ({"target": "tests.mcp.shop:nobody"}, "has no 'nobody'"),
+    "no workflow": ({"target": "tests.mcp.shop:nothing"}, "is no workflow"),
+    "no store": ({"store": "redis:x"}, "store"),
+    "every machine and no token": ({"http": True, "host": "0.0.0.0"}, "choose a token yourself"),
+    "a token to guess": ({"http": True, "token": "1234"}, "16 or more"),
+}
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_what_cannot_be_offered_is_refused(served, case):
+    given, words = COMMANDS[case]
+    with pytest.raises(BadInput, match=words):
+        mcp(**{"target": "tests.mcp.shop:desk", "store": served.store, **given})
+
+
+def test_and_the_command_says_so_in_a_sentence_and_on_no_stream_of_the_protocol(served):
+    done = subprocess.run(command("shop"), env=served.env, cwd=served.folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "names no workflow" in done.stderr
+    assert "Traceback" not in done.stderr

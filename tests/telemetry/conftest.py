@@ -1,0 +1,68 @@
+"""The real SDK of OpenTelemetry, which keeps what it is given."""
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from legato.telemetry import instrument
+
+
+class Kept:
+    """All spans and metrics so far."""
+
+    def __init__(self):
+        self._exporter = InMemorySpanExporter()
+        self._reader = InMemoryMetricReader()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.meters = MeterProvider([self._reader])
+
+    def instrument(self, workflow, **options):
+        return instrument(workflow, tracer_provider=self.tracers, meter_provider=self.meters, **options)
+
+    @property
+    def spans(self):
+        return sorted(self._exporter.get_finished_spans(), key=lambda span: (span.start_time, span.context.span_id))
+
+    def named(self, name):
+        return [span for span in self.spans if span.name == name]
+
+    def one(self, name):
+        (span,) = self.named(name)
+        return span
+
+    def clear(self):
+        self._exporter.clear()
+
+    def tree(self):
+        """Names, each under the one that it belongs to, with an ! where it failed."""
+        children = {}
+        for span in self.spans:
+            children.setdefault(span.parent.span_id if span.parent else None, []).append(span)
+
+        def written(span):
+            below = [written(each) for each in children.get(span.context.span_id, [])]
+            name = span.name + ("!" if not span.status.is_ok and span.status.status_code.name == "ERROR" else "")
+            return {name: below} if below else name
+
+        return [written(span) for span in children.get(None, [])]
+
+    def everything(self):
+        """All that would be sent anywhere."""
+        return "\n".join([*(span.to_json() for span in self.spans), self._reader.get_metrics_data().to_json()])
+
+    def points(self, name):
+        data = self._reader.get_metrics_data()
+        metrics = [each for resource in data.resource_metrics for scope in resource.scope_metrics for each in scope.metrics]
+        return [point for each in metrics if each.name == name for point in each.data.data_points]
+
+
+@pytest.fixture
+def kept():
+    made = Kept()
+    yield made
+    made.tracers.shutdown()
+    made.meters.shutdown()
