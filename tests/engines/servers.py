@@ -87,8 +87,10 @@ class Server:
 
     name = ""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lasting: bool = False) -> None:
+        """`lasting`: what it has survives its end. Temporal's development server is many times slower then."""
         self.folder = folder
+        self.lasting = lasting
         self.process: Process | None = None
 
     def address_of(self, queue: str) -> str:
@@ -120,8 +122,8 @@ class TemporalServer(Server):
 
     name = "temporal"
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, lasting: bool = False) -> None:
+        super().__init__(folder, lasting)
         self.port = free_port()
 
     def address_of(self, queue: str) -> str:
@@ -131,8 +133,8 @@ class TemporalServer(Server):
         binary = shutil.which("temporal", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
         assert binary is not None, "there is no temporal binary: run `make engines`"
         command = [binary, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
-        command += ["--db-filename", str(self.folder / "temporal.sqlite"), "--log-level", "error"]
-        command += ["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"]
+        command += ["--db-filename", str(self.folder / "temporal.sqlite")] if self.lasting else []
+        command += ["--log-level", "error", "--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"]
         self.process = Process(command, self.folder / "temporal.log")
         until(lambda: listens(self.port), what="the Temporal server")
 
@@ -142,8 +144,8 @@ class RestateServer(Server):
 
     name = "restate"
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, lasting: bool = True) -> None:
+        super().__init__(folder, lasting)
         self.ingress, self.admin, self.node = (free_port() for _ in range(3))
 
     def address_of(self, queue: str) -> str:

@@ -17,7 +17,7 @@ from tests.engines.waiting import done, rests
 async def mortal(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
     """A place on a server of its own."""
     monkeypatch.setenv("LEGATO_TEST_FOLDER", str(tmp_path))
-    server = SERVERS[request.param](tmp_path)
+    server = SERVERS[request.param](tmp_path, lasting=True)
     server.start()
     place = Place(server, tmp_path, str(tmp_path / "desk.sqlite"))
     yield place
@@ -47,7 +47,7 @@ async def test_a_server_killed_in_the_middle_of_a_tool_and_started_again_has_eve
 
 
 async def test_a_server_that_lost_all_its_data_costs_no_conversation(mortal: Place) -> None:
-    """Nothing is in the engine alone but timers, and what was set aside. What was given and not advanced, workers find in the ledger."""
+    """In the engine alone are timers, and what was set aside. What was given and not advanced, workers find in the ledger."""
     first = mortal.worker()
     session = mortal.engine.session(desk, "s", mortal.store)
     assert (await asyncio.wait_for(session.run("refund it"), 20)).status == "pending"

@@ -240,8 +240,8 @@ async def test_of_a_conversation_an_engine_is_told(place: Place, in_full: bool) 
 
 
 async def test_limits_of_a_model_hold_across_two_workers(place: Place) -> None:
-    limit = ["--limit", "scripted at_once=2 per_minute=1200"]
-    workers = [place.worker(*limit, LEGATO_TEST_DELAY="0.15") for _ in range(2)]
+    limit = ["--limit", "scripted at_once=2 per_minute=480"]
+    workers = [place.worker(*limit, LEGATO_TEST_DELAY="0.3") for _ in range(2)]
     sessions = [place.engine.session(desk, f"s{number}", place.store) for number in range(16)]
     await asyncio.gather(*(session.say("hello") for session in sessions))
     for session in sessions:
@@ -255,4 +255,4 @@ async def test_limits_of_a_model_hold_across_two_workers(place: Place) -> None:
         running += step
         most = max(most, running)
     assert most == 2
-    assert min(after - before for before, after in pairwise(starts)) > 0.03
+    assert min(after - before for before, after in pairwise(starts)) > 0.03  # 0.125 when they are let begin; then a core may be busy

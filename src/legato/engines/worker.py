@@ -86,14 +86,16 @@ class Worker:
 
     async def run(self, signals: bool = True) -> None:
         """Work until `stop()`, or, with `signals`, until SIGTERM or SIGINT."""
+        known = asyncio.Event()
 
         def ready() -> None:
+            known.set()
             if signals:
                 for number in (signal.SIGTERM, signal.SIGINT):
                     asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
             log.info("worker %d serves %s for %r", os.getpid(), ", ".join(self._workflows), self._engine)
 
-        sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        sweeping = asyncio.get_running_loop().create_task(self._sweep(known))
         try:
             await self._engine.serve(self._step, self._stop, ready, self._at_once, self._grace)
         finally:
@@ -136,8 +138,9 @@ class Worker:
             if (lease := await self._store.lease(session)) is not None:
                 await self._store.release(lease, rested=len(facts))
 
-    async def _sweep(self) -> None:
+    async def _sweep(self, known: asyncio.Event) -> None:
         """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them."""
+        await known.wait()  # to an engine that knows of no worker nobody could say anything so far
         old = 0.0  # at first it looks at all; later at those whose own wake has had its time
         while True:
             try:
