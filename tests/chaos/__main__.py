@@ -11,7 +11,8 @@ import argparse
 import sys
 import time
 
-from tests.chaos.running import ENGINES, Plan, run
+from tests.chaos.races import Raced, race
+from tests.chaos.running import ENGINES, Plan, Report, run
 
 
 def main() -> int:
@@ -23,16 +24,24 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=12.0, help="for each engine; what has not ended then is taken for lost")
     parser.add_argument("--races", type=int, default=1_000, help="answers that are raced, over all engines together")
     given = parser.parse_args()
-    began, broken = time.monotonic(), 0
+    began = time.monotonic()
     engines = list(ENGINES) if given.engine == "both" else [given.engine]
-    reports = []
+    reports: list[Report | Raced] = []
+
+    def show(line: str) -> None:
+        print(line, flush=True)
+
     for engine in engines:
-        plan = Plan(engine, given.seed, given.conversations, given.turns, given.minutes)
         if given.conversations:
-            reports.append(run(plan, lambda line: print(line, flush=True)))
-            print(reports[-1], flush=True)
-        broken += sum(len(report.broken) for report in reports[-1:])
-    print(f"\n{time.monotonic() - began:,.0f} s: {'all conversations ended, and no promise was broken' if not broken else 'BROKEN'}")
+            reports.append(run(Plan(engine, given.seed, given.conversations, given.turns, given.minutes), show))
+            show(f"\n{reports[-1]}\n")
+        if given.races:
+            reports.append(race(engine, -(-given.races // len(engines)), show))
+            show(f"\n{reports[-1]}\n")
+    if len(engines) > 1:
+        print("\n".join(map(str, reports)))
+    broken = sum(len(report.broken) for report in reports)
+    print(f"\n{time.monotonic() - began:,.0f} s: {f'{broken} promises were broken' if broken else 'no promise was broken'}")
     return 1 if broken else 0
 
 

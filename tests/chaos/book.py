@@ -42,8 +42,8 @@ class Book:
 
     def __init__(self, path: Path) -> None:
         path.touch()
-        self._file = path.open()
-        self._part = ""
+        self._path = path
+        self._at = 0
         self._open: dict[str, dict[str, Any]] = {}
         self._over: list[Act] = []
         self.begun: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -53,7 +53,10 @@ class Book:
 
     def read(self) -> None:
         """Read on to where the book ends now."""
-        *lines, self._part = (self._part + self._file.read()).split("\n")
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            lines = file.read().rpartition(b"\n")[0].splitlines(keepends=True)
+        self._at += sum(map(len, lines)) + bool(lines)
         for line in map(json.loads, lines):
             if line["what"] == "begin":
                 self._open[line["id"]] = line

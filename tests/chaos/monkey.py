@@ -20,7 +20,7 @@ from tests.chaos.desk import ONCE
 from tests.engines.servers import Process, Server, until
 
 DECK = ["worker killed"] * 6 + ["worker stopped"] * 3 + ["postgres killed"] * 2 + ["server killed"] * 2
-GIVEN_UP = (5.0, 8.0)
+GIVEN_UP = (6.0, 9.0)
 """Seconds that a worker hangs: more than a lease (2) and what an engine allows it (Temporal 2, Restate 3)."""
 
 

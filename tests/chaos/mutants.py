@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import replace
-
 from legato.core.groups import UserEntry
 from legato.core.view import Request
+from legato.engines.pace import Step
 from legato.engines.worker import Worker
 from legato.errors import LedgerConflict
 from legato.stores import PostgresStore
-from tests.chaos import desk
 from tests.sim import mutants as simulated
 from tests.sim.mutants import Patch
 
@@ -41,37 +39,16 @@ def _(patch: Patch) -> None:
     patch(PostgresStore, "append", append)
 
 
-@mutant("a model is sent the user's last message twice")
+@mutant("a model is sent the user's first message twice")
 def _(patch: Patch) -> None:
     before = Request.__dict__["entries"]
 
     def entries(self: Request) -> Any:
         found = list(before.fget(self))
         said = [entry for entry in found if isinstance(entry, UserEntry)]
-        return iter([*found, *said[-1:]])
+        return iter([*said[:1], *found])
 
     patch(Request, "entries", property(entries))
-
-
-@mutant("a tool is run a second time when it has ended")
-def _(patch: Patch) -> None:
-    before = desk.body
-
-    async def body(ctx: Any, order: str) -> str:
-        await before(ctx, order)
-        return await before(ctx, order)
-
-    patch(desk, "body", body)
-
-
-@mutant("a reply is recorded as another than the model gave")
-def _(patch: Patch) -> None:
-    before = desk.Writing.reply
-
-    async def reply(self: Any, *given: Any) -> Any:
-        return replace(await before(self, *given), response_id="")
-
-    patch(desk.Writing, "reply", reply)
 
 
 @mutant("steps come to nothing, and say that all is well")
@@ -79,10 +56,6 @@ def _(patch: Patch) -> None:
     before = Worker._step
 
     async def step(self: Any, session: str, *given: Any) -> Any:
-        if session.endswith("1"):
-            from legato.engines.pace import Step
-
-            return Step("waiting")
-        return await before(self, session, *given)
+        return Step("waiting") if session.endswith("1") else await before(self, session, *given)
 
     patch(Worker, "_step", step)

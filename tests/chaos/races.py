@@ -20,7 +20,7 @@ from typing import Any
 
 from legato.core.facts import Decided, Gated, Started
 from legato.engines import engine_at
-from legato.errors import NotPending
+from legato.errors import LegatoError, NotPending
 from legato.stores import PostgresStore
 from legato.stores.contract import Store
 from legato.testing.people import Verdict, give
@@ -90,22 +90,23 @@ async def _race(found: Raced, monkey: Monkey, mutant: str, progress: Progress) -
         await asyncio.wait_for(asyncio.gather(*map(asked, names)), 60 + found.races)
         progress(f"{found.engine}: {found.races:,} conversations wait for an answer")
         began = time.monotonic()
-        wins = await asyncio.to_thread(_raced, monkey, names, mutant)
+        ends = await asyncio.to_thread(_raced, monkey, names, mutant)
         found.seconds = time.monotonic() - began
-        for name in names:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(_waits(engine.session(desk, name, store), store), 30)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*(_waits(engine.session(desk, name, store), store) for name in names)), 60)
         monkey.book.read()
         for number, name in enumerate(names):
-            await _judge(found, store, monkey.book, name, [verdict for verdict, won in wins if number in won])
+            await _judge(found, store, monkey.book, name, {verdict: told[number] for verdict, told in ends})
 
 
 async def _waits(session: Any, store: Store) -> None:
-    while (await session.refresh()).status != "waiting":
-        await store.wait(session.id, session.state.length, 2.0)
+    """Until workers have gone on to the end; what can no longer be read is for the judge."""
+    with contextlib.suppress(LegatoError):
+        while (await session.refresh()).status != "waiting":
+            await store.wait(session.id, session.state.length, 2.0)
 
 
-async def _judge(found: Raced, store: Store, book: Book, name: str, winners: list[str]) -> None:
+async def _judge(found: Raced, store: Store, book: Book, name: str, ends: dict[str, str]) -> None:
     def say(promise: str, what: str) -> None:
         found.broken.append(Violation(promise, f"{name}: {what}"))
 
@@ -113,6 +114,10 @@ async def _judge(found: Raced, store: Store, book: Book, name: str, winners: lis
     for violation in check_promises(facts, rules=RULES, session=name):
         say(violation.promise, violation.what)
     decided = [fact for fact in facts if isinstance(fact, Decided)]
+    winners = [verdict for verdict, end in ends.items() if end == "won"]
+    for verdict, end in ends.items():
+        if end not in ("won", "lost"):
+            say("D3", f"who gave {verdict} was told {end[:100]}")
     if len(winners) != 1 or [fact.verdict for fact in decided] != winners:
         say("D3", f"{winners} were told that they won; recorded is {[fact.verdict for fact in decided]}")
         return
@@ -128,8 +133,8 @@ async def _judge(found: Raced, store: Store, book: Book, name: str, winners: lis
         say("S2", "the tool began before anybody had answered")
 
 
-def _raced(monkey: Monkey, names: list[str], mutant: str) -> list[tuple[str, set[int]]]:
-    """Which races each verdict won, as those who gave it were told."""
+def _raced(monkey: Monkey, names: list[str], mutant: str) -> list[tuple[str, dict[int, str]]]:
+    """How each race ended for each verdict, as those who gave it were told."""
     processes = multiprocessing.get_context("spawn")
     together = processes.Barrier(len(VERDICTS))
     told = processes.Queue()
@@ -138,27 +143,31 @@ def _raced(monkey: Monkey, names: list[str], mutant: str) -> list[tuple[str, set
     ]
     for racer in racers:
         racer.start()
-    wins = [told.get(timeout=60 + len(names)) for _ in racers]
+    ends = [told.get(timeout=60 + len(names)) for _ in racers]
     for racer in racers:
         racer.join()
-    return wins
+    return ends
 
 
 def _racer(dsn: str, address: str, names: list[str], verdict: Verdict, together: Barrier, told: Any, mutant: str) -> None:
     quiet()
     with applied(mutant, MUTANTS) if mutant else contextlib.nullcontext():
-        won = asyncio.run(_answering(dsn, address, names, verdict, together.wait))
-    told.put((verdict if isinstance(verdict, str) else verdict[0], won))  # type: ignore[index]
+        ends = asyncio.run(_answering(dsn, address, names, verdict, together.wait))
+    told.put((verdict if isinstance(verdict, str) else verdict[0], ends))  # type: ignore[index]
 
 
-async def _answering(dsn: str, address: str, names: list[str], verdict: Verdict, together: Callable[[], object]) -> set[int]:
-    won = set()
+async def _answering(dsn: str, address: str, names: list[str], verdict: Verdict, together: Callable[[], object]) -> dict[int, str]:
+    told = {}
     async with PostgresStore(dsn, pool_size=2) as store, engine_at(address) as engine:
         for number, name in enumerate(names):
             session = engine.session(desk, name, store)
             request = (await session.refresh()).pending[0]
             together()
-            with contextlib.suppress(NotPending):
+            try:
                 await give(session, request, verdict)
-                won.add(number)
-    return won
+                told[number] = "won"
+            except NotPending:
+                told[number] = "lost"
+            except LegatoError as error:  # nobody who is late should be told anything else
+                told[number] = repr(error)
+    return told

@@ -155,8 +155,8 @@ async def _run(report: Report, monkey: Monkey, progress: Progress) -> None:
 def _line(report: Report, crowd: Crowd, monkey: Monkey) -> str:
     blows = Counter(blow.kind for blow in monkey.blows)
     spent = ", ".join(f"{kind} {times}" for kind, times in sorted(blows.items()))
-    asked = crowd.done["outcome answered"]
-    return f"{report.plan.engine} {report.seconds:4.0f} s  {len(crowd.ended)}/{report.plan.conversations} ended  {spent}  outcomes asked {asked}"
+    ended = f"{len(crowd.ended)}/{report.plan.conversations} ended"
+    return f"{report.plan.engine} {report.seconds:4.0f} s  {ended}  {spent}  outcomes asked {crowd.done['outcome answered']}"
 
 
 def quiet() -> None:

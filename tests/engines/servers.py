@@ -142,8 +142,9 @@ class RestateServer(Server):
 
     name = "restate"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: str) -> None:
         super().__init__(folder)
+        self._settings = settings  # instead of those below
         self.ingress, self.admin, self.node = (free_port() for _ in range(3))
 
     def address_of(self, queue: str) -> str:
@@ -170,6 +171,7 @@ class RestateServer(Server):
             # a worker that hangs is noticed by the connection alone
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": "1s",
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": "2s",
+            **self._settings,
         }
         self.process = Process([str(found[0]), "--no-logo"], self.folder / "restate.log", settings)
         until(lambda: listens(self.admin) and listens(self.ingress), what=f"the Restate server: {self.process.said}")
