@@ -46,6 +46,8 @@ class Book:
         self._at = 0
         self._open: dict[str, dict[str, Any]] = {}
         self._over: list[Act] = []
+        self.many = 0
+        """How many things have begun."""
         self.begun: dict[str, list[dict[str, Any]]] = defaultdict(list)
         """Bodies of tools that began, by their calls' keys."""
         self.done: dict[str, str] = {}
@@ -59,6 +61,7 @@ class Book:
         self._at += sum(map(len, lines)) + bool(lines)
         for line in map(json.loads, lines):
             if line["what"] == "begin":
+                self.many += 1
                 self._open[line["id"]] = line
                 if line["kind"] == "tool":
                     self.begun[line["key"]].append(line)

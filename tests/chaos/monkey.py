@@ -23,6 +23,8 @@ DECK = ["worker killed"] * 6 + ["worker stopped"] * 3 + ["postgres killed"] * 2 
 GIVEN_UP = (6.0, 9.0)
 """Seconds that a worker hangs: more than a lease (2) and what an engine allows it (Temporal 2, Restate 3)."""
 
+LONGEST = 20.0
+
 
 @dataclass
 class Blow:
@@ -47,6 +49,9 @@ class Monkey:
     seed: int
     deck: list[str] = field(default_factory=lambda: list(DECK))
     pause: tuple[float, float] = (1.5, 4.5)
+    """Seconds between blows, at least and at most ..."""
+    acts: int = 80
+    """... and so many models and tools, lest a slow machine do nothing but recover; but not for longer than `LONGEST`."""
     mutant: str = ""
     blows: list[Blow] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
@@ -72,7 +77,7 @@ class Monkey:
             for _ in range(rounds):
                 dice.shuffle(self.deck)
                 for kind in list(self.deck):
-                    await asyncio.sleep(dice.uniform(*self.pause))
+                    await self._breathe(dice)
                     self._replace_the_dead()
                     match kind:
                         case "worker killed":
@@ -90,6 +95,14 @@ class Monkey:
                 task.cancel()
             await asyncio.gather(*hanging, return_exceptions=True)
             await asyncio.to_thread(self.mend)
+
+    async def _breathe(self, dice: Random) -> None:
+        enough, end = self.book.many + self.acts, time.monotonic() + LONGEST
+        await asyncio.sleep(dice.uniform(*self.pause))
+        self.book.read()
+        while self.book.many < enough and time.monotonic() < end:
+            await asyncio.sleep(0.1)
+            self.book.read()
 
     def mend(self) -> None:
         """Whatever is down comes up, so that everything can end."""

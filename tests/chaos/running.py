@@ -46,6 +46,8 @@ class Plan:
     rounds: int = 1_000_000
     """How often the deck is dealt."""
     pause: tuple[float, float] = (1.5, 4.5)
+    acts: int = 80
+    """Between two blows, at least and at most so many seconds, and so many models and tools."""
     durable: bool = True
     """Whether Postgres waits for the disk, as it does in production."""
     mutant: str = ""
@@ -102,7 +104,7 @@ def run(plan: Plan, progress: Progress = lambda line: None) -> Report:
             address = server.address_of(f"chaos{plan.seed}")
             book = Book(Path(folder) / "book")
             monkey = Monkey(server, postgres, address, postgres.dsn, Path(folder), book, plan.seed)
-            monkey.deck, monkey.pause, monkey.mutant = list(plan.deck), plan.pause, plan.mutant
+            monkey.deck, monkey.pause, monkey.acts, monkey.mutant = list(plan.deck), plan.pause, plan.acts, plan.mutant
             report = Report(plan, folder=folder)
             try:
                 asyncio.run(_run(report, monkey, progress))
