@@ -14,10 +14,10 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test engines lint types layers pytest faces sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench capacity clauses clean
+.PHONY: help demo test engines lint types layers pytest faces sim crash chaos fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.base ## a support desk through the openai SDK, killed twice; no key and no network needed
 	@$(PY) -m legato.demo $(ARGS)
@@ -50,6 +50,9 @@ sim: $(VENV)/.dev ## random conversations under random faults, every promise che
 crash: $(VENV)/.dev ## die at every point of every story, restart, check every promise
 	@$(PY) -m tests.crash $(ARGS)
 
+chaos: $(VENV)/.dev $(ENGINES)/.ready ## 200 conversations over each engine while workers and servers are killed and stopped; minutes
+	@$(PY) -m tests.chaos $(ARGS)
+
 fuzz: $(VENV)/.dev ## hostile bytes against every decoder
 	@$(PY) -m tests.fuzz $(ARGS)
 
@@ -76,6 +79,9 @@ wirecost: $(VENV)/.dev ## what compiling, checking and reading cost per turn, ne
 
 bench: $(VENV)/.base ## side by side with peers and with the bare limit; ARGS=--quick takes a few minutes, all of it an hour
 	@$(PY) -m bench $(ARGS)
+
+bench-engines: $(VENV)/.dev $(ENGINES)/.ready ## SQLite, Postgres, Temporal and Restate side by side, next to a loop that only appends
+	@$(PY) -m bench.engines $(ARGS)
 
 capacity: $(VENV)/.dev ## what one Postgres server carries, measured and computed; a million conversations by default
 	@$(PY) -m bench.capacity $(ARGS)

@@ -144,8 +144,9 @@ class RestateServer(Server):
 
     name = "restate"
 
-    def __init__(self, folder: Path, lasting: bool = True) -> None:
+    def __init__(self, folder: Path, lasting: bool = True, **settings: str) -> None:
         super().__init__(folder, lasting)
+        self._settings = settings  # instead of those below
         self.ingress, self.admin, self.node = (free_port() for _ in range(3))
 
     def address_of(self, queue: str) -> str:
@@ -172,6 +173,7 @@ class RestateServer(Server):
             # a worker that hangs is noticed by the connection alone
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL": "1s",
             "RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_TIMEOUT": "2s",
+            **self._settings,
         }
         self.process = Process([str(found[0]), "--no-logo"], self.folder / "restate.log", settings)
         until(lambda: listens(self.admin) and listens(self.ingress), what=f"the Restate server: {self.process.said}")

@@ -4,7 +4,7 @@ is blind. `applied(mutant)` patches the package in this process and restores it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,7 +36,7 @@ def mutant(sentence: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch
 
 
 @contextmanager
-def applied(sentence: str) -> Iterator[None]:
+def applied(sentence: str, mutants: Mapping[str, Callable[[Patch], None]] = MUTANTS) -> Iterator[None]:
     """While active, the package has this bug."""
     undo: list[Callable[[], None]] = []
 
@@ -51,7 +51,7 @@ def applied(sentence: str) -> Iterator[None]:
             setattr(owner, name, value)
 
     try:
-        MUTANTS[sentence](patch)
+        mutants[sentence](patch)
         yield
     finally:
         for back in reversed(undo):

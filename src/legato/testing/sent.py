@@ -21,7 +21,7 @@ from legato.testing.violations import Violation
 _Token: TypeAlias = tuple[str, Any]
 
 
-def _expected(reading: Reading, upto: int, agent: str) -> list[tuple[list[_Token], str, str]]:
+def expected(reading: Reading, upto: int, agent: str) -> list[tuple[list[_Token], str, str]]:
     """The whole conversation up to a position, as groups of tokens, each with the agent that spoke and the one control passed to.
 
     A reply that was not accepted, and the objection to it, are for its own agent alone.
@@ -125,7 +125,7 @@ def _check_output(reading: Reading, request: Request, entry: OutputEntry, where:
 
 
 def _compare(reading: Reading, request: Request, seen: list[_Token], where: str, broken: list[Violation]) -> None:
-    groups = _expected(reading, request.upto, request.agent)
+    groups = expected(reading, request.upto, request.agent)
     policy = request.frame.history
     match policy:
         case Everything():

@@ -1,0 +1,48 @@
+"""The desk that is measured: in every turn the model calls three tools side by side, then answers in about a hundred tokens, at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.workloads import INSTRUCTIONS, OUTPUT, REPLY
+from legato import Agent, HandoffBuilder, tool
+from legato.core.groups import OutputEntry
+from legato.core.view import Request
+from legato.models.base import Emit, Reply
+from legato.testing import call
+from legato.testing.scripted import as_reply
+
+
+@tool
+async def find_order(key: str) -> str:
+    """Find an order."""
+    return OUTPUT
+
+
+@tool
+async def find_customer(key: str) -> str:
+    """Find a customer."""
+    return OUTPUT
+
+
+@tool
+async def find_parcel(key: str) -> str:
+    """Find a parcel."""
+    return OUTPUT
+
+
+TOOLS = [find_order, find_customer, find_parcel]
+CALLS: Any = [REPLY, *(call(each.name, key="order-4711") for each in TOOLS)]
+
+
+class AtOnce:
+    """A model that takes no time, and keeps nothing: what it says follows from whether it has just been given outputs."""
+
+    name = "at once"
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        last = list(request.groups[-1].entries)[-1]
+        return as_reply(REPLY if isinstance(last, OutputEntry) else CALLS, request)
+
+
+desk = HandoffBuilder("desk", [Agent("ann", model=AtOnce(), instructions=INSTRUCTIONS, tools=TOOLS)]).build()
