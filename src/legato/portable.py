@@ -18,8 +18,8 @@ import msgspec
 from legato.core.checking import function, secret_key
 from legato.core.codec import decode, encode, newer
 from legato.core.digest import digest_bytes
-from legato.core.facts import FORMAT, Answered, AnyFact, Attempted, Decided, Opened, Origin, Returned, Said
-from legato.core.messages import contents_named
+from legato.core.facts import FORMAT, AnyFact, Opened, Origin
+from legato.core.messages import contents_of
 from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import meet
@@ -169,18 +169,7 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
 
 def _named(facts: list[AnyFact]) -> set[str]:
     """The digests of all contents that these facts name."""
-    named: set[str] = set()
-    for fact in facts:
-        match fact:
-            case Answered() | Attempted():
-                named.add(fact.frame)
-            case Returned(output=output, full=full):
-                named |= contents_named(output) | ({full} if full else set())
-            case Decided(output=output):
-                named |= contents_named(output)
-            case Said(content=content):
-                named |= contents_named(content)
-    return named
+    return set().union(*map(contents_of, facts))
 
 
 def _signature(text: str, key: bytes) -> str:

@@ -34,6 +34,9 @@ class Folded:
         self.arrived: Arrival | None = None  # how control came to the active agent
         self.reply: Group | None = None  # the newest reply
         self.halted_at = -1  # where it was last stopped: what was asked before that is not wanted any more
+        # what was erased
+        self.erased: dict[int, int] = {}  # the facts that lost their words -> where that is recorded
+        self.redacted_at = -1  # where it was last recorded: no reply to a request made before that is heard
         # what a later message overtakes: read through the properties below
         self._frame, self._framed_at = "", -1
         self._failed: Attempted | None = None
@@ -62,6 +65,11 @@ class Folded:
     def length(self) -> int:
         """How many facts there are; the position the next one will have."""
         return len(self.facts)
+
+    @property
+    def overtaken_at(self) -> int:
+        """Where the conversation was last stopped, or words of it erased: a model that was asked before that is not heard any more."""
+        return max(self.halted_at, self.redacted_at)
 
     @property
     def batch(self) -> list[CallState]:

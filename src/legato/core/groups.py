@@ -53,7 +53,7 @@ class CallState:
         self.guarded = False  # a guardrail let it pass
         self.approved = False
         self.redo = False  # a person asked to run a lost attempt again
-        self.stopped = ""  # "cancelled" or "limit": it is not to run (any further), whatever the user says next
+        self.stopped = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
         self.attempts: list[Attempt] = []
         self.output: Output | None = None
 

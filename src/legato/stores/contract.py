@@ -27,6 +27,12 @@
     at a position above 0 and a `read` that give `born`, and a `fork` that gives `of`, are about the ledger that was born so. If it
     is not there, deleted or replaced, they are refused with `UnknownLedger`, before any `LedgerConflict`, and nothing is written;
     the name is looked at in the same transaction as what it guards. An empty one is not looked at.
+14. `redact(ledger, erasing)` asks `erasing` what becomes of the ledger, and of each other with a name that shares facts with it by forks;
+    then it replaces facts, appends, and adds and drops contents as told, in all of them or in none. `erasing` is asked about facts
+    that nobody changes before it is done; what it raises is raised, and nothing was written. A content is dropped where some
+    ledger dropped it and none of them names it any more. What was replaced or dropped can be read from the store in no way
+    afterwards; which of its bytes may outlive that outside of it, the store's page says. Positions and birth names stay as they
+    are. Returned is what became of each ledger that was changed.
 """
 
 from __future__ import annotations
@@ -36,6 +42,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from legato.core.erasing import Erased, Erasing
 from legato.core.facts import AnyFact
 
 
@@ -93,6 +100,10 @@ class Store(Protocol):
         `born` is the birth name of `new`, `of` that of `ledger` (13). `LedgerExists` if `new` is taken; `UnknownLedger` if `ledger` is
         not there; `BadInput` if `at` is beyond its end.
         """
+        ...
+
+    async def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Mapping[str, Erased]:
+        """Erase words in the ledger that was born so (13), and in those that share them (14). `UnknownLedger` if it is not there."""
         ...
 
     async def delete(self, ledger: str) -> bool:

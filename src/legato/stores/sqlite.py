@@ -15,9 +15,11 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, TypeVar
 
+from legato.core.erasing import Erased, Erasing
 from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
+from legato.stores import sqlite_redacting as redacting
 from legato.stores.contract import Lease, LedgerInfo
 from legato.stores.refusals import bad_start, closed_store
 from legato.stores.sqlite_errors import in_our_words
@@ -139,6 +141,29 @@ class SQLiteStore:
         if self._waiters:
             self._waiters.wake(new, length)
         return length
+
+    async def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Mapping[str, Erased]:
+        """Erase words in the ledger, and in those that share them; then rewrite the file without them (see `scrub`)."""
+        try:
+            done = await self._write(lambda connection: redacting.redact(connection, ledger, erasing, born), durable=True, small=False)
+            await self.scrub()
+        except asyncio.CancelledError:
+            if not self._closed:
+                self._writer.post(Job(redacting.scrub))  # it may have been recorded, and then the bytes have to go
+            raise
+        for name, (_, length) in done.items():
+            self._waiters.wake(name, length)
+        return {name: erased for name, (erased, _) in done.items()}
+
+    async def scrub(self) -> None:
+        """Rewrite the file, so that nothing is left in it of what was erased or deleted.
+
+        SQLite leaves old bytes in pages that it has free, and in its log. This takes about as long as copying the file, and as much
+        room, and nobody else can write meanwhile. `redact` does it by itself.
+        """
+        if self._closed:
+            raise closed_store()
+        await self._writer.submit(redacting.scrub)
 
     async def delete(self, ledger: str) -> bool:
         """Remove the ledger, except for what its forks share; that goes with the last of them."""

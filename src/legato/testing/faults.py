@@ -10,11 +10,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from legato.core.erasing import Erased, Erasing
 from legato.core.facts import AnyFact
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 
-OPERATIONS = ("append", "read", "born", "content", "fork", "delete", "list", "lease", "release", "wait")
+OPERATIONS = ("append", "read", "born", "content", "fork", "redact", "delete", "list", "lease", "release", "wait")
 
 
 class Died(BaseException):
@@ -187,6 +188,9 @@ class FailingStore:
 
     def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> Coroutine[Any, Any, int]:
         return self._do("fork", lambda: self.store.fork(ledger, at, new, facts, born=born, of=of))
+
+    def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Coroutine[Any, Any, Mapping[str, Erased]]:
+        return self._do("redact", lambda: self.store.redact(ledger, erasing, born=born))
 
     def delete(self, ledger: str) -> Coroutine[Any, Any, bool]:
         return self._do("delete", lambda: self.store.delete(ledger))
