@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from uuid import uuid4
 
+import pytest
 from hypothesis import settings
 
 # Tests talk to the emulator. A developer's own keys would have some of them talk to the providers.
@@ -18,3 +21,33 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A slow machine is not a counterexample.
 settings.register_profile("legato", deadline=None)
 settings.load_profile("legato")
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The DSN of a Postgres server, one for all processes of a test run: started by the first test that needs it, ended with the last."""
+    from legato.testing.postgres import postgres
+    from tests import databases
+
+    mine = tmp_path_factory.getbasetemp()
+    with postgres(share=mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) as dsn:
+        databases.prepare(dsn)
+        yield dsn
+
+
+@pytest.fixture
+def databases_named(postgres_server: str) -> Iterator[str]:
+    """How the names of a test's own databases begin; they are removed when it is over."""
+    from tests import databases
+
+    beginning = f"legato_{uuid4().hex[:12]}_"
+    yield beginning
+    databases.drop(postgres_server, beginning)
+
+
+@pytest.fixture
+def database(postgres_server: str, databases_named: str) -> str:
+    """The DSN of a fresh database with Legato's schema in it."""
+    from tests import databases
+
+    return databases.create(postgres_server, databases_named + "one")

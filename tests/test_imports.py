@@ -47,6 +47,8 @@ HEAVY = {
     "legato.tools.schema": "with the first tool",
     "legato.drive.driver": "with the first workflow that is built",
     "legato.stores.sqlite": "with SQLiteStore",
+    "legato.stores.postgres": "with PostgresStore",
+    "psycopg": "with PostgresStore",
     "legato.portable": "with the first session that is moved as text",
 }
 

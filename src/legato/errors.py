@@ -180,3 +180,9 @@ class StoreReadOnly(StoreError):
     """The file or its folder cannot be written."""
 
     code = "read_only"
+
+
+class StoreUnavailable(StoreError):
+    """The database's server cannot be reached. Whether what was under way was recorded, only reading tells."""
+
+    code = "unavailable"

@@ -225,7 +225,7 @@ async def test_what_user_code_retold_in_a_frame_is_kept_without_it(store):
 
 async def test_where_the_words_are_still_quoted_and_who_else_has_them_is_told(store):
     helper = Agent("helper", model=ScriptedModel(replying))
-    model = ScriptedModel([f"You said: {SECRET}", call("helper", input="look up Ann"), "Done."])
+    model = ScriptedModel([f"You said: {SECRET}", call("ask_helper", task="look up Ann"), "Done."])
     session = hall(model, tools=[helper.as_tool()]).session("s", store=store)
     await session.run(SECRET)
     await session.run("look")

@@ -1,15 +1,18 @@
-"""Both stores keep the contract, and the checks that say so can see: every broken store is caught by the right one."""
+"""All stores keep the contract, and the checks that say so can see: every broken store is caught by the right one."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import psycopg
 import pytest
 
 from legato.core.facts import AnyFact
@@ -17,10 +20,11 @@ from legato.stores import MemoryStore, SQLiteStore, Store
 from legato.testing.conformance import Report, check_store
 from legato.testing.store_checks import CHECKS, driving
 from legato.testing.store_checks.parts import one_of_each
+from tests import databases
 from tests.stores.broken import IN_A_FILE, IN_MEMORY
 from tests.stores.conftest import SOURCES
 
-ALL = range(1, 14)
+ALL = range(1, 17)
 
 
 async def check_in_memory(kind: type[MemoryStore], clauses: Container[int] = ALL) -> Report:
@@ -44,7 +48,7 @@ def flip(name: str) -> None:
 async def test_the_memory_store_keeps_the_contract() -> None:
     report = await check_in_memory(MemoryStore)
     report.raise_if_failed()
-    assert len(report.passed) == 29
+    assert len(report.passed) == 43
     assert all("False" in left_out.reason or "was given" in left_out.reason for left_out in report.skipped)
 
 
@@ -59,6 +63,42 @@ async def test_the_sqlite_store_keeps_the_contract(tmp_path: Path, monkeypatch: 
 async def test_the_sqlite_store_keeps_it_at_every_durability(tmp_path: Path, durability: Any) -> None:
     report = await check_store(lambda name: SQLiteStore(tmp_path / name, durability), processes=False)
     report.raise_if_failed()
+
+
+async def test_the_postgres_store_keeps_the_contract_and_no_check_is_left_out(postgres_server: str, databases_named: str) -> None:
+    def on(name: str) -> Any:
+        return psycopg.connect(databases.on(postgres_server, databases_named + name), autocommit=True)
+
+    def change(name: str) -> None:
+        with on(name) as connection:
+            changed = connection.execute(CHANGE).rowcount
+        assert changed == 1
+
+    @contextlib.contextmanager
+    def fill(name: str) -> Iterator[None]:
+        with on(name) as connection:
+            connection.execute(FILL)
+            yield
+            connection.execute("DROP TRIGGER full_disk ON legato.facts")
+
+    factory = partial(databases.open_store, postgres_server, databases_named)
+    report = await check_store(factory, damage=change, fill=fill)
+    report.raise_if_failed()
+    assert not report.skipped
+    assert len(report.passed) == len(CHECKS)
+
+
+CHANGE = """UPDATE legato.facts SET body = overlay(body PLACING 'q'::bytea FROM position('flip me'::bytea IN body) + 3)
+    WHERE position('flip me'::bytea IN body) > 0"""
+FILL = """
+    CREATE OR REPLACE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.position > 10 THEN
+            RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER full_disk BEFORE INSERT ON legato.facts FOR EACH ROW EXECUTE FUNCTION public.full_disk()"""
 
 
 FULL_DISK = """

@@ -99,6 +99,7 @@ async def test_facts_that_were_kept_as_json_are_read_beside_those_in_shorthand(t
         file.execute("DELETE FROM sqlite_sequence WHERE name = 'epochs'")
         file.execute("CREATE TABLE epochs(floor INTEGER NOT NULL)")
         file.execute("INSERT INTO epochs VALUES (7)")
+        file.execute("ALTER TABLE ledgers DROP COLUMN rested")
         file.execute("PRAGMA user_version=2")
     file.close()
     async with SQLiteStore(path) as store:

@@ -323,9 +323,14 @@ async def test_a_cancel_while_the_agent_works_stops_its_conversation_too(store: 
         await go.wait()
         return "dug"
 
+    async def boss(seen: Request) -> Any:
+        if seen.agent_turn == 0:
+            return call("ask_digger", task="Dig")
+        await go.wait()  # a boss who hears that the digger was stopped, before the cancel arrives, does not end the conversation first
+        return "All done."
+
     digger = Agent("digger", model=ScriptedModel(by_agent={"digger": [call("dig"), "Dug."]}), tools=[dig])
-    model = ScriptedModel(by_agent={"boss": [call("ask_digger", task="Dig"), "All done."]})
-    workflow = HandoffBuilder("site", [Agent("boss", model=model, tools=[digger.as_tool()])]).build()
+    workflow = HandoffBuilder("site", [Agent("boss", model=ScriptedModel(boss), tools=[digger.as_tool()])]).build()
     driving = asyncio.ensure_future(_said(workflow.session("s", store=store)))
     await started.wait()
     session = workflow.session("s", store=store)

@@ -105,6 +105,7 @@ class Driver:
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
             lease = await store.lease(session)
+            rested: int | None = None
             try:
                 await self._ledger.refresh()
                 self._show_new()
@@ -112,14 +113,21 @@ class Driver:
                     self._epoch, self._planned = lease.epoch, None
                     await self._lead()
                     if not self._overtaken(self._ledger.state):
+                        rested = self._rested()
                         break
             finally:
                 if lease is not None:
-                    await store.release(lease)
+                    await store.release(lease, rested=rested)
             if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
                 break
             await store.wait(session, self._ledger.recorded, FOLLOW_SECONDS)
         self._show_rest()
+
+    def _rested(self) -> int | None:
+        """How many facts there are, if nothing can be done about them without its people; None if it was only told to leave."""
+        state = self._ledger.state
+        owed = [effect for effect in self._plan(state).effects if not (self._gave_up and isinstance(effect, CallModel))]
+        return None if owed else state.length
 
     def _overtaken(self, state: State) -> bool:
         """Whether the lease was lost and nobody told: a holder of a later one has started something. What runs here is finished."""

@@ -1,26 +1,36 @@
-"""Where ledgers are kept: in memory, or in a SQLite file. `contract.py` says what every store promises.
+"""Where ledgers are kept: in memory, in a SQLite file, or in Postgres. `contract.py` says what every store promises.
 
-`SQLiteStore` is imported when it is first used: most of what it needs (sqlite3, threads, locks) nobody else does.
+What is not in memory is imported when it is first used: most of what it needs (sqlite3, psycopg, threads, locks) nobody else does.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from legato.errors import BadInput
 from legato.stores.contract import Lease, LedgerInfo, Store
 from legato.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from legato.stores.opening import open_store
+    from legato.stores.postgres import PostgresStore
     from legato.stores.sqlite import SQLiteStore
 
-__all__ = ["Lease", "LedgerInfo", "MemoryStore", "SQLiteStore", "Store"]
+__all__ = ["Lease", "LedgerInfo", "MemoryStore", "PostgresStore", "SQLiteStore", "Store", "open_store"]
+
+_LATER = {"PostgresStore": "postgres", "SQLiteStore": "sqlite", "open_store": "opening"}
 
 
 def __getattr__(name: str) -> object:
-    if name != "SQLiteStore":
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from legato.stores.sqlite import SQLiteStore
-
-    globals()[name] = SQLiteStore
-    return SQLiteStore
+    try:
+        found: object = getattr(import_module(f"legato.stores.{_LATER[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise BadInput("PostgresStore needs the package 'psycopg'", do="pip install '.[postgres]' in a clone of Legato") from None
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -27,7 +27,15 @@
     at a position above 0 and a `read` that give `born`, and a `fork` that gives `of`, are about the ledger that was born so. If it
     is not there, deleted or replaced, they are refused with `UnknownLedger`, before any `LedgerConflict`, and nothing is written;
     the name is looked at in the same transaction as what it guards. An empty one is not looked at.
-14. `redact(ledger, erasing)` asks `erasing` what becomes of the ledger, and of each other with a name that shares facts with it by forks;
+14. `tenant(name)` gives the same store for one tenant. Whatever is asked of it is about that tenant's ledgers alone: their names, facts,
+    contents, birth names, forks, leases, waits and lists are not those of another tenant, nor those of the store that it came from.
+    Whose ledgers are meant is decided where a store is opened, and never by data: a tenant's store has no tenants. It ends with the
+    store that it came from; closing it does nothing.
+15. `release(lease, rested=n)` also says that the driver came to rest when it had seen `n` facts: nothing was left to be done without its
+    people. `unrested(limit)` gives ledgers that have grown beyond that, or that never came to rest, and that nobody has leased: the one
+    that was appended to longest ago first. None is ever left out for long; one that rests may be named, and is found to rest by whoever
+    drives it. A lease that is over says nothing about rest any more.
+16. `redact(ledger, erasing)` asks `erasing` what becomes of the ledger, and of each other with a name that shares facts with it by forks;
     then it replaces facts, appends, and adds and drops contents as told, in all of them or in none. `erasing` is asked about facts
     that nobody changes before it is done; what it raises is raised, and nothing was written. A content is dropped where some
     ledger dropped it and none of them names it any more. What was replaced or dropped can be read from the store in no way
@@ -103,7 +111,7 @@ class Store(Protocol):
         ...
 
     async def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Mapping[str, Erased]:
-        """Erase words in the ledger that was born so (13), and in those that share them (14). `UnknownLedger` if it is not there."""
+        """Erase words in the ledger that was born so (13), and in those that share them (16). `UnknownLedger` if it is not there."""
         ...
 
     async def delete(self, ledger: str) -> bool:
@@ -118,8 +126,16 @@ class Store(Protocol):
         """Take the right to drive (9)."""
         ...
 
-    async def release(self, lease: Lease) -> None:
-        """Give the right to drive back (9)."""
+    async def release(self, lease: Lease, *, rested: int | None = None) -> None:
+        """Give the right to drive back (9); `rested` is how many facts the driver had seen when it came to rest, if it did (15)."""
+        ...
+
+    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The ledgers that want a driver and have none (15)."""
+        ...
+
+    def tenant(self, name: str) -> Store:
+        """The same store for one tenant (14)."""
         ...
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error

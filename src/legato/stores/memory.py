@@ -7,6 +7,7 @@ microseconds, so no event loop notices.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -17,14 +18,24 @@ from legato.core.erasing import Erased, Erasing
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo
-from legato.stores.refusals import another_ledger, bad_start, beyond_end, closed_store, ledger_exists, no_content, unknown_ledger
+from legato.stores.refusals import (
+    another_ledger,
+    bad_start,
+    beyond_end,
+    checked_tenant,
+    closed_store,
+    ledger_exists,
+    no_content,
+    of_one_tenant,
+    unknown_ledger,
+)
 from legato.stores.waiters import Waiters
 
 
 class _Ledger:
     """One ledger: its facts, and its contents with the position each was recorded at."""
 
-    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "origin", "shared", "touched")
+    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "origin", "rested", "shared", "touched")
 
     def __init__(self, name: str, epoch: int) -> None:
         self.name = name
@@ -34,6 +45,7 @@ class _Ledger:
         self.epoch = epoch
         self.held = False
         self.touched = 0
+        self.rested = 0
         self.origin: _Ledger | None = None
         self.shared = 0  # how many facts it has from there
 
@@ -60,9 +72,21 @@ class MemoryStore:
         self._waiters = Waiters()
         self._epoch_floor = 0  # epochs of a deleted ledger are not given again to another of the same name
         self._closed = False
+        self._tenant = ""
+        self._tenants: dict[str, MemoryStore] = {}
 
     def __repr__(self) -> str:
-        return f"<MemoryStore: {len(self._ledgers)} ledgers>"
+        return f"<MemoryStore: {len(self._ledgers)} ledgers{f' of {self._tenant!r}' if self._tenant else ''}>"
+
+    def tenant(self, name: str) -> MemoryStore:
+        """The same store for one tenant: its ledgers alone. They are in a place of their own, so nothing can be mixed up."""
+        if self._tenant:
+            raise of_one_tenant(self._tenant)
+        with self._lock:
+            if checked_tenant(name) not in self._tenants:
+                made = self._tenants[name] = copy.copy(self)
+                made._tenant, made._lock, made._ledgers, made._waiters = name, threading.Lock(), {}, Waiters()
+            return self._tenants[name]
 
     async def append(
         self,
@@ -195,10 +219,16 @@ class MemoryStore:
                 raise closed_store()
             recent = sorted(self._ledgers.values(), key=attrgetter("touched"), reverse=True)
             full = [kept for kept in recent if kept.facts]
-            return [
-                LedgerInfo(kept.name, len(kept.facts), kept.facts[-1].at, kept.origin.name if kept.origin else "")
-                for kept in full[: max(limit, 0)]
-            ]
+            return [_info(kept) for kept in full[: max(limit, 0)]]
+
+    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
+        with self._lock:
+            if self._closed:
+                raise closed_store()
+            waiting = [kept for kept in self._ledgers.values() if len(kept.facts) > kept.rested and not kept.held]
+            waiting.sort(key=attrgetter("touched"))
+            return [_info(kept) for kept in waiting[: max(limit, 0)]]
 
     async def lease(self, ledger: str) -> Lease | None:
         """Take the right to drive, or None while another holds it."""
@@ -210,12 +240,13 @@ class MemoryStore:
             kept.epoch += 1
             return Lease(ledger, kept.epoch)
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: Lease, *, rested: int | None = None) -> None:
         """Give the right to drive back. Releasing a lease that is over is harmless."""
         with self._lock:
             kept = self._ledgers.get(lease.ledger)
-            if kept is not None and kept.epoch == lease.epoch:
+            if kept is not None and kept.epoch == lease.epoch and kept.held:
                 kept.held = False
+                kept.rested = kept.rested if rested is None else rested
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
         """Wait for the ledger to grow beyond `position` facts."""
@@ -228,7 +259,12 @@ class MemoryStore:
         return await self._waiters.wait(ledger, position, timeout, length)
 
     async def close(self) -> None:
-        """Forget everything. Closing twice is harmless."""
+        """Forget everything. Closing twice is harmless, and closing a tenant's store does nothing: it ends with the one it came from."""
+        if not self._tenant:
+            for store in (self, *self._tenants.values()):
+                store._end()
+
+    def _end(self) -> None:
         with self._lock:
             self._closed = True
             self._ledgers.clear()
@@ -248,6 +284,10 @@ class MemoryStore:
     def _create(self, ledger: str) -> _Ledger:
         kept = self._ledgers[ledger] = _Ledger(ledger, self._epoch_floor)
         return kept
+
+
+def _info(kept: _Ledger) -> LedgerInfo:
+    return LedgerInfo(kept.name, len(kept.facts), kept.facts[-1].at, kept.origin.name if kept.origin else "")
 
 
 def _check_birth(ledger: str, kept: _Ledger | None, born: str) -> None:

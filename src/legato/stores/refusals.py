@@ -42,3 +42,22 @@ def bad_start(start: int) -> BadInput:
 
 def closed_store() -> StoreError:
     return StoreError("this store is closed", do="open another store on the same data, or close this one later")
+
+
+def checked_tenant(name: object) -> str:
+    """The name of a tenant, if it can be one."""
+    if isinstance(name, str) and 0 < len(name) <= 200 and name.isprintable():
+        return name
+    raise BadInput(
+        "this cannot be the name of a tenant",
+        expected="1 to 200 printable characters",
+        found=ascii(name)[:80],
+        do="a store without a tenant's name is the one that tenant() is asked of",
+    )
+
+
+def of_one_tenant(tenant: str) -> BadInput:
+    return BadInput(
+        f"this store is that of tenant {tenant!r}, and has no others",
+        do="ask the store that it came from: whose ledgers are meant is decided where a store is opened",
+    )

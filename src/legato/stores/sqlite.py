@@ -7,11 +7,14 @@ that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlit
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import Literal, TypeVar
 
@@ -21,9 +24,9 @@ from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores import sqlite_redacting as redacting
 from legato.stores.contract import Lease, LedgerInfo
-from legato.stores.refusals import bad_start, closed_store
+from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_one_tenant
 from legato.stores.sqlite_errors import in_our_words
-from legato.stores.sqlite_file import absolute, open_file
+from legato.stores.sqlite_file import absolute, open_file, tenants_file
 from legato.stores.sqlite_leases import LeaseFile, close_lease_file, open_lease_file
 from legato.stores.sqlite_shorthand import shorthand
 from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous
@@ -67,20 +70,39 @@ class SQLiteStore:
             raise BadInput("SQLiteStore keeps sessions in a file", found=f"path {path!r}", do="use MemoryStore() for memory")
         if not isinstance(durability, str) or durability not in _SYNC:
             raise BadInput(f"there is no durability {durability!r}", expected=" or ".join(map(repr, _SYNC)))
-        self.path = absolute(path)
         self.durability = durability
+        self._busy_timeout = busy_timeout
         self._sync, self._durable_sync = _SYNC[durability]
         self._closed = False
+        self._tenant = ""
+        self._tenants: dict[str, SQLiteStore] = {}
+        self._adding = threading.Lock()
+        self._use(absolute(path))
+
+    def _use(self, path: str) -> None:
+        self.path = path
         self._turn = 0
         self._waiters = Waiters()
-        self._leases = _Leases(self.path + "-leases")
-        opening = partial(open_file, self.path, busy_timeout)
-        told = partial(_told, self.path)
+        self._leases = _Leases(path + "-leases")
+        self._rests: dict[int, int] = {}  # where drivers came to rest, by the number of the ledger: recorded with whatever is written next
+        opening = partial(open_file, path, self._busy_timeout)
+        told = partial(_told, path)
         self._writer = ConnectionThread(opening, told)
         self._reader = ConnectionThread(opening, told, _Poller(self._waiters))
 
     def __repr__(self) -> str:
         return f"SQLiteStore({self.path!r}, durability={self.durability!r})"
+
+    def tenant(self, name: str) -> SQLiteStore:
+        """The same store for one tenant: its ledgers alone. They are in a file of their own beside this one, so nothing can be mixed up."""
+        if self._tenant:
+            raise of_one_tenant(self._tenant)
+        with self._adding:
+            if checked_tenant(name) not in self._tenants:
+                made = self._tenants[name] = copy.copy(self)
+                made._tenant = name
+                made._use(tenants_file(self.path, name))
+            return self._tenants[name]
 
     async def append(
         self,
@@ -184,9 +206,26 @@ class SQLiteStore:
                 self._writer.post(Job(attempt.undo))
             raise
 
-    async def release(self, lease: Lease) -> None:
-        """Give the right to drive back. Releasing a lease that is over is harmless."""
-        self._leases.give_back(lease)
+    async def release(self, lease: Lease, *, rested: int | None = None) -> None:
+        """Give the right to drive back. Releasing a lease that is over is harmless.
+
+        It writes nothing: that a driver came to rest is recorded with what this store writes next. If nothing is, because the process dies
+        first, the ledger is named by `unrested` although it rests.
+        """
+        row = self._leases.give_back(lease)
+        if row is not None and rested is not None:
+            self._rests[row] = rested
+
+    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
+        if self._rests:
+            await self._write(_nothing)
+
+        def found(connection: sqlite3.Connection) -> list[LedgerInfo]:
+            waiting = (info for row, info in ledgers.unrested(connection) if not self._leases.is_held(row))
+            return list(islice(waiting, max(limit, 0)))
+
+        return await self._read(found)
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
         """Wait for the ledger to grow beyond `position` facts, here or in any other process."""
@@ -196,9 +235,20 @@ class SQLiteStore:
         )
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless."""
+        """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless.
+
+        Closing a tenant's store does nothing: it ends with the one it came from.
+        """
+        if not self._tenant:
+            for store in (self, *self._tenants.values()):
+                await store._end()
+
+    async def _end(self) -> None:
         if self._closed:
             return
+        if self._rests:
+            with suppress(LegatoError):
+                await self._write(_nothing)
         self._closed = True
         self._waiters.fail(closed_store())
         await self._reader.stop()
@@ -219,10 +269,20 @@ class SQLiteStore:
         if self._closed:
             raise closed_store()
         sync = self._durable_sync if durable else self._sync
+        if self._rests:
+            job = partial(self._and_rests, job)
         if small:
             with suppress(MustWait):
                 return self._writer.at_once(job, sync, size)
         return await self._writer.submit(job, sync, size)
+
+    def _and_rests(self, job: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+        result = job(connection)
+        rests = self._rests.copy()  # others may add to it meanwhile
+        ledgers.came_to_rest(connection, rests)
+        for row in rests:
+            self._rests.pop(row, None)
+        return result
 
     async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
@@ -246,6 +306,10 @@ class SQLiteStore:
         self._turn = (self._turn + 1) % TURNS
         if not self._turn:
             await asyncio.sleep(0)
+
+
+def _nothing(connection: sqlite3.Connection) -> None:
+    """What is to be written besides is."""
 
 
 def _told(path: str, error: Exception) -> LegatoError:
@@ -290,18 +354,26 @@ class _Leases:
         self._rows: dict[Lease, int] = {}
 
     def take(self, row: int) -> bool:
+        return self._opened().take(row)
+
+    def _opened(self) -> LeaseFile:
         if self._file is None or self._file.gone:
             self._rows.clear()
             self._file = open_lease_file(self._path)
-        return self._file.take(row)
+        return self._file
 
     def hold(self, lease: Lease, row: int) -> None:
         self._rows[lease] = row
 
-    def give_back(self, lease: Lease) -> None:
+    def give_back(self, lease: Lease) -> int | None:
+        """The ledger's number, if the lease was held."""
         row = self._rows.pop(lease, None)
         if row is not None and self._file is not None:
             self._file.give_back(row)
+        return row
+
+    def is_held(self, row: int) -> bool:
+        return self._opened().is_held(row)
 
     def close(self) -> None:
         for lease in list(self._rows):

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from hashlib import sha256
 from pathlib import Path
 
 from legato.errors import DamagedStore, NewerFormat, StoreError
 from legato.stores.sqlite_ledgers import SCHEMA, UPGRADES
 
 APPLICATION_ID = 0x4C474154  # "LGAT", in the file's header, where `file` and SQLite's own tools show it
-VERSION = 3
+VERSION = 4
 
 
 def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
@@ -104,3 +105,17 @@ def _pragma(connection: sqlite3.Connection, name: str) -> object:
 
 def absolute(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(os.fspath(path))
+
+
+def tenants_file(path: str, tenant: str) -> str:
+    """Where a tenant's ledgers are: the name of the tenant is in that of the file, so written that no two can be taken for one.
+
+    Some file systems do not tell capitals from small letters, and none takes long names.
+    """
+    plain = "".join(char if char in _PLAIN else "".join(f"%{byte:02x}" for byte in char.encode()) for char in tenant)
+    if len(plain) > 120:
+        plain = f"{plain[:80]}~{sha256(tenant.encode()).hexdigest()[:32]}"
+    return f"{path}.{plain}"
+
+
+_PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789-_"

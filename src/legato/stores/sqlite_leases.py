@@ -51,6 +51,11 @@ class LeaseFile:
             self._held.add(row)
             return True
 
+    def is_held(self, row: int) -> bool:
+        """Whether this or another process holds it now. Nobody who takes it meanwhile is disturbed."""
+        with self._lock:
+            return row in self._held or _is_locked(self._descriptor, row)
+
     def give_back(self, row: int) -> None:
         with self._lock:
             if row in self._held:
@@ -106,6 +111,19 @@ def _lock(descriptor: int, row: int, *, take: bool) -> None:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, row, 1, 0))
     else:
         fcntl.lockf(descriptor, (fcntl.LOCK_EX | fcntl.LOCK_NB) if take else fcntl.LOCK_UN, 1, row, os.SEEK_SET)
+
+
+def _is_locked(descriptor: int, row: int) -> bool:
+    if hasattr(fcntl, "F_OFD_GETLK"):
+        asked = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, row, 1, 0)
+        kind: int = struct.unpack("hhqqi0q", fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))[0]
+        return kind != fcntl.F_UNLCK
+    try:
+        _lock(descriptor, row, take=True)
+    except OSError:
+        return True
+    _lock(descriptor, row, take=False)
+    return False
 
 
 def _forget_in_child() -> None:

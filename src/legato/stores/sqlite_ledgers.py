@@ -39,7 +39,8 @@ SCHEMA = (
         updated INTEGER NOT NULL DEFAULT 0,   -- `at` of the last fact
         touched INTEGER NOT NULL DEFAULT 0,   -- when it was recorded, in microseconds: the order of list()
         crc INTEGER NOT NULL DEFAULT 0,       -- of all the rest; with the name, so that a broken index cannot lead elsewhere
-        born TEXT                             -- the birth name; NULL in rows from before there was this column
+        born TEXT,                            -- the birth name; NULL in rows from before there was this column
+        rested INTEGER NOT NULL DEFAULT 0     -- how many facts a driver had seen when it came to rest; not in the checksum: see `unrested`
     )""",
     "CREATE TABLE facts(key INTEGER PRIMARY KEY, format INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL)",
     """CREATE TABLE contents(
@@ -59,6 +60,7 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     1: ("ALTER TABLE ledgers ADD COLUMN born TEXT",),
     # From here on facts are written in shorthand; those that are there are read as they are.
     2: ("INSERT INTO sqlite_sequence SELECT 'epochs', floor FROM epochs", "DROP TABLE epochs"),
+    3: ("ALTER TABLE ledgers ADD COLUMN rested INTEGER NOT NULL DEFAULT 0",),
 }
 
 _ANY = 1 << 62  # more bytes than anything has
@@ -242,6 +244,25 @@ def recent(connection: sqlite3.Connection, limit: int) -> list[LedgerInfo]:
         (max(limit, 0),),
     )
     return [LedgerInfo(*row) for row in rows]
+
+
+def unrested(connection: sqlite3.Connection) -> Generator[tuple[int, LedgerInfo], None, None]:
+    """The ledgers whose driver did not come to rest at their end, with their numbers, the one that waits for longest first.
+
+    A ledger never gets shorter. So a number that is not its length, for whatever reason, names a ledger that may well rest, and never
+    hides one that does not.
+    """
+    rows = connection.execute(
+        "SELECT l.id, l.name, l.length, l.updated, coalesce(o.name, '') FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
+        " WHERE l.name IS NOT NULL AND l.length > 0 AND l.rested <> l.length ORDER BY l.touched, l.id"
+    )
+    with contextlib.closing(rows):
+        for id, *info in rows:
+            yield id, LedgerInfo(*info)
+
+
+def came_to_rest(connection: sqlite3.Connection, rests: Mapping[int, int]) -> None:
+    connection.executemany("UPDATE ledgers SET rested = ? WHERE id = ?", [(rested, id) for id, rested in rests.items()])
 
 
 def row_to_lease(connection: sqlite3.Connection, ledger: str) -> Row:

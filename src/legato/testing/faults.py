@@ -6,6 +6,7 @@ death: the process that called is gone, before or after, and nothing of it may t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -15,7 +16,7 @@ from legato.core.facts import AnyFact
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 
-OPERATIONS = ("append", "read", "born", "content", "fork", "redact", "delete", "list", "lease", "release", "wait")
+OPERATIONS = ("append", "read", "born", "content", "fork", "redact", "delete", "list", "lease", "release", "unrested", "wait")
 
 
 class Died(BaseException):
@@ -211,11 +212,20 @@ class FailingStore:
 
         return take()
 
-    def release(self, lease: Lease) -> Coroutine[Any, Any, None]:
+    def unrested(self, limit: int = 100) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
+        return self._do("unrested", lambda: self.store.unrested(limit))
+
+    def tenant(self, name: str) -> FailingStore:
+        """The same process on a tenant's store: it fails by the same plan, and counts for itself."""
+        other = copy.copy(self)
+        other.store, other.held, other.acknowledged = self.store.tenant(name), {}, []
+        return other
+
+    def release(self, lease: Lease, *, rested: int | None = None) -> Coroutine[Any, Any, None]:
         number = self._before("release")
 
         async def give() -> None:
-            await self.store.release(lease)
+            await self.store.release(lease, rested=rested)
             if self.held.get(lease.ledger) == lease:
                 del self.held[lease.ledger]
             self._fail("release", "after", number)

@@ -92,6 +92,7 @@ async def _closed(place: Place) -> None:
         "fork": lambda: store.fork("s", 1, "fork", []),
         "delete": lambda: store.delete("s"),
         "lease": lambda: store.lease("s"),
+        "unrested": lambda: store.unrested(),
         "wait": lambda: store.wait("s", 0, 0),
     }
     for name, operation in operations.items():

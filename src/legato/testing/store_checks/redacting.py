@@ -1,4 +1,4 @@
-"""Sentence 14 of the contract: erasing words."""
+"""Sentence 16 of the contract: erasing words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def replaced(fact: AnyFact) -> AnyFact:
     return Said(at=fact.at, content=ERASED)
 
 
-@proves(14, "erased words are gone, the rest stays where it was, and what was done is appended")
+@proves(16, "erased words are gone, the rest stays where it was, and what was done is appended")
 async def _erases(place: Place) -> None:
     one, two = await place.open(), await place.open()
     facts = said(*range(4))
@@ -52,7 +52,7 @@ async def _erases(place: Place) -> None:
         await two.append("s", 4, said(8), born="first")
 
 
-@proves(14, "an erasure that cannot be made is refused and writes nothing")
+@proves(16, "an erasure that cannot be made is refused and writes nothing")
 async def _refuses(place: Place) -> None:
     store = await place.open()
     facts = [*said(0), Answered(at=5, agent="a", frame="", upto=0, items=())]
@@ -67,7 +67,7 @@ async def _refuses(place: Place) -> None:
     expect([info.ledger for info in await store.list()], ["s"], "the ledgers")
 
 
-@proves(14, "contents go with the last fact that names them, and others come in their place")
+@proves(16, "contents go with the last fact that names them, and others come in their place")
 async def _contents(place: Place) -> None:
     store = await place.open()
     (quoting, frame), (plain, _) = encode_frame(Frame("a", "they said: fact 0, all of it")), encode_frame(Frame("a", ERASED))
@@ -91,7 +91,7 @@ async def _contents(place: Place) -> None:
     expect(await store.content("s", "once"), b"1", "the same file, given again")
 
 
-@proves(14, "what forks share is erased in all of them, whoever asks, and in each it is appended")
+@proves(16, "what forks share is erased in all of them, whoever asks, and in each it is appended")
 async def _forks(place: Place) -> None:
     store = await place.open()
     trunk = said(*range(5))
@@ -116,7 +116,7 @@ async def _forks(place: Place) -> None:
     expect(await store.append("b", 8, said(21)), 9, "appending to it")
 
 
-@proves(14, "a content that a fork still names stays readable there")
+@proves(16, "a content that a fork still names stays readable there")
 async def _shared_contents(place: Place) -> None:
     store = await place.open()
     shown = Said(at=1, content=(File("a.pdf", digest="d"),))
@@ -130,7 +130,7 @@ async def _shared_contents(place: Place) -> None:
             await store.content(ledger, "d")
 
 
-@proves(14, "an erasure and appends that race for it are all recorded, one after the other")
+@proves(16, "an erasure and appends that race for it are all recorded, one after the other")
 async def _races(place: Place) -> None:
     one, two = await place.open(), await place.open()
     await one.append("s", 0, said(0, 1))
@@ -151,7 +151,7 @@ async def _races(place: Place) -> None:
     expect(sorted(fact.positions for fact in facts if isinstance(fact, Redacted)), [(0,), (1,)], "what was appended")
 
 
-@proves(14, "whoever waits for a ledger hears of an erasure in it")
+@proves(16, "whoever waits for a ledger hears of an erasure in it")
 async def _heard(place: Place) -> None:
     one, two = await place.open(), await place.open()
     await one.append("s", 0, said(0))
@@ -162,7 +162,7 @@ async def _heard(place: Place) -> None:
     expect(await asyncio.gather(*waiting), [True, True], "whether it was heard")
 
 
-@proves(14, "erased words are gone in another process, and after reopening")
+@proves(16, "erased words are gone in another process, and after reopening")
 async def _elsewhere(place: Place) -> None:
     store, other = await place.open(), await place.other_process()
     answer = Returned(at=3, call=CallRef(1, 0), output="secret output", full="whole")

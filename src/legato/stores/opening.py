@@ -1,0 +1,41 @@
+"""Stores by name, as commands and settings give them. May know: how each kind is written. Decides: nothing else."""
+
+from __future__ import annotations
+
+import re
+
+from legato.errors import BadInput
+from legato.stores.contract import Store
+from legato.stores.memory import MemoryStore
+
+_FORMS = "postgresql://user@host/database, sqlite:///path, a path, or memory:"
+
+
+def open_store(url: str) -> Store:
+    """The store that a URL or a path means. Whoever opens it closes it.
+
+    >>> open_store("memory:")
+    <MemoryStore: 0 ledgers>
+    >>> open_store("sqlite:////var/lib/desk.db")
+    SQLiteStore('/var/lib/desk.db', durability='effects')
+    >>> open_store("postgresql://desk:secret@localhost/desk")
+    PostgresStore('postgresql://desk@localhost/desk')
+
+    After `sqlite:///` comes the path, so an absolute one has a fourth slash.
+    """
+    if not isinstance(url, str) or not url.strip():
+        raise BadInput("a store is named by a URL or a path", expected=_FORMS, found=type(url).__name__ if url else repr(url))
+    if url == "memory:":
+        return MemoryStore()
+    scheme = match[1].lower() if (match := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)) else ""
+    if scheme in ("postgres", "postgresql"):
+        from legato.stores import PostgresStore
+
+        return PostgresStore(url)
+    if scheme == "sqlite" and not url.startswith("sqlite:///"):
+        raise BadInput("the path of a SQLite file follows three slashes", expected="sqlite:///path", found=url)
+    if scheme and scheme != "sqlite":
+        raise BadInput(f"there is no kind of store named {scheme!r}", expected=_FORMS)  # the rest of it may hold a password
+    from legato.stores import SQLiteStore
+
+    return SQLiteStore(url.removeprefix("sqlite:///"))

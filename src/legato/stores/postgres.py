@@ -1,0 +1,301 @@
+"""Ledgers in a Postgres database. May know: what the server's functions answer. Decides: what is asked of it, and what its answers mean.
+
+Each operation is one statement that commits by itself, so one round trip. `postgres_sql/` has the tables and what takes more than one
+statement, `postgres_server.py` the connections, `postgres_line.py` the one that listens and keeps leases alive, `postgres_rows.py` the
+facts.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, LiteralString
+
+from psycopg.types.numeric import Int4, Int8
+
+from legato.core.erasing import Erased, Erasing
+from legato.core.facts import AnyFact
+from legato.errors import BadInput, DamagedStore, LedgerConflict, LegatoError, StoreUnavailable
+from legato.stores import postgres_statements as sql
+from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.postgres_redacting import Family, Kin
+from legato.stores.postgres_rows import checksum, facts_in, key_of, refuse, written
+from legato.stores.postgres_server import Rows, Server, parameters_of
+from legato.stores.refusals import (
+    another_ledger,
+    bad_start,
+    beyond_end,
+    checked_tenant,
+    ledger_exists,
+    no_content,
+    of_one_tenant,
+    unknown_ledger,
+)
+
+MOST = 2**31 - 1  # a position can be
+
+
+class PostgresStore:
+    """Sessions in a Postgres database, for any number of processes on any number of machines.
+
+    >>> store = PostgresStore("postgresql://legato:secret@db.example.com/talks", tenant="acme")
+    >>> store
+    PostgresStore('postgresql://legato@db.example.com/talks', tenant='acme')
+
+    `dsn` is a URL or libpq's `key=value` form. Nothing is opened before the first operation, which also brings the database's schema up to
+    date (schema `legato`; see docs/postgres.md). `tenant`: whose ledgers these are; `store.tenant(name)` gives another's, on the same
+    connections. `lease_seconds`: how long after its death a process is taken for driving still. `pool_size`: connections at most for each
+    event loop; one more, for the whole store, listens. `lock_timeout`: how many seconds to wait for others' locks. `prepare=False` for a
+    pooler that cannot keep prepared statements. `durable=False` leaves `synchronous_commit` as the server has it, where it is switched
+    off: then the newest appends may be lost when the server is killed.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        tenant: str = "",
+        lease_seconds: float = 6.0,
+        pool_size: int = 8,
+        lock_timeout: float = 10.0,
+        prepare: bool = True,
+        durable: bool = True,
+    ) -> None:
+        if lease_seconds <= 0 or pool_size < 1 or lock_timeout <= 0:
+            raise BadInput("lease_seconds, pool_size and lock_timeout are positive numbers")
+        self._tenant = checked_tenant(tenant) if tenant else ""
+        self._server = Server(parameters_of(dsn), lease_seconds, pool_size, lock_timeout, prepare, durable)
+        self._of: PostgresStore | None = None
+        self._tenants: weakref.WeakValueDictionary[str, PostgresStore] = weakref.WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._server.where!r}{f', tenant={self._tenant!r}' if self._tenant else ''})"
+
+    def tenant(self, name: str) -> PostgresStore:
+        """The same store for one tenant: its ledgers alone. It shares the connections, and ends with the store that it came from."""
+        if self._tenant:
+            raise of_one_tenant(self._tenant)
+        found = self._tenants.get(checked_tenant(name))
+        if found is None:
+            found = copy.copy(self)
+            found._tenant, found._of = name, self
+            self._tenants[name] = found
+        return found
+
+    async def append(
+        self,
+        ledger: str,
+        expected: int,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        durable: bool = False,
+        born: str = "",
+    ) -> int:
+        """Record the facts at `expected` and return the new length."""
+        kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        given = (
+            self._tenant,
+            ledger,
+            Int4(expected),
+            born,
+            Int8(facts[-1].at if facts else 0),
+            *written(expected, facts),
+            list(kept),
+            list(kept.values()),
+            [checksum(expected, body) for body in kept.values()],
+        )
+        [(outcome, reached)] = await self._write(sql.APPEND, given)
+        if outcome == "conflict":
+            raise LedgerConflict(ledger, expected, reached)
+        refuse(outcome, ledger)
+        self._grew(ledger, reached)
+        return int(reached)
+
+    async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
+        """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
+        if start < 0:
+            raise bad_start(start)
+        rows = await self._look(sql.READ, (self._tenant, ledger, Int4(min(start, MOST))))
+        if not rows:
+            if born:
+                raise unknown_ledger(ledger)
+            return []
+        if born and rows[0][1] != born:
+            raise another_ledger(ledger)
+        facts, damage = facts_in(rows, start)
+        if damage is not None:
+            raise damage
+        return facts
+
+    async def born(self, ledger: str) -> str:
+        """The birth name."""
+        rows = await self._look(sql.BORN, (self._tenant, ledger))
+        return str(rows[0][0]) if rows else ""
+
+    async def salvage(self, ledger: str) -> Sequence[AnyFact]:
+        """The facts that come before the first damage: all of them, if there is none."""
+        rows = await self._look(sql.READ, (self._tenant, ledger, Int4(0)))
+        return facts_in(rows, 0)[0] if rows else []
+
+    async def verify(self) -> Sequence[str]:
+        """Read all ledgers and contents of this tenant and say what is wrong with them, one line each; nothing if they are sound."""
+        found = []
+        for (name,) in await self._look(sql.NAMES, (self._tenant,)):
+            try:
+                await self.read(name)
+            except StoreUnavailable:
+                raise
+            except LegatoError as error:
+                found.append(f"ledger {name!r}: {error.summary}")
+        for number, position, crc, body in await self._look(sql.CONTENTS, (self._tenant,)):
+            if crc != checksum(position, body):
+                found.append(f"a content of the ledger with number {number} is damaged")
+        return found
+
+    async def content(self, ledger: str, digest: str) -> bytes:
+        """What was recorded under this digest."""
+        rows = await self._look(sql.CONTENT, (digest, self._tenant, ledger))
+        if not rows:
+            raise unknown_ledger(ledger)
+        [(length, position, crc, body)] = rows
+        if body is None:
+            raise no_content(ledger, digest)
+        if crc != checksum(position, body):
+            raise DamagedStore(f"content {digest!r} of {ledger!r} is damaged", readable=length, do="restore it from a backup")
+        return bytes(body)
+
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
+        """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
+        last = facts[-1:] or (await self.read(ledger, at - 1, born=of))[:1] if at > 0 else facts[-1:]
+        given = (
+            self._tenant,
+            ledger,
+            Int4(max(min(at, MOST), -1)),
+            new,
+            born,
+            of,
+            Int8(last[0].at if last else 0),
+            *written(at, facts),
+        )
+        [(outcome, reached)] = await self._write(sql.FORK, given)
+        if outcome == "exists":
+            raise ledger_exists(new)
+        if outcome == "beyond":
+            raise beyond_end(ledger, at, reached)
+        refuse(outcome, ledger)
+        self._grew(new, reached)
+        return int(reached)
+
+    async def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Mapping[str, Erased]:
+        """Erase words in the ledger, and in those that share them. Old rows stay in the server's files until it has cleaned up."""
+        while True:
+            rows = await self._look(sql.FAMILY, (self._tenant, ledger))
+            if not rows:
+                raise unknown_ledger(ledger)
+            if born and rows[0][6] != born:
+                raise another_ledger(ledger)
+            family = Family([row[:5] for row in rows])
+            done = await self._worked_out(family, family.kin[rows[0][5]], erasing)
+            if done is None:
+                continue
+            changed = {id: erased for id, erased in done.items() if erased.added}
+            if not changed:
+                return {}
+            [(carried_out,)] = await self._write(sql.REDACT, family.parameters(self._tenant, family.kin[rows[0][5]], done))
+            if carried_out:
+                for each in (family.kin[id] for id in changed):
+                    self._grew(str(each.name), each.length + 1)
+                return {str(family.kin[id].name): erased for id, erased in changed.items()}
+
+    async def _worked_out(self, family: Family, asked: Kin, erasing: Erasing) -> dict[int, Erased] | None:
+        """What becomes of each ledger; None if one has moved since the family was looked at."""
+        done: dict[int, Erased] = {}
+        for each in family.named:
+            name = str(each.name)
+            facts = await self.read(name)
+            if len(facts) != each.length:
+                return None
+            shared = family.shared(asked, each)
+            contents = {}
+            for digest in erasing.looks_at(facts, shared):
+                rows = await self._look(sql.CONTENT, (digest, self._tenant, name))
+                if rows and rows[0][3] is not None:
+                    contents[digest] = bytes(rows[0][3])
+            done[each.id] = erasing.erased(facts, shared, contents)
+        return done
+
+    async def delete(self, ledger: str) -> bool:
+        """Remove the ledger. What forks share lives on in them."""
+        [(removed,)] = await self._write(sql.REMOVE, (self._tenant, ledger))
+        return bool(removed)
+
+    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first."""
+        return [LedgerInfo(*row) for row in await self._look(sql.RECENT, (self._tenant, Int8(max(limit, 0))))]
+
+    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+        """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
+        return [LedgerInfo(*row) for row in await self._look(sql.UNRESTED, (self._tenant, Int8(max(limit, 0))))]
+
+    async def lease(self, ledger: str) -> Lease | None:
+        """Take the right to drive, or None while another holds it. It ends with `release`, `close`, or soon after this process."""
+        return await self._server.to_the_end(self._lease(ledger), otherwise=self._give_back)
+
+    async def _lease(self, ledger: str) -> Lease | None:
+        [(epoch,)] = await self._server.run(sql.LEASE, (self._tenant, ledger, self._server.lease_seconds))
+        if epoch is None:
+            return None
+        self._server.line.hold(epoch, self._tenant, ledger)
+        return Lease(ledger, epoch)
+
+    def _give_back(self, lease: Lease | None) -> None:
+        """Whoever asked for it was cancelled meanwhile."""
+        if lease is not None:
+            self._server.keep(self.release(lease))
+
+    async def release(self, lease: Lease, *, rested: int | None = None) -> None:
+        """Give the right to drive back. Releasing a lease that is over is harmless."""
+        if not self._server.line.let_go(lease.epoch):
+            return
+        rests = [None if rested is None else Int4(rested)]
+        with suppress(StoreUnavailable):  # it is not renewed any more, and ends with its time
+            await self._write(sql.RELEASE, ([self._tenant], [lease.ledger], [Int8(lease.epoch)], rests))
+
+    async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
+        """Wait for the ledger to grow beyond `position` facts, here or in any other process."""
+        key = key_of(self._tenant, ledger)
+
+        async def length() -> int:
+            self._server.line.watch(key, self._tenant, ledger)
+            rows = await self._look(sql.BORN, (self._tenant, ledger))
+            return int(rows[0][1]) if rows else 0
+
+        return await self._server.waiters.wait(key, position, timeout, length)
+
+    async def close(self) -> None:
+        """Give leases back and close all connections. Closing twice is harmless, and closing a tenant's store does nothing."""
+        if self._of is None:
+            await self._server.close()
+
+    async def __aenter__(self) -> PostgresStore:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def _grew(self, ledger: str, length: int) -> None:
+        key = key_of(self._tenant, ledger)
+        self._server.line.tell(key, length)
+        self._server.waiters.wake(key, length)
+
+    async def _look(self, statement: LiteralString, given: Sequence[Any]) -> Rows:
+        """Execute what changes nothing, and may so be asked again when the line breaks."""
+        return await self._server.run(statement, given, again=True)
+
+    async def _write(self, statement: LiteralString, given: Sequence[Any]) -> Rows:
+        """Execute what writes. It comes to its end although whoever asked may be cancelled: else the connection would be lost with it."""
+        return await self._server.to_the_end(self._server.run(statement, given))

@@ -1,0 +1,233 @@
+"""One connection that listens, tells and keeps leases alive. May know: threads, the server's notifications. Decides: when to look again.
+
+It has a thread of its own, so that leases live on while an event loop is busy with something else, and so that one connection serves all
+event loops of a store. Whoever appends leaves a word here, which goes out as a notification a moment later: not with the append, because
+Postgres lets one transaction at a time commit that notifies, and each would wait for the disk alone. What a notification says is which
+ledger, by a digest, and how long it is now.
+
+Notifications are a shortcut. When the line has been down, every ledger that somebody waits for is looked at anew; and every few seconds
+anyway, for a word may be lost: with a process that dies before it told, or in a pooler that does not pass on notifications.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import psycopg
+
+from legato.stores import postgres_statements as sql
+from legato.stores.postgres_errors import NO_SCHEMA
+from legato.stores.waiters import Waiters
+
+SyncConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+LOOK_AGAIN = 2.0  # seconds between looks at what somebody waits for, in case a word was lost
+SOONEST, LATEST = 0.05, 1.0  # seconds between attempts to connect again
+BEATS = 4  # how often a lease is renewed in the time that it lasts
+FAREWELL = 5.0  # seconds that closing waits for this thread
+
+
+class Line:
+    """The line of one store, shared by its tenants. Every method may be called from any thread."""
+
+    def __init__(self, connect: Callable[[], SyncConnection], waiters: Waiters, lease_seconds: float) -> None:
+        self._connect = connect
+        self._waiters = waiters
+        self._lease_seconds = lease_seconds
+        self.listening = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew, in a forked child too: it has none of its parent's threads and holds none of its leases."""
+        self._lock = threading.Lock()
+        self._held: dict[int, tuple[str, str]] = {}  # by epoch, which no two leases share: tenant and ledger
+        self._news: dict[str, int] = {}  # lengths to tell, by key
+        self._watched: dict[str, tuple[str, str]] = {}  # who is meant by a key that somebody waits for
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._bell: tuple[socket.socket, socket.socket] | None = None
+        self._connection: SyncConnection | None = None
+
+    # -- what the store says ---------------------------------------------------------------------------------------------
+
+    def hold(self, epoch: int, tenant: str, ledger: str) -> None:
+        """Keep this lease alive."""
+        with self._lock:
+            self._held[epoch] = (tenant, ledger)
+            first = len(self._held) == 1
+        self._start(ring=first)
+
+    def let_go(self, epoch: int) -> bool:
+        """Keep it alive no longer. False if nobody did."""
+        with self._lock:
+            return self._held.pop(epoch, None) is not None
+
+    def tell(self, key: str, length: int) -> None:
+        """Somebody elsewhere may wait for this ledger to be so long."""
+        with self._lock:
+            first = not self._news
+            self._news[key] = max(length, self._news.get(key, 0))
+        self._start(ring=first)
+
+    def watch(self, key: str, tenant: str, ledger: str) -> None:
+        """Somebody waits for this ledger, and can be woken already."""
+        with self._lock:
+            first = not self._watched
+            self._watched[key] = (tenant, ledger)
+        self._start(ring=first)
+
+    def stop(self, patience: float = FAREWELL) -> None:
+        """Give all leases back, close the connection, end the thread."""
+        with self._lock:
+            self._stopping = True
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            self._ring()
+            thread.join(patience)
+
+    def disown(self) -> SyncConnection | None:
+        """In a forked child: the connection that belongs to the parent, if any; and start anew."""
+        connection = self._connection
+        if self._bell is not None:
+            for end in self._bell:
+                end.close()
+        self.listening = False
+        self.forget()
+        return connection
+
+    def _start(self, ring: bool) -> None:
+        with self._lock:
+            if self._thread is None and not self._stopping:
+                ours, theirs = self._bell = socket.socketpair()
+                ours.setblocking(False)
+                theirs.setblocking(False)
+                self._thread = threading.Thread(target=self._run, args=(theirs,), name="legato-postgres-line", daemon=True)
+                self._thread.start()
+                return
+        if ring:
+            self._ring()
+
+    def _ring(self) -> None:
+        bell = self._bell
+        if bell is not None:
+            with contextlib.suppress(OSError):  # full: it rings already; closed: nobody is there
+                bell[0].send(b"!")
+
+    # -- what the thread does --------------------------------------------------------------------------------------------
+
+    def _run(self, bell: socket.socket) -> None:
+        pause = SOONEST
+        while not self._stopping:
+            try:
+                connection = self._connection = self._connect()
+                try:
+                    connection.add_notify_handler(lambda heard: self._wake(heard.payload))
+                    connection.execute(sql.LISTEN)
+                    self.listening = True
+                    pause = SOONEST
+                    self._serve(connection, bell)
+                finally:
+                    self.listening = False
+                    self._connection = None
+                    connection.close()
+            except (psycopg.Error, OSError):
+                if not self._stopping:
+                    _hear(bell, None, pause)
+                    pause = min(2 * pause, LATEST)
+        with self._lock:
+            bells, self._bell, self._thread = self._bell, None, None
+        for end in bells or ():
+            end.close()
+
+    def _serve(self, connection: SyncConnection, bell: socket.socket) -> None:
+        beat: float | None = 0.0  # when leases are to be renewed; None: there are none
+        look: float | None = 0.0  # when to look at what somebody waits for: at once, for the line was down
+        while True:
+            now = time.monotonic()
+            if beat is not None and now >= beat:
+                self._renew(connection)
+                beat = None
+            if look is not None and now >= look:
+                self._look(connection)
+                look = None
+            self._send(connection)
+            if self._stopping:
+                self._give_everything_back(connection)
+                return
+            beat = (now + self._lease_seconds / BEATS if beat is None else beat) if self._held else None
+            look = (now + LOOK_AGAIN if look is None else look) if self._watched else None
+            due = [at - time.monotonic() for at in (beat, look) if at is not None]
+            if _hear(bell, connection, min(due, default=None)):
+                connection.pgconn.consume_input()
+                while (heard := connection.pgconn.notifies()) is not None:
+                    self._wake(heard.extra.decode())
+
+    def _renew(self, connection: SyncConnection) -> None:
+        with self._lock:
+            held = [(tenant, ledger, epoch) for epoch, (tenant, ledger) in self._held.items()]
+        if not held:
+            return
+        given = (*map(list, zip(*held, strict=True)), self._lease_seconds, False)
+        alive = {epoch for (epoch,) in connection.execute(sql.RENEW, given)}
+        for tenant, ledger, epoch in held:
+            if epoch not in alive and not connection.execute(
+                sql.RENEW, ([tenant], [ledger], [epoch], self._lease_seconds, True)
+            ).fetchall():
+                self.let_go(epoch)  # somebody else has it by now, or the ledger is gone
+
+    def _give_everything_back(self, connection: SyncConnection) -> None:
+        with self._lock:
+            held = [(tenant, ledger, epoch, None) for epoch, (tenant, ledger) in self._held.items()]
+            self._held.clear()
+        if held:
+            connection.execute(sql.RELEASE, tuple(map(list, zip(*held, strict=True))))
+
+    def _look(self, connection: SyncConnection) -> None:
+        waited_for = set(self._waiters.ledgers())
+        with self._lock:
+            self._watched = {key: who for key, who in self._watched.items() if key in waited_for}
+            asked = [(tenant, ledger, key) for key, (tenant, ledger) in self._watched.items()]
+        if asked:
+            try:
+                found = connection.execute(sql.LENGTHS, tuple(map(list, zip(*asked, strict=True)))).fetchall()
+            except psycopg.Error as error:
+                if error.sqlstate in NO_SCHEMA:
+                    return  # nobody has used the database yet
+                raise
+            for key, length in found:
+                self._waiters.wake(key, length)
+
+    def _send(self, connection: SyncConnection) -> None:
+        with self._lock:
+            news, self._news = self._news, {}
+        if news:
+            try:
+                connection.execute(sql.NOTIFY, ([f"{key} {length}" for key, length in news.items()],))
+            except BaseException:
+                with self._lock:
+                    self._news = {**news, **self._news}
+                raise
+
+    def _wake(self, news: str) -> None:
+        key, _, length = news.partition(" ")
+        if length.isdecimal():
+            self._waiters.wake(key, int(length))
+
+
+def _hear(bell: socket.socket, connection: SyncConnection | None, seconds: float | None) -> bool:
+    """Wait until something is to be done, or the server has something to say: then True."""
+    poll = select.poll()
+    poll.register(bell.fileno(), select.POLLIN)
+    if connection is not None:
+        poll.register(connection.fileno(), select.POLLIN)
+    ready = {descriptor for descriptor, _ in poll.poll(None if seconds is None else max(seconds, 0) * 1000)}
+    if bell.fileno() in ready:
+        with contextlib.suppress(BlockingIOError):
+            bell.recv(4096)
+    return connection is not None and connection.fileno() in ready

@@ -1,0 +1,70 @@
+"""Every statement that a Postgres store executes. May know: SQL. Decides: nothing. What takes several is in `postgres_sql/`.
+
+All of it is constant: values are given beside the statement and never become part of it. The tenant is always among them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONFIGURE: Final = (
+    "SELECT set_config('lock_timeout', %s, false), set_config('default_transaction_isolation', 'read committed', false),"
+    " set_config('synchronous_commit', CASE WHEN %s AND current_setting('synchronous_commit') = 'off' THEN 'on'"
+    " ELSE current_setting('synchronous_commit') END, false)"
+)
+APPEND: Final = (
+    "SELECT outcome, reached FROM legato.append(%s::text, %s::text, %s::integer, %s::text, %s::bigint, %s::smallint,"
+    " %s::bytea[], %s::integer[], %s::text[], %s::bytea[], %s::integer[])"
+)
+READ: Final = "SELECT whole, birth, at_position, format, crc, body FROM legato.read(%s::text, %s::text, %s::integer)"
+BORN: Final = "SELECT born, length FROM legato.ledgers WHERE tenant = %s::text AND name = %s::text AND length > 0"
+CONTENT: Final = (
+    "SELECT l.length, c.at_position, c.crc, c.body FROM legato.ledgers l"
+    " LEFT JOIN LATERAL legato.content_of(l.tenant, l.id, %s::text) c ON true WHERE l.tenant = %s::text AND l.name = %s::text"
+)
+FORK: Final = (
+    "SELECT outcome, reached FROM legato.fork(%s::text, %s::text, %s::integer, %s::text, %s::text, %s::text, %s::bigint, %s::smallint,"
+    " %s::bytea[], %s::integer[])"
+)
+REMOVE: Final = "SELECT legato.remove(%s::text, %s::text)"
+FAMILY: Final = (
+    "SELECT f.id, f.name, f.parent, f.shared, f.length, l.id, l.born FROM legato.ledgers l"
+    " CROSS JOIN LATERAL legato.family(l.tenant, l.id) f WHERE l.tenant = %s::text AND l.name = %s::text AND l.length > 0 ORDER BY f.id"
+)
+REDACT: Final = (
+    "SELECT legato.redact(%s::text, %s::bigint, %s::bigint[], %s::text[], %s::integer[], %s::smallint,"
+    " %s::bigint[], %s::integer[], %s::integer[], %s::bytea[], %s::bigint[], %s::integer[], %s::bytea[], %s::bigint,"
+    " %s::text[], %s::bigint[], %s::text[], %s::integer[], %s::integer[], %s::bytea[])"
+)
+RECENT: Final = (
+    "SELECT l.name, l.length, l.updated, coalesce(o.name, '') FROM legato.ledgers l"
+    " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
+    " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > 0 ORDER BY l.touched DESC LIMIT %s::bigint"
+)
+UNRESTED: Final = (
+    "SELECT l.name, l.length, l.updated, coalesce(o.name, '') FROM legato.ledgers l"
+    " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
+    " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > l.rested"
+    " AND (l.until IS NULL OR l.until <= clock_timestamp()) ORDER BY l.touched LIMIT %s::bigint"
+)
+LEASE: Final = "SELECT legato.lease(%s::text, %s::text, %s::double precision)"
+RENEW: Final = "SELECT legato.renew(%s::text[], %s::text[], %s::bigint[], %s::double precision, %s::boolean)"
+RELEASE: Final = "SELECT legato.release(%s::text[], %s::text[], %s::bigint[], %s::integer[])"
+
+LISTEN: Final = "LISTEN legato"
+NOTIFY: Final = "SELECT pg_notify('legato', news) FROM unnest(%s::text[]) AS news"
+LENGTHS: Final = (
+    "SELECT asked.key, l.length FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (tenant, name, key)"
+    " JOIN legato.ledgers l ON l.tenant = asked.tenant AND l.name = asked.name"
+)
+NAMES: Final = "SELECT name FROM legato.ledgers WHERE tenant = %s::text AND name IS NOT NULL AND length > 0 ORDER BY id"
+CONTENTS: Final = 'SELECT ledger, "position", crc, body FROM legato.contents WHERE tenant = %s::text ORDER BY ledger, digest'
+
+VERSION: Final = "SELECT coalesce(max(number), 0) FROM legato.migrations"
+ALONE: Final = "SELECT pg_advisory_xact_lock(5498133208417362244)"
+SCHEMA: Final = (
+    "CREATE SCHEMA IF NOT EXISTS legato",
+    "CREATE TABLE IF NOT EXISTS legato.migrations"
+    " (number integer PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now())",
+)
+MIGRATED: Final = "INSERT INTO legato.migrations (number, name) VALUES (%s, %s)"
