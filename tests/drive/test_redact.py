@@ -10,16 +10,19 @@ from legato.core.facts import Answered, Attempted, Compacted, Redacted, Returned
 from legato.core.wording import ERASED, ERASED_ARGUMENTS
 from legato.drive import spare
 from legato.errors import BadInput, LedgerExists, StoreError
-from legato.stores import MemoryStore, SQLiteStore
+from legato.stores import MemoryStore, PostgresStore, SQLiteStore
 from legato.testing import FailingStore, Fault, ScriptedModel, call, handoff
 from tests.drive.holding import Held, begin
 
 SECRET = "my name is Ann Xylophone"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request, tmp_path):
-    opened = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "s.db")
+    if request.param == "postgres":
+        opened = PostgresStore(request.getfixturevalue("database"))
+    else:
+        opened = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "s.db")
     yield opened
     await opened.close()
 
@@ -271,7 +274,8 @@ async def test_the_key_proves_what_was_erased_and_is_kept_nowhere(store):
 
 
 async def test_everything_can_be_erased_and_the_conversation_goes_on(store):
-    model = ScriptedModel(by_agent={"clerk": [handoff("payer", "it is Ann Xylophone"), "again?"], "payer": ["Hello Ann Xylophone!", "Yes?"]})
+    scripts = {"clerk": [handoff("payer", "it is Ann Xylophone"), "again?"], "payer": ["Hello Ann Xylophone!", "Yes?"]}
+    model = ScriptedModel(by_agent=scripts)
     workflow = HandoffBuilder("w", [Agent("clerk", model=model), Agent("payer", model=model)]).build()
     session = workflow.session("s", store=store)
     await session.run(SECRET)
@@ -311,7 +315,13 @@ async def test_an_erasure_that_failed_or_only_seemed_to_is_asked_for_again(store
 
 @pytest.mark.parametrize(
     ("what", "told"),
-    [((), "nothing was named"), ((7,), "has 3 facts"), ((0,), "no words to erase at position 0"), (("1",), "a position or a message"), ((-1,), "has 3 facts")],
+    [
+        ((), "nothing was named"),
+        ((7,), "has 3 facts"),
+        ((-1,), "has 3 facts"),
+        ((0,), "no words to erase at position 0"),
+        (("1",), "a position or a message"),
+    ],
 )
 async def test_what_cannot_be_erased_is_told(store, what, told):
     session = hall().session("s", store=store)

@@ -156,15 +156,20 @@ class DeletesWhatForksShare(MemoryStore):
         self._shares = {**getattr(self, "_shares", {}), new: (ledger, at)}
         return length
 
-    async def delete(self, ledger):
+    async def delete(self, ledger, **options):
         for new, (parent, at) in getattr(self, "_shares", {}).items():
             if parent == ledger and new in self._ledgers:
                 del self._ledgers[new].facts[:at]
+        return await super().delete(ledger, **options)
+
+
+class DeletesWhateverIsThere(MemoryStore):
+    async def delete(self, ledger, **options):
         return await super().delete(ledger)
 
 
 class KeepsWhatWasDeleted(MemoryStore):
-    async def delete(self, ledger):
+    async def delete(self, ledger, **options):
         return bool(await self.read(ledger))
 
 
@@ -198,6 +203,14 @@ class GivesTheSameEpochAgain(MemoryStore):
     async def release(self, lease):
         await super().release(lease)
         self._ledgers[lease.ledger].epoch = lease.epoch - 1
+
+
+class ForgetsEpochsOfElsewhere(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        epoch = self._ledgers[ledger].epoch if ledger in self._ledgers else 0
+        length = await super().append(ledger, expected, facts, **options)
+        self._ledgers[ledger].epoch = epoch
+        return length
 
 
 class ReleasesWhatOthersHold(MemoryStore):
@@ -419,6 +432,7 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (ForksOntoAnything, "a fork that cannot be made is refused"),
     (ForksBeginAtEpochOne, "a fork's epochs begin above its parent's"),
     (DeletesWhatForksShare, "what forks share stays readable"),
+    (DeletesWhateverIsThere, "a ledger that has grown, or is another one"),
     (KeepsWhatWasDeleted, "a deleted ledger is gone"),
     (ListsInOrderOfCreation, "list gives the ledgers"),
     (ListsByTimeOfTheFacts, "list gives the ledgers"),
@@ -426,6 +440,7 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (LeasesTwice, "a lease has one holder at a time"),
     (LeasesOnlyWhatIsThere, "a ledger may be leased before its first fact"),
     (GivesTheSameEpochAgain, "a lease has one holder at a time"),
+    (ForgetsEpochsOfElsewhere, "a lease is newer than any epoch that the ledger's facts name"),
     (ReleasesWhatOthersHold, "a lease has one holder at a time"),
     (NeverWakes, "wait ends when the ledger has grown"),
     (WakesForEverything, "wait says False when the time is over"),

@@ -17,7 +17,7 @@ What a model or a tool said in words of its own stays, whatever it repeats: `quo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -76,6 +76,18 @@ class Erased(Struct, frozen=True):
     dropped: frozenset[str] = NO_CONTENTS
     named: frozenset[str] = NO_CONTENTS
     quoted: tuple[int, ...] = ()
+
+
+class Erases(Protocol):
+    """What a store is given to erase words. It asks about each ledger in turn."""
+
+    def looks_at(self, facts: Sequence[AnyFact], shared: int) -> set[str]:
+        """The digests of the contents that have to be looked at to tell what becomes of a ledger."""
+        ...
+
+    def erased(self, facts: Sequence[AnyFact], shared: int, contents: Mapping[str, bytes]) -> Erased:
+        """What becomes of a ledger with these facts, of which the first `shared` are those of the ledger that was named."""
+        ...
 
 
 class Erasing(Struct, frozen=True):

@@ -14,10 +14,10 @@ from itertools import count
 from operator import attrgetter
 from types import TracebackType
 
-from legato.core.erasing import Erased, Erasing
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
-from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.refusals import (
     another_ledger,
     bad_start,
@@ -113,6 +113,7 @@ class MemoryStore:
             if not expected:
                 kept.born = born
             kept.facts.extend(facts)
+            kept.epoch = max(kept.epoch, newest_epoch(facts))
             kept.touched = next(self._tick)
             if contents:
                 for digest, body in contents.items():
@@ -171,7 +172,7 @@ class MemoryStore:
             self._waiters.wake(new, length)
         return length
 
-    async def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Mapping[str, Erased]:
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
         """Erase words in the ledger, and in those that share them."""
         with self._lock:
             kept = self._find(ledger)
@@ -200,12 +201,15 @@ class MemoryStore:
             self._waiters.wake(name, length)
         return changed
 
-    async def delete(self, ledger: str) -> bool:
+    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
         """Remove the ledger. What forks share lives on in them."""
         with self._lock:
             kept = self._find(ledger)
+            _check_birth(ledger, kept, born)
             if kept is None or not kept.facts:
                 return False
+            if expected is not None and expected != len(kept.facts):
+                raise LedgerConflict(ledger, expected, len(kept.facts))
             del self._ledgers[ledger]
             self._epoch_floor = max(self._epoch_floor, kept.epoch)
             kept.name = ""  # forks that name it as their parent see that it is gone

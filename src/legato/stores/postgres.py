@@ -16,11 +16,11 @@ from typing import Any, LiteralString
 
 from psycopg.types.numeric import Int4, Int8
 
-from legato.core.erasing import Erased, Erasing
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LegatoError, StoreUnavailable
 from legato.stores import postgres_statements as sql
-from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.postgres_redacting import Family, Kin
 from legato.stores.postgres_rows import checksum, facts_in, key_of, refuse, written
 from legato.stores.postgres_server import Rows, Server, parameters_of
@@ -97,6 +97,9 @@ class PostgresStore:
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        epoch = newest_epoch(facts)
+        if epoch and not self._server.line.holds(epoch):  # it may be of another store
+            await self._write(sql.BEYOND, (Int8(epoch),))
         given = (
             self._tenant,
             ledger,
@@ -190,7 +193,7 @@ class PostgresStore:
         self._grew(new, reached)
         return int(reached)
 
-    async def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Mapping[str, Erased]:
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
         """Erase words in the ledger, and in those that share them. Old rows stay in the server's files until it has cleaned up."""
         while True:
             rows = await self._look(sql.FAMILY, (self._tenant, ledger))
@@ -211,7 +214,7 @@ class PostgresStore:
                     self._grew(str(each.name), each.length + 1)
                 return {str(family.kin[id].name): erased for id, erased in changed.items()}
 
-    async def _worked_out(self, family: Family, asked: Kin, erasing: Erasing) -> dict[int, Erased] | None:
+    async def _worked_out(self, family: Family, asked: Kin, erasing: Erases) -> dict[int, Erased] | None:
         """What becomes of each ledger; None if one has moved since the family was looked at."""
         done: dict[int, Erased] = {}
         for each in family.named:
@@ -228,10 +231,16 @@ class PostgresStore:
             done[each.id] = erasing.erased(facts, shared, contents)
         return done
 
-    async def delete(self, ledger: str) -> bool:
+    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
         """Remove the ledger. What forks share lives on in them."""
-        [(removed,)] = await self._write(sql.REMOVE, (self._tenant, ledger))
-        return bool(removed)
+        given = (self._tenant, ledger, None if expected is None else Int4(expected), born)
+        [(outcome, reached)] = await self._write(sql.REMOVE, given)
+        if outcome == "conflict":
+            raise LedgerConflict(ledger, expected or 0, reached)
+        if outcome == "none":
+            return False
+        refuse(outcome, ledger)
+        return True
 
     async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
         """The most recent ledgers first."""

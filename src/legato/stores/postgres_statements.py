@@ -26,7 +26,8 @@ FORK: Final = (
     "SELECT outcome, reached FROM legato.fork(%s::text, %s::text, %s::integer, %s::text, %s::text, %s::text, %s::bigint, %s::smallint,"
     " %s::bytea[], %s::integer[])"
 )
-REMOVE: Final = "SELECT legato.remove(%s::text, %s::text)"
+BEYOND: Final = "SELECT legato.epochs_beyond(%s::bigint)"
+REMOVE: Final = "SELECT outcome, reached FROM legato.remove_if(%s::text, %s::text, %s::integer, %s::text)"
 FAMILY: Final = (
     "SELECT f.id, f.name, f.parent, f.shared, f.length, l.id, l.born FROM legato.ledgers l"
     " CROSS JOIN LATERAL legato.family(l.tenant, l.id) f WHERE l.tenant = %s::text AND l.name = %s::text AND l.length > 0 ORDER BY f.id"

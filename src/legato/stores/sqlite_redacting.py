@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from legato.core.erasing import Erased, Erasing
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import FORMAT
 from legato.errors import StoreLocked
 from legato.stores import sqlite_ledgers as ledgers
@@ -21,7 +21,7 @@ _FAMILY = """WITH RECURSIVE family(id) AS (VALUES (?) UNION SELECT l.id FROM led
     SELECT id FROM family"""
 
 
-def redact(connection: sqlite3.Connection, ledger: str, erasing: Erasing, born: str) -> dict[str, tuple[Erased, int]]:
+def redact(connection: sqlite3.Connection, ledger: str, erasing: Erases, born: str) -> dict[str, tuple[Erased, int]]:
     """What became of each ledger that was changed, and its length."""
     row = ledgers.find(connection, ledger)
     ledgers._check_birth(ledger, row, born)

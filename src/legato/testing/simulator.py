@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from legato.core.erasing import Erased, Erasing
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -464,7 +464,7 @@ class _Remembering(MemoryStore):
         super().__init__()
         self.erased: dict[str, dict[int, AnyFact]] = {}
 
-    async def redact(self, ledger: str, erasing: Erasing, *, born: str = "") -> Mapping[str, Erased]:
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
         before = {name: self.as_they_were(name, kept.facts) for name, kept in self._ledgers.items()}
         done = await super().redact(ledger, erasing, born=born)
         for name, erased in done.items():

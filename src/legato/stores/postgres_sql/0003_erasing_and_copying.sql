@@ -46,3 +46,38 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- Removes a ledger if it is still the one that is meant. outcome: 'ok', 'none' (there was none), 'conflict' (reached: the length found), 'unknown',
+-- 'another'
+CREATE FUNCTION legato.remove_if(of_tenant text, of_name text, expected integer, of_born text, OUT outcome text, OUT reached integer)
+LANGUAGE plpgsql AS $$
+DECLARE
+    it legato.ledgers;
+BEGIN
+    SELECT * INTO it FROM legato.ledgers l WHERE l.tenant = of_tenant AND l.name = of_name AND l.length > 0 FOR UPDATE;
+    reached := coalesce(it.length, 0);
+    IF it.id IS NULL THEN
+        outcome := CASE WHEN of_born = '' THEN 'none' ELSE 'unknown' END;
+    ELSIF of_born <> '' AND it.born <> of_born THEN
+        outcome := 'another';
+    ELSIF expected IS NOT NULL AND expected <> it.length THEN
+        outcome := 'conflict';
+    ELSE
+        PERFORM legato.remove(of_tenant, of_name);
+        outcome := 'ok';
+    END IF;
+END
+$$;
+
+-- Leases that are given from now on have an epoch above this one, which facts name that come from another store. Others are given epochs
+-- meanwhile, so there is a distance: none of them may be given again.
+CREATE FUNCTION legato.epochs_beyond(epoch bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT last_value FROM legato.epochs) <= epoch THEN
+        PERFORM pg_advisory_xact_lock(5498133208417362245);
+        IF (SELECT last_value FROM legato.epochs) <= epoch THEN
+            PERFORM setval('legato.epochs', epoch + 1000000);
+        END IF;
+    END IF;
+END
+$$;
