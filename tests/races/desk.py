@@ -10,11 +10,16 @@ from pathlib import Path
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
 from legato.core.view import Request
 from legato.errors import NotPending
-from legato.stores import SQLiteStore
+from legato.stores import PostgresStore, SQLiteStore, Store
 from legato.testing import ScriptedModel, call
 
 
-def build(book: Path, store: SQLiteStore) -> Workflow:
+def opened(database: str) -> Store:
+    """A path means a file, anything else a database."""
+    return SQLiteStore(database) if database.startswith("/") else PostgresStore(database)
+
+
+def build(book: Path, store: Store) -> Workflow:
     @tool(needs_approval=True)
     async def pay(order: str, ctx: ToolContext[None]) -> str:
         """Pay an order."""
@@ -29,15 +34,16 @@ def build(book: Path, store: SQLiteStore) -> Workflow:
     return HandoffBuilder("desk", [Agent("payer", model=ScriptedModel(reply), tools=[pay])]).with_checkpointing(store).build()
 
 
-def deliver(database: Path, book: Path, times: int, together: Barrier, results: Path) -> None:
+def deliver(database: str, book: Path, times: int, together: Barrier, results: Path) -> None:
     """Approve the one request of every session, at the same moment as the other process, and drive on."""
     won, lost = asyncio.run(_deliver(database, book, times, together))
     results.write_text(f"{won} {lost}")
 
 
-async def _deliver(database: Path, book: Path, times: int, together: Barrier) -> tuple[int, int]:
+async def _deliver(database: str, book: Path, times: int, together: Barrier) -> tuple[int, int]:
     won = lost = 0
-    async with SQLiteStore(database) as store:
+    store = opened(database)
+    try:
         desk = build(book, store)
         for number in range(times):
             session = await desk.session(f"s{number}").refresh()
@@ -51,4 +57,6 @@ async def _deliver(database: Path, book: Path, times: int, together: Barrier) ->
             result = await session.resume()
             assert result.status == "waiting", result
             together.wait()
+    finally:
+        await store.close()
     return won, lost

@@ -689,7 +689,8 @@ def _(patch: Patch) -> None:
 
     def call_model(now: state.State, *given: Any) -> owed.Plan:
         made = before(now, *given)
-        return owed.Plan([replace(each, stop=now.halted_at) if isinstance(each, owed.CallModel) else each for each in made.effects], made.requests)
+        effects = [replace(each, stop=now.halted_at) if isinstance(each, owed.CallModel) else each for each in made.effects]
+        return owed.Plan(effects, made.requests)
 
     patch(owed, "_call_model", call_model)
 

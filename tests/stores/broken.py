@@ -200,8 +200,8 @@ class LeasesOnlyWhatIsThere(MemoryStore):
 
 
 class GivesTheSameEpochAgain(MemoryStore):
-    async def release(self, lease):
-        await super().release(lease)
+    async def release(self, lease, **options):
+        await super().release(lease, **options)
         self._ledgers[lease.ledger].epoch = lease.epoch - 1
 
 
@@ -214,7 +214,7 @@ class ForgetsEpochsOfElsewhere(MemoryStore):
 
 
 class ReleasesWhatOthersHold(MemoryStore):
-    async def release(self, lease):
+    async def release(self, lease, **options):
         self._ledgers[lease.ledger].held = False
 
 
@@ -483,7 +483,7 @@ class LeasesOutliveTheirHolder(SQLiteStore):
             mark.touch()
         return lease
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: Lease, **options) -> None:
         Path(f"{self.path}.{lease.ledger}.held").unlink(missing_ok=True)
         await super().release(lease)
 

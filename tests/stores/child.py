@@ -1,4 +1,4 @@
-"""What other processes do to a store. Run as a script: `python child.py <what> <path> ...`; speaks line by line.
+"""What other processes do to a store. Run as a script: `python child.py <what> <path or DSN> ...`; speaks line by line.
 
 Every function prints what it has done *after* the store acknowledged it, and flushes, so that what a test has read is a promise.
 """
@@ -15,11 +15,15 @@ import time
 
 from legato.core.facts import AnyFact, Said
 from legato.errors import LedgerConflict, StoreError
-from legato.stores import SQLiteStore
+from legato.stores import PostgresStore, SQLiteStore
 
 
 def say(*words: object) -> None:
     print(*words, flush=True)
+
+
+def opened(where: str) -> SQLiteStore | PostgresStore:
+    return PostgresStore(where, lease_seconds=1.5) if "host=" in where or "://" in where else SQLiteStore(where)
 
 
 def fact(text: str, size: int = 0) -> AnyFact:
@@ -28,7 +32,7 @@ def fact(text: str, size: int = 0) -> AnyFact:
 
 async def race(path: str, tag: str, count: str) -> None:
     """Append `count` facts, each as soon as nobody else is quicker."""
-    store = SQLiteStore(path)
+    store = opened(path)
     length = 0
     say("ready")
     sys.stdin.readline()
@@ -44,7 +48,7 @@ async def race(path: str, tag: str, count: str) -> None:
 
 async def hold(path: str, ledger: str) -> None:
     """Lease the ledger and sleep."""
-    store = SQLiteStore(path)
+    store = opened(path)
     lease = await store.lease(ledger)
     say(lease.epoch if lease else "refused")
     time.sleep(60)
@@ -68,6 +72,35 @@ async def leave_a_log(path: str) -> None:
             await store.close()
     say("done")
     os.kill(os.getpid(), 9)
+
+
+async def append_to(dsn: str, ledger: str) -> None:
+    """Append until the server is gone; tell of every append that was acknowledged."""
+    store = PostgresStore(dsn)
+    length = 0
+    while True:
+        length = await store.append(ledger, length, [fact(str(length), 300)])
+        say(length)
+
+
+async def first_use(dsn: str) -> None:
+    """Use a database that nobody has used, at the same moment as others."""
+    store = PostgresStore(dsn)
+    say("ready")
+    sys.stdin.readline()
+    say(await store.append(f"by {os.getpid()}", 0, [fact("first")]))
+    await store.close()
+
+
+async def append_when_told(dsn: str, ledger: str) -> None:
+    """For every line read, append a fact and tell when that was."""
+    store = PostgresStore(dsn)
+    length = len(await store.read(ledger))
+    say("ready")
+    for _ in sys.stdin:
+        length = await store.append(ledger, length, [fact(str(length))])
+        say(time.time())
+        await asyncio.sleep(0.05)
 
 
 def nursery(path: str, durability: str) -> None:
@@ -121,7 +154,7 @@ def without_rights(path: str) -> None:
 
 def fork(path: str) -> None:
     """A store that was in use when its process forked, used in parent and child."""
-    store = SQLiteStore(path)
+    store = opened(path)
 
     async def before() -> None:
         await store.append("s", 0, [fact("0")])
@@ -149,12 +182,12 @@ def fork(path: str) -> None:
 
 def forget(path: str) -> None:
     """Leave stores open in every way one can."""
-    kept = SQLiteStore(path)
+    kept = opened(path)
 
     async def main() -> None:
         await kept.append("s", 0, [fact("0")])
         await kept.lease("s")
-        dropped = SQLiteStore(path)
+        dropped = opened(path)
         await dropped.append("t", 0, [fact("0")])
         waiting = asyncio.ensure_future(kept.wait("s", 1, 60))
         await asyncio.sleep(0.05)

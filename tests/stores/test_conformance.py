@@ -21,10 +21,12 @@ from legato.testing.conformance import Report, check_store
 from legato.testing.store_checks import CHECKS, driving
 from legato.testing.store_checks.parts import one_of_each
 from tests import databases
-from tests.stores.broken import IN_A_FILE, IN_MEMORY
+from tests.stores import broken, broken_scopes
 from tests.stores.conftest import SOURCES
 
 ALL = range(1, 17)
+IN_MEMORY = [*broken.IN_MEMORY, *broken_scopes.IN_MEMORY]
+IN_A_FILE = [*broken.IN_A_FILE, *broken_scopes.IN_A_FILE]
 
 
 async def check_in_memory(kind: type[MemoryStore], clauses: Container[int] = ALL) -> Report:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
 from legato.core.facts import Cancelled, Decided, Paused, Returned, Started
 from legato.core.requests import Pending
+from legato.core.view import Request
 from legato.errors import CodecError, NotPending, StoreFull
 from legato.session import Session
 from legato.stores import MemoryStore, SQLiteStore

@@ -134,6 +134,9 @@ class Erasing(Struct, frozen=True):
                 )
         return targets
 
+    def __repr__(self) -> str:
+        return f"<Erasing {'everything' if self.positions is None else sorted(self.positions)}>"  # the key is nobody's business
+
     def digest_of(self, fact: AnyFact) -> str:
         """The digest by which a fact is known after its words are gone."""
         return keyed_digest(encode(fact), self.key)

@@ -31,7 +31,7 @@ def open_store(url: str) -> Store:
     if scheme in ("postgres", "postgresql"):
         from legato.stores import PostgresStore
 
-        return PostgresStore(url)
+        return PostgresStore(scheme + url[len(scheme) :])
     if scheme == "sqlite" and not url.startswith("sqlite:///"):
         raise BadInput("the path of a SQLite file follows three slashes", expected="sqlite:///path", found=url)
     if scheme and scheme != "sqlite":

@@ -248,7 +248,8 @@ class PostgresStore:
 
     async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
         """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
-        return [LedgerInfo(*row) for row in await self._look(sql.UNRESTED, (self._tenant, Int8(max(limit, 0))))]
+        given = (self._tenant, self._server.lease_seconds, Int8(max(limit, 0)))
+        return [LedgerInfo(*row) for row in await self._look(sql.UNRESTED, given)]
 
     async def lease(self, ledger: str) -> Lease | None:
         """Take the right to drive, or None while another holds it. It ends with `release`, `close`, or soon after this process."""

@@ -46,7 +46,7 @@ UNRESTED: Final = (
     "SELECT l.name, l.length, l.updated, coalesce(o.name, '') FROM legato.ledgers l"
     " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
     " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > l.rested"
-    " AND (l.until IS NULL OR l.until <= clock_timestamp()) ORDER BY l.touched LIMIT %s::bigint"
+    " AND legato.is_free(l.until, %s::double precision) ORDER BY l.touched LIMIT %s::bigint"
 )
 LEASE: Final = "SELECT legato.lease(%s::text, %s::text, %s::double precision)"
 RENEW: Final = "SELECT legato.renew(%s::text[], %s::text[], %s::bigint[], %s::double precision, %s::boolean)"

@@ -210,3 +210,16 @@ def _runs(pid: int) -> bool:
     """Whether it runs: not a dead one that its parent has not looked at yet."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
     return bool(state) and not state.startswith("Z")
+
+
+def main() -> None:
+    """`python -m legato.testing.postgres`: a server for as long as it runs."""
+    with postgres() as dsn:
+        print(dsn, flush=True)
+        print("Ctrl-C ends it, and everything in it is gone then.", file=sys.stderr, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main()

@@ -199,14 +199,20 @@ BEGIN
 END
 $$;
 
--- The epoch of the lease that is given, or NULL while another one is held. The clock is the server's, and so the same for everybody.
+-- Whether a lease that was given until then is over. The clock is the server's, and so the same for everybody. While a server is down nobody
+-- can renew a lease; so when it has started again, its holders have the time of one to come back.
+CREATE FUNCTION legato.is_free(until timestamptz, seconds double precision) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT until IS NULL OR greatest(until, pg_postmaster_start_time() + make_interval(secs => seconds)) <= clock_timestamp()
+$$;
+
+-- The epoch of the lease that is given, or NULL while another one is held.
 CREATE FUNCTION legato.lease(of_tenant text, of_name text, seconds double precision) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     given bigint;
 BEGIN
     LOOP
         UPDATE legato.ledgers l SET epoch = nextval('legato.epochs'), until = clock_timestamp() + make_interval(secs => seconds)
-            WHERE l.tenant = of_tenant AND l.name = of_name AND (l.until IS NULL OR l.until <= clock_timestamp())
+            WHERE l.tenant = of_tenant AND l.name = of_name AND legato.is_free(l.until, seconds)
             RETURNING l.epoch INTO given;
         EXIT WHEN FOUND;
         PERFORM FROM legato.ledgers l WHERE l.tenant = of_tenant AND l.name = of_name;

@@ -1,0 +1,343 @@
+"""What is particular to Postgres: what goes over the line, what is looked at, who waits, how it ends."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import gc
+import re
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from legato.core.facts import Said
+from legato.errors import BadInput, LegatoError, StoreError
+from legato.stores import Lease, MemoryStore, PostgresStore, SQLiteStore, open_store, postgres_line, postgres_schema
+from legato.stores import postgres_statements as statements
+from tests.stores.conftest import said
+
+SOURCES = Path(postgres_schema.__file__).parent
+
+
+def connections(dsn: str) -> int:
+    """How many clients there are besides the one that asks."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def count(dsn: str, table: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(f"SELECT count(*) FROM legato.{table}".encode()).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+async def until(true: object, seconds: float = 10) -> None:
+    assert callable(true)
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came to be so"
+        await asyncio.sleep(0.01)
+
+
+# -- what goes over the line ---------------------------------------------------------------------------------------------
+
+
+async def test_each_operation_is_one_round_trip(database: str, tmp_path: Path) -> None:
+    async with PostgresStore(database, pool_size=1) as store:
+
+        async def use(name: str, position: int) -> None:
+            """Everything that a step and a drive ask for."""
+            for operation in (
+                store.append(name, position, said(0, 1), contents={"d": b"x"}),
+                store.read(name, position),
+                store.content(name, "d"),
+                store.list(),
+                store.unrested(),
+            ):
+                await operation
+            lease = await store.lease(name)
+            assert lease is not None
+            await store.release(lease, rested=2)
+
+        await use("s", 0)
+        await use("s", 2)
+        connection = await store._server.pool().take()
+        with (tmp_path / "trace").open("w") as trace:
+            connection.pgconn.trace(trace.fileno())
+            store._server.pool().give_back(connection)
+            await use("s", 4)
+            connection.pgconn.untrace()
+        sent = (tmp_path / "trace").read_text()
+        assert sent.count("ReadyForQuery") == 7, sent
+        assert "Parse" not in sent, "the server has seen each statement before"
+
+
+def test_statements_are_constants_and_every_one_names_the_tenant() -> None:
+    for path in SOURCES.glob("postgres*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "execute":
+                what = ast.unparse(call.args[0])
+                assert re.fullmatch(r"sql\.[A-Z]+|statement|path\.read_bytes\(\)", what), f"{path.name} executes {what}"
+    constants = [value for name, value in vars(statements).items() if name.isupper() and isinstance(value, str)]
+    functions = "".join(path.read_text() for path in postgres_schema.migrations().values())
+    bodies = functions.split("$$")[1::2]
+    asked = [statement for text in [*constants, *bodies] for statement in re.sub("--.*", "", text).split(";")]
+    kept = [statement for statement in asked if re.search(r"(FROM|UPDATE|INTO|JOIN) legato\.(ledgers|facts|contents)", statement)]
+    assert len(kept) > 20
+    for statement in kept:
+        where = statement.partition("WHERE")[2] or statement.partition("INSERT INTO")[2] or statement.partition(" ON ")[2]
+        assert "tenant" in where, statement
+
+
+async def test_lists_look_at_no_more_than_they_give(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO legato.ledgers (tenant, name, length, rested, touched)"
+            " SELECT 'acme', 'n' || n, 5, CASE WHEN n % 1000 = 0 THEN 4 ELSE 5 END, n FROM generate_series(1, 20000) n"
+        )
+        connection.execute("ANALYZE legato.ledgers")
+        for statement, index in ((statements.RECENT, "ledgers_recent"), (statements.UNRESTED, "ledgers_unrested")):
+            connection.execute("SET plan_cache_mode = force_generic_plan")
+            asked = statement.replace("%s::bigint", "$2::bigint").replace("%s::double", "6::double").replace("%s", "$1")
+            connection.execute(f"PREPARE asked (text, bigint) AS {asked}".encode())
+            plan = "\n".join(line for (line,) in connection.execute("EXPLAIN EXECUTE asked ('acme', 10)"))
+            connection.execute("DEALLOCATE asked")
+            assert index in plan, plan
+            assert "Sort" not in plan
+    async with PostgresStore(database, tenant="acme") as store:
+        assert [info.ledger for info in await store.unrested(3)] == ["n1000", "n2000", "n3000"]
+        assert [info.ledger for info in await store.list(2)] == ["n20000", "n19999"]
+
+
+async def test_deleting_the_last_fork_frees_what_was_shared(database: str) -> None:
+    async with PostgresStore(database) as store:
+        await store.append("s", 0, said(*range(10)), contents={"d": b"body"})
+        await store.fork("s", 5, "a", said(10))
+        await store.fork("a", 5, "b", said(20))
+        assert count(database, "facts") == 12, "shared and not copied"
+        for ledger, facts in (("s", 7), ("a", 6), ("b", 0)):
+            await store.delete(ledger)
+            assert count(database, "facts") == facts
+        assert (count(database, "ledgers"), count(database, "contents")) == (0, 0)
+
+
+async def test_forks_and_deletions_that_race_never_lose_what_is_shared(database: str) -> None:
+    async with PostgresStore(database) as store:
+        for number in range(25):
+            await store.append("s", 0, said(*range(6)))
+            await store.fork("s", 4, "a", said(10))
+            results = await asyncio.gather(
+                store.fork("a", 3, "b", said(20)),
+                store.delete("s"),
+                store.fork("a", 5, "c", said(30)),
+                store.delete("a"),
+                return_exceptions=True,
+            )
+            for name, whole in (("b", [*said(0, 1, 2, 20)]), ("c", [*said(0, 1, 2, 3, 10, 30)])):
+                found = list(await store.read(name))
+                assert found in (whole, []), (number, name, results)
+                await store.delete(name)
+            await store.delete("s")
+            await store.delete("a")
+        assert count(database, "facts") == 0
+
+
+# -- who waits -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_thousand_waiters_in_two_event_loops_share_one_line(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 60.0)
+    async with PostgresStore(database, pool_size=4) as store, PostgresStore(database) as other:
+        elsewhere = threading.Thread(target=lambda: asyncio.run(store.wait("s499", 0, 20)))
+        elsewhere.start()
+        waiting = [asyncio.ensure_future(store.wait(f"s{number % 500}", number // 500, 20)) for number in range(1000)]
+        await until(lambda: sum(map(len, store._server.waiters._waiting.values())) == 1001)
+        await asyncio.gather(*(other.append(f"s{number}", 0, said(0, 1)) for number in range(500)))
+        assert await asyncio.gather(*waiting) == [True] * 1000
+        await asyncio.to_thread(elsewhere.join, 5)
+        assert not elsewhere.is_alive()
+        assert len([thread for thread in threading.enumerate() if thread.name == "legato-postgres-line"]) == 2, "one for each store"
+
+
+async def test_a_wait_is_ended_by_a_notification_and_not_by_looking_again(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 60.0)
+    async with PostgresStore(database) as store, PostgresStore(database) as other:
+        for position in range(10):
+            waiting = asyncio.ensure_future(store.wait("s", position, 20))
+            await until(lambda: store._server.line.listening)
+            await asyncio.sleep(0.02)
+            began = time.monotonic()
+            await other.append("s", position, said(position))
+            assert await waiting
+            assert time.monotonic() - began < 1
+
+
+async def test_a_word_that_is_lost_is_made_up_for_by_looking(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 0.2)
+    monkeypatch.setattr(postgres_line.Line, "tell", lambda line, key, length: None)
+    async with PostgresStore(database) as store, PostgresStore(database) as other:
+        waiting = asyncio.ensure_future(store.wait("s", 0, 20))
+        await asyncio.sleep(0.1)
+        await other.append("s", 0, said(0))
+        assert await waiting
+
+
+async def test_what_others_notify_on_the_same_channel_is_no_harm(database: str) -> None:
+    async with PostgresStore(database) as store:
+        waiting = asyncio.ensure_future(store.wait("s", 0, 5))
+        await until(lambda: store._server.line.listening)
+        with psycopg.connect(database, autocommit=True) as connection:
+            for payload in ("", "nonsense", "a b c", "x 99999999999999999999", "é 1"):
+                connection.execute("SELECT pg_notify('legato', %s)", (payload,))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        await store.append("s", 0, said(0))
+        assert await waiting
+
+
+# -- leases --------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_lease_outlives_an_event_loop_that_is_busy_for_longer_than_it_lasts(database: str) -> None:
+    async with PostgresStore(database, lease_seconds=0.4) as store, PostgresStore(database, lease_seconds=0.4) as other:
+        assert await store.lease("s") is not None
+        time.sleep(1.2)
+        assert await other.lease("s") is None
+
+
+async def test_a_thousand_leases_are_renewed_in_one_statement(database: str) -> None:
+    async with PostgresStore(database, lease_seconds=0.8) as store, PostgresStore(database) as other:
+        await asyncio.gather(*(store.lease(f"s{number}") for number in range(1000)))
+        await asyncio.sleep(1.5)
+        assert [await other.lease(f"s{number}") for number in range(0, 1000, 99)] == [None] * 11
+
+
+async def test_a_lease_lives_on_while_its_ledger_is_written_to_without_a_pause(database: str) -> None:
+    async with PostgresStore(database, lease_seconds=0.4) as store, PostgresStore(database) as other:
+        lease = await store.lease("s")
+        assert lease is not None
+        end = time.monotonic() + 1.5
+        length = 0
+        with psycopg.connect(database) as slow:  # a transaction that holds the row for most of the time
+            while time.monotonic() < end:
+                slow.execute("SELECT FROM legato.ledgers WHERE name = 's' FOR UPDATE")
+                await asyncio.sleep(0.09)
+                slow.commit()
+                length = await store.append("s", length, said(length))
+        assert await other.lease("s") is None
+        await store.release(lease)
+        assert await other.lease("s") is not None
+
+
+async def test_a_cancelled_lease_is_given_back_and_a_cancelled_append_is_whole_or_not_there(database: str) -> None:
+    async with PostgresStore(database) as store:
+        for delay in (0, 0.0002, 0.0005, 0.001, 0.002):
+            for what in (store.lease("s"), store.append("t", len(await store.read("t")), said(1, 2))):
+                asking = asyncio.ensure_future(what)
+                await asyncio.sleep(delay)
+                asking.cancel()
+                [came] = await asyncio.gather(asking, return_exceptions=True)
+                if isinstance(came, Lease):  # it was quicker
+                    await store.release(came)
+            end = time.monotonic() + 2  # a lease that nobody gave back lasts for longer
+            while (lease := await store.lease("s")) is None:
+                assert time.monotonic() < end
+            await store.release(lease)
+            assert len(await store.read("t")) % 2 == 0
+        assert connections(database) <= 9
+
+
+# -- how it ends ---------------------------------------------------------------------------------------------------------
+
+
+async def test_closing_lets_go_of_every_connection_and_tells_those_who_wait(database: str) -> None:
+    store = PostgresStore(database)
+    waiting = asyncio.ensure_future(store.wait("s", 0, 20))
+    await asyncio.gather(*(store.append(f"s{number}", 0, said(0)) for number in range(20)))
+    assert connections(database) > 1
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await waiting
+    await until(lambda: connections(database) == 0)
+    assert not [thread for thread in threading.enumerate() if thread.name == "legato-postgres-line"]
+
+
+async def test_a_store_that_is_dropped_ends_its_thread_and_its_connections(database: str) -> None:
+    store = PostgresStore(database)
+    lease = await store.lease("s")
+    assert lease is not None
+    assert connections(database) >= 1
+    del store
+    gc.collect()
+    await until(lambda: connections(database) == 0)
+    async with PostgresStore(database) as other:
+        assert await other.lease("s") is not None, "it was given back"
+
+
+def test_a_store_serves_one_event_loop_after_another_and_keeps_no_connection_of_the_dead_ones(database: str) -> None:
+    store = PostgresStore(database, pool_size=2)
+    for position in range(5):
+        assert asyncio.run(store.append("s", position, said(position))) == position + 1
+    asyncio.run(until(lambda: connections(database) <= 2))
+    asyncio.run(store.close())
+    asyncio.run(until(lambda: connections(database) == 0))
+
+
+# -- names and secrets ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_password_is_in_no_repr_and_in_no_error() -> None:
+    for dsn in (
+        "postgresql://user:hunter2@127.0.0.1:1/db?connect_timeout=1",
+        "host=127.0.0.1 port=1 user=user password=hunter2 connect_timeout=1",
+        "postgresql://user:hunter2@[broken/db",
+        "hunter2",
+        "postgresql://user:hunter2@127.0.0.1/db?no_such_option=1",
+    ):
+        seen = []
+        try:
+            store = PostgresStore(dsn)
+            seen += [repr(store), repr(store.tenant("acme")), repr(vars(store._server))]
+            await store.read("s")
+        except LegatoError as error:
+            chain: BaseException | None = error
+            while chain is not None:
+                seen += [str(chain), repr(chain)]
+                chain = chain.__cause__ or (None if chain.__suppress_context__ else chain.__context__)
+        assert seen
+        assert "hunter2" not in " ".join(seen)
+    with pytest.raises(BadInput) as refused:
+        open_store("mysql://user:hunter2@host/db")
+    assert "hunter2" not in str(refused.value)
+
+
+async def test_stores_are_opened_by_url_or_path(tmp_path: Path, database: str) -> None:
+    assert isinstance(open_store("memory:"), MemoryStore)
+    sqlite = open_store(f"sqlite:///{tmp_path}/a.db")
+    assert isinstance(sqlite, SQLiteStore)
+    assert sqlite.path == f"{tmp_path}/a.db"
+    for path in ("a.db", "./a:b.db", "/tmp/x.db", "C.db"):
+        assert isinstance(open_store(path), SQLiteStore)
+    for url in ("postgres://u@h/d", "postgresql://u@h/d", "POSTGRESQL://u@h/d"):
+        assert isinstance(open_store(url), PostgresStore)
+    for wrong in ("", "mysql://h/d", "sqlite://a.db", "redis://h", None):
+        with pytest.raises(BadInput):
+            open_store(wrong)  # type: ignore[arg-type]
+
+
+async def test_a_name_that_postgres_cannot_keep_is_refused_and_nothing_is_written(database: str) -> None:
+    async with PostgresStore(database) as store:
+        for name in ("a\x00b", "\ud800", "".join(chr(256 + number % 5000) for number in range(9000))):
+            with pytest.raises(BadInput):
+                await store.append(name, 0, [Said(at=1, content="x")])
+        assert await store.list() == []
+        assert await store.append("s", 0, said(0)) == 1

@@ -1,0 +1,321 @@
+"""What goes wrong with Postgres, how it is told, and that it is forgotten when the cause is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from legato.core.facts import Said
+from legato.errors import DamagedStore, LegatoError, NewerFormat, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable
+from legato.stores import PostgresStore
+from legato.testing.postgres import NOBODY, PostgresServer, postgres_server
+from tests import databases
+from tests.stores.conftest import Child, said
+
+Start = Callable[..., Child]
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that waits for the disk, and may be killed."""
+    with postgres_server(durable=True) as server:
+        yield server
+
+
+# -- the server is gone --------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_acknowledged_survives_kill_9_of_the_server(own_server: PostgresServer, child: Start) -> None:
+    children = [child("append_to", own_server.dsn, f"s{number}") for number in range(3)]
+    for round in range(2):
+        told = [int(each.hear()) for each in children]
+        time.sleep(0.2)
+        own_server.kill()
+        for number, each in enumerate(children):
+            heard, complaints = each.end()
+            assert "StoreUnavailable" in complaints
+            told[number] = max([told[number], *map(int, heard.split())])
+        own_server.start()
+        async with PostgresStore(own_server.dsn) as store:
+            for number, acknowledged in enumerate(told):
+                facts = await store.read(f"s{number}")
+                assert acknowledged <= len(facts) <= acknowledged + 1, "nothing is missing, and one at most was under way"
+                assert [int(fact.content.split()[0]) for fact in facts if isinstance(fact, Said)] == list(range(len(facts)))
+                await store.delete(f"s{number}")
+            assert await store.verify() == []
+        children = [child("append_to", own_server.dsn, f"s{number}") for number in range(3)] if round == 0 else []
+
+
+async def test_a_store_works_on_after_its_server_was_killed_and_started_again(own_server: PostgresServer) -> None:
+    async with PostgresStore(own_server.dsn, lease_seconds=2) as store, PostgresStore(own_server.dsn) as other:
+        await asyncio.gather(*(store.append(f"s{number}", 0, said(0)) for number in range(8)))  # eight connections lie idle
+        lease = await store.lease("s0")
+        assert lease is not None
+        waiting = asyncio.ensure_future(store.wait("s0", 1, 60))
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(own_server.kill)
+        for operation in (store.append("s0", 1, said(1)), store.read("s0"), store.lease("s1")):
+            with pytest.raises(StoreUnavailable, match="cannot be reached"):
+                await operation
+        await asyncio.to_thread(own_server.start)
+        assert await store.read("s0") == said(0)
+        assert await other.lease("s0") is None, "its holder lives, and renews it"
+        assert not waiting.done()
+        assert await other.append("s0", 1, said(1)) == 2
+        assert await asyncio.wait_for(waiting, 10), "it listens again"
+        await asyncio.gather(*(store.append(f"s{number}", 1, said(1)) for number in range(1, 8)))
+        await store.release(lease, rested=2)
+        assert await other.lease("s0") is not None
+
+
+async def test_connections_that_the_server_ends_cost_nobody_an_append(database: str) -> None:
+    async with PostgresStore(database, pool_size=4) as store:
+        await asyncio.gather(*(store.append(f"s{number}", 0, said(0)) for number in range(4)))
+        await store.lease("s0")
+        waiting = asyncio.ensure_future(store.wait("s1", 5, 20))
+        await asyncio.sleep(0.1)
+        for position in range(1, 6):
+            with psycopg.connect(database, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+            await asyncio.sleep(0.05)
+            assert await store.append("s1", position, said(position)) == position + 1
+            async with PostgresStore(database) as other:
+                assert await other.lease("s0") is None
+        assert await waiting
+
+
+async def test_a_server_that_is_not_there_is_told_at_once_and_found_when_it_comes(own_server: PostgresServer) -> None:
+    own_server.kill()
+    async with PostgresStore(own_server.dsn) as store:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await store.append("s", 0, said(0))
+        assert time.monotonic() - began < 5
+        await asyncio.to_thread(own_server.start)
+        assert await store.append("s", 0, said(0)) == 1
+
+
+async def test_a_database_that_was_made_anew_meanwhile_gets_its_schema_again(database: str) -> None:
+    async with PostgresStore(database) as store:
+        await store.append("s", 0, said(0))
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA legato CASCADE")
+        assert await store.read("s") == []
+        assert await store.append("s", 0, said(0)) == 1
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_lock_held_too_long_is_told_and_others_go_on(database: str) -> None:
+    async with PostgresStore(database, lock_timeout=0.3) as store:
+        await store.append("s", 0, said(0))
+        with psycopg.connect(database) as holder:
+            holder.execute("SELECT FROM legato.ledgers WHERE name = 's' FOR UPDATE")
+            appending = asyncio.ensure_future(store.append("s", 1, said(1)))
+            assert await store.read("s") == said(0)
+            assert await store.append("t", 0, said(0)) == 1
+            with pytest.raises(StoreLocked, match="lock"):
+                await appending
+        assert await store.append("s", 1, said(1)) == 2
+
+
+@pytest.fixture
+def reader(postgres_server: str, database: str) -> Iterator[str]:
+    """The DSN of somebody who may read and not write."""
+    role = f"reader_{os.getpid()}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'x'").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("GRANT USAGE ON SCHEMA legato TO {}").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA legato TO {}").format(sql.Identifier(role)))
+        yield psycopg.conninfo.make_conninfo(database, user=role, password="x")
+        connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+
+
+async def test_who_may_not_write_is_told_and_reads(database: str, reader: str) -> None:
+    async with PostgresStore(database) as store:
+        await store.append("s", 0, said(0))
+    for dsn in (reader, psycopg.conninfo.make_conninfo(database, options="-c default_transaction_read_only=on")):
+        async with PostgresStore(dsn) as store:
+            assert await store.read("s") == said(0)
+            assert [info.ledger for info in await store.list()] == ["s"]
+            for operation in (store.append("s", 1, said(1)), store.lease("s"), store.delete("s"), store.fork("s", 1, "t", [])):
+                with pytest.raises(StoreReadOnly):
+                    await operation
+
+
+async def test_a_newer_schema_is_refused_by_name_and_left_as_it_is(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("INSERT INTO legato.migrations VALUES (999, 'of a newer Legato')")
+    async with PostgresStore(database) as store:
+        with pytest.raises(NewerFormat, match="schema 999"):
+            await store.append("s", 0, said(0))
+
+
+async def test_no_database_of_that_name_is_told(postgres_server: str) -> None:
+    async with PostgresStore(databases.on(postgres_server, "nonesuch")) as store:
+        with pytest.raises(StoreUnavailable, match="nonesuch"):
+            await store.read("s")
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[bool]:
+    """A disk of two megabytes at this place. False where nobody may mount one."""
+    folder.mkdir()
+    mount = shutil.which("mount")
+    options = f"size=2m,uid={NOBODY},gid={NOBODY},mode=700"
+    mounted = bool(mount) and os.geteuid() == 0
+    mounted = mounted and subprocess.run([mount, "-t", "tmpfs", "-o", options, "none", folder]).returncode == 0
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+FULL = b"""
+    CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.position > 100 THEN
+            RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER full_disk BEFORE INSERT ON legato.facts FOR EACH ROW EXECUTE FUNCTION public.full()"""
+
+
+async def test_a_really_full_disk_is_told_and_works_on_when_there_is_room(own_server: PostgresServer) -> None:
+    with small_disk(own_server.folder / "disk") as mounted:
+        async with PostgresStore(own_server.dsn) as store:
+            length = await store.append("s", 0, said(0))
+            with psycopg.connect(own_server.dsn, autocommit=True) as connection:
+                if mounted:
+                    place = sql.SQL("CREATE TABLESPACE small LOCATION {}").format(str(own_server.folder / "disk"))
+                    connection.execute(place)
+                    connection.execute("ALTER TABLE legato.facts SET TABLESPACE small")
+                else:
+                    connection.execute(FULL)
+                with contextlib.suppress(StoreFull):
+                    while length < 2000:
+                        dice = random.Random(length)
+                        length = await store.append("s", length, [Said(at=1, content=dice.randbytes(2_500).hex())])
+                assert length < 2000
+                assert len(await store.read("s")) == length
+                if mounted:
+                    connection.execute("ALTER TABLE legato.facts SET TABLESPACE pg_default")
+                else:
+                    connection.execute("DROP TRIGGER full_disk ON legato.facts")
+                assert await store.append("s", length, said(1)) == length + 1
+                assert await store.verify() == []
+                if mounted:
+                    connection.execute("DROP TABLESPACE small")
+
+
+# -- damage --------------------------------------------------------------------------------------------------------------
+
+
+async def test_no_changed_byte_of_a_stored_fact_or_content_is_ever_taken_for_one(database: str) -> None:
+    dice = random.Random(7)
+    facts = said(*range(8), size=40)
+    async with PostgresStore(database) as store:
+        with psycopg.connect(database, autocommit=True) as connection:
+            for number in range(150):
+                name = f"s{number}"
+                await store.append(name, 0, facts, contents={"d": b"a body"})
+                position = dice.randrange(8)
+                change, given = _changes(dice)
+                changed = connection.execute(
+                    change, {"id": _number(connection, name), "position": position, **given}
+                ).rowcount
+                content = _CONTENT in change
+                if content:
+                    with pytest.raises(DamagedStore):
+                        await store.content(name, "d")
+                    assert await store.read(name) == facts
+                elif changed:
+                    with pytest.raises(LegatoError) as told:
+                        await store.read(name)
+                    if isinstance(told.value, DamagedStore):
+                        assert await store.salvage(name) == facts[: told.value.readable]
+                assert await store.verify(), (change, given)
+                await store.delete(name)
+                connection.execute("TRUNCATE legato.facts, legato.contents, legato.ledgers")
+
+
+_CONTENT = b"legato.contents"
+
+
+def _changes(dice: random.Random) -> tuple[bytes, dict[str, int]]:
+    fact, content = b"WHERE ledger = %(id)s AND position = %(position)s", b"WHERE ledger = %(id)s"
+    given = {"byte": dice.randrange(40), "value": 1 << dice.randrange(8), "other": 100 + dice.randrange(50)}
+    flip = b"body = set_byte(body, %(byte)s %% length(body), get_byte(body, %(byte)s %% length(body)) # %(value)s)"
+    changes = [
+        b"UPDATE legato.facts SET " + flip + b" " + fact,
+        b"UPDATE legato.facts SET crc = crc # %(value)s " + fact,
+        b"UPDATE legato.facts SET format = (format + 1)::smallint " + fact,
+        b"UPDATE legato.facts SET position = %(other)s " + fact,
+        b"UPDATE legato.facts SET body = substr(body, 1, length(body) - 1) " + fact,
+        b"UPDATE legato.facts SET body = '' " + fact,
+        b"DELETE FROM legato.facts " + fact,
+        b"UPDATE legato.ledgers SET length = length + 1 WHERE id = %(id)s",
+        b"UPDATE legato.ledgers SET length = length - 1 WHERE id = %(id)s",
+        b"UPDATE legato.contents SET " + flip + b" " + content,
+        b"UPDATE legato.contents SET crc = crc # %(value)s " + content,
+    ]
+    return dice.choice(changes), given
+
+
+def _number(connection: psycopg.Connection[tuple[int]], name: str) -> int:
+    row = connection.execute("SELECT id FROM legato.ledgers WHERE name = %s", (name,)).fetchone()
+    assert row is not None
+    return row[0]
+
+
+async def test_an_append_to_a_ledger_whose_length_was_changed_is_refused_as_damage(database: str) -> None:
+    async with PostgresStore(database) as store:
+        await store.append("s", 0, said(0, 1, 2))
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("UPDATE legato.ledgers SET length = 2")
+        with pytest.raises(DamagedStore):
+            await store.append("s", 2, said(9))
+        assert await store.salvage("s") == said(0, 1)
+        with pytest.raises(StoreError):
+            await store.read("s")
+
+
+async def test_who_may_use_the_schema_and_not_make_one_does_everything_with_the_rights_that_the_page_gives(database: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text()
+    [grants] = [block for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "legato_app" in block]
+    role = f"app_{os.getpid()}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(grants.replace("legato_app", role).encode())
+        try:
+            async with PostgresStore(psycopg.conninfo.make_conninfo(database, user=role)) as store:
+                waiting = asyncio.ensure_future(store.wait("s", 0, 10))
+                assert await store.append("s", 0, said(0, 1), contents={"d": b"x"}) == 2
+                assert await waiting
+                assert await store.fork("s", 1, "t", said(2)) == 2
+                lease = await store.lease("t")
+                assert lease is not None
+                await store.release(lease, rested=2)
+                assert [info.ledger for info in await store.unrested()] == ["s"]
+                assert await store.delete("s")
+                assert await store.verify() == []
+        finally:
+            connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
