@@ -5,7 +5,7 @@ What runs in a context in which `clock` was set (a simulation) is told the time 
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 import uuid
 from contextvars import ContextVar
@@ -28,7 +28,7 @@ class Clock:
 
     def fresh_key(self) -> bytes:
         """A key that nobody can guess."""
-        return secrets.token_bytes(32)
+        return os.urandom(32)
 
 
 clock: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039 - a clock holds nothing that could change

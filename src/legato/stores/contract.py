@@ -48,12 +48,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact, Started
+
+if TYPE_CHECKING:
+    from legato.core.erasing import Erased, Erases
 
 
 class Lease(Struct, frozen=True):

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch
@@ -30,6 +30,9 @@ from legato.stores.refusals import (
     unknown_ledger,
 )
 from legato.stores.waiters import Waiters
+
+if TYPE_CHECKING:
+    from legato.core.erasing import Erased, Erases
 
 
 class _Ledger:

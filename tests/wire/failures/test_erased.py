@@ -41,7 +41,7 @@ async def test_an_erased_message_goes_out_as_a_short_text_and_the_conversation_g
         assert [exchange.status for exchange in after] == [200] * 3
         assert not any("Xylophone" in body for body in bodies(after))
         assert ERASED in bodies(after)[0]
-        assert "thought" not in str([fact for fact in session.facts[:6]])
+        assert "thought" not in str(session.facts[:6])
         kept = [fact.response_id for fact in answers(session)[:2] if fact.stored]
         assert set(redaction.providers) >= set(kept)
 
