@@ -42,7 +42,7 @@ BEGIN
         FROM unnest(content_ids, content_digests, content_positions, content_crcs, content_bodies)
             AS new (ledger, digest, "position", crc, body)
         ON CONFLICT (tenant, ledger, digest) DO UPDATE SET "position" = excluded."position", crc = excluded.crc
-            WHERE excluded."position" < c."position";
+            WHERE c.tenant = of_tenant AND excluded."position" < c."position";
     RETURN true;
 END
 $$;
