@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import check, emulator, importing, migrate, worker
+from legato.cli import check, emulator, importing, migrate, stores, worker
 from legato.errors import LegatoError
 
 app = typer.Typer(
@@ -24,6 +24,9 @@ app.command("emulator", help=emulator.emulator.__doc__)(emulator.emulator)
 app.command("check", help=check.check.__doc__)(check.check)
 app.command("migrate", help=migrate.migrate.__doc__)(migrate.migrate)
 app.command("import", help=importing.import_.__doc__)(importing.import_)
+app.command("redact", help=stores.redact.__doc__)(stores.redact)
+app.command("retire", help=stores.retire_.__doc__)(stores.retire_)
+app.command("copy", help=stores.copy_.__doc__)(stores.copy_)
 app.add_typer(worker.app, name="worker", help=worker.run.__doc__)
 
 

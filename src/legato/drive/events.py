@@ -25,6 +25,7 @@ from legato.core.facts import (
     Lost,
     Paused,
     Prompted,
+    Redacted,
     Returned,
     Said,
     Started,
@@ -147,6 +148,9 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("compacted", f"{fact.agent}: up to {fact.upto}", position)
         case Cancelled():
             yield Event("cancelled", fact.words or None, position)
+        case Redacted():
+            erased = ", ".join(map(str, fact.positions))
+            yield Event("redacted", f"the words at {erased}{f': {fact.reason}' if fact.reason else ''}", position)
         case _:
             return
 

@@ -15,6 +15,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
+from contextlib import suppress
 from typing import NamedTuple
 
 from legato.core.codec import weigh
@@ -98,6 +99,12 @@ def take(store: Store, session: str) -> Spare | None:
         return None
     finally:
         _lock.release()
+
+
+def clear(store: Store) -> None:
+    """Let go of all states of a store: words were erased in it."""
+    with _lock, suppress(TypeError):
+        _shelves.pop(store, None)
 
 
 def _forget() -> None:
