@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -12,25 +13,27 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from legato.stores import PostgresStore
 
-TEMPLATE = "legato_tests_template"
 LEASE_SECONDS = 1.5  # so that the end of a process is noticed soon
 
 
-def prepare(server: str) -> None:
-    """A database with the schema in it, from which others are made: that is quicker than making the schema each time."""
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("SELECT pg_advisory_lock(77)")  # of several test processes one makes it; closing the connection unlocks
-        if connection.execute("SELECT FROM pg_database WHERE datname = %s", (TEMPLATE,)).fetchone() is None:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE + "_new")))
+class Server(NamedTuple):
+    """A server, and a database on it with the schema, from which others are made: that is quicker than making the schema each time."""
 
-            async def make() -> None:
-                async with PostgresStore(on(server, TEMPLATE + "_new")) as store:
-                    await store.list()
+    dsn: str
+    template: str
 
-            with ThreadPoolExecutor(1) as elsewhere:  # an event loop may run here
-                elsewhere.submit(lambda: asyncio.run(make())).result()
-            renamed = sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(TEMPLATE + "_new"), sql.Identifier(TEMPLATE))
-            connection.execute(renamed)
+
+def prepared(dsn: str, template: str) -> Server:
+    """Make the first database."""
+    create(Server(dsn, "template1"), template)
+
+    async def make() -> None:
+        async with PostgresStore(on(dsn, template)) as store:
+            await store.list()
+
+    with ThreadPoolExecutor(1) as elsewhere:  # an event loop may run here
+        elsewhere.submit(lambda: asyncio.run(make())).result()
+    return Server(dsn, template)
 
 
 def on(server: str, database: str) -> str:
@@ -38,12 +41,12 @@ def on(server: str, database: str) -> str:
     return make_conninfo(**{**conninfo_to_dict(server), "dbname": database})
 
 
-def create(server: str, database: str, template: str = TEMPLATE) -> str:
+def create(server: Server, database: str) -> str:
     """Make a database, if there is none of that name."""
-    made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(database), sql.Identifier(template))
-    with psycopg.connect(server, autocommit=True) as connection, contextlib.suppress(psycopg.errors.DuplicateDatabase):
+    made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(database), sql.Identifier(server.template))
+    with psycopg.connect(server.dsn, autocommit=True) as connection, contextlib.suppress(psycopg.errors.DuplicateDatabase):
         connection.execute(made)
-    return on(server, database)
+    return on(server.dsn, database)
 
 
 def drop(server: str, beginning: str) -> None:
@@ -54,7 +57,6 @@ def drop(server: str, beginning: str) -> None:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def open_store(server: str, prefix: str, name: str) -> PostgresStore:
+def open_store(server: Server, prefix: str, name: str) -> PostgresStore:
     """A store on the database of this name, which is made if there is none. Other processes can be given this function."""
     return PostgresStore(create(server, prefix + name), lease_seconds=LEASE_SECONDS)
-

@@ -24,7 +24,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     elif request.param == "sqlite":
         made = SQLiteStore(tmp_path / "s.db")
     else:
-        made = PostgresStore(request.getfixturevalue("database"))
+        dsn, tenant = request.getfixturevalue("tenant")
+        made = PostgresStore(dsn, tenant=tenant)
     async with made:
         yield made
 

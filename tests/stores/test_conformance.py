@@ -67,9 +67,11 @@ async def test_the_sqlite_store_keeps_it_at_every_durability(tmp_path: Path, dur
     report.raise_if_failed()
 
 
-async def test_the_postgres_store_keeps_the_contract_and_no_check_is_left_out(postgres_server: str, databases_named: str) -> None:
+async def test_the_postgres_store_keeps_the_contract_and_no_check_is_left_out(
+    postgres_server: databases.Server, databases_named: str
+) -> None:
     def on(name: str) -> Any:
-        return psycopg.connect(databases.on(postgres_server, databases_named + name), autocommit=True)
+        return psycopg.connect(databases.on(postgres_server.dsn, databases_named + name), autocommit=True)
 
     def change(name: str) -> None:
         with on(name) as connection:

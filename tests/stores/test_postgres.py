@@ -238,6 +238,16 @@ async def test_a_lease_lives_on_while_its_ledger_is_written_to_without_a_pause(d
         assert await other.lease("s") is not None
 
 
+async def test_a_row_that_somebody_locks_for_long_costs_no_other_lease(database: str) -> None:
+    async with PostgresStore(database, lease_seconds=0.8) as store, PostgresStore(database) as other:
+        assert await store.lease("s") is not None
+        assert await store.lease("t") is not None
+        with psycopg.connect(database) as slow:
+            slow.execute("SELECT FROM legato.ledgers WHERE name = 's' FOR UPDATE")
+            await asyncio.sleep(2)
+            assert await other.lease("t") is None
+
+
 async def test_a_cancelled_lease_is_given_back_and_a_cancelled_append_is_whole_or_not_there(database: str) -> None:
     async with PostgresStore(database) as store:
         for delay in (0, 0.0002, 0.0005, 0.001, 0.002):

@@ -135,7 +135,7 @@ async def test_a_lock_held_too_long_is_told_and_others_go_on(database: str) -> N
 
 
 @pytest.fixture
-def reader(postgres_server: str, database: str) -> Iterator[str]:
+def reader(database: str) -> Iterator[str]:
     """The DSN of somebody who may read and not write."""
     role = f"reader_{os.getpid()}"
     with psycopg.connect(database, autocommit=True) as connection:
@@ -167,8 +167,8 @@ async def test_a_newer_schema_is_refused_by_name_and_left_as_it_is(database: str
             await store.append("s", 0, said(0))
 
 
-async def test_no_database_of_that_name_is_told(postgres_server: str) -> None:
-    async with PostgresStore(databases.on(postgres_server, "nonesuch")) as store:
+async def test_no_database_of_that_name_is_told(postgres_server: databases.Server) -> None:
+    async with PostgresStore(databases.on(postgres_server.dsn, "nonesuch")) as store:
         with pytest.raises(StoreUnavailable, match="nonesuch"):
             await store.read("s")
 

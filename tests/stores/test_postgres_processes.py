@@ -20,8 +20,10 @@ from tests.stores.conftest import Child, said
 Start = Callable[..., Child]
 
 
-def test_eight_processes_that_find_an_empty_database_make_its_schema_once(postgres_server: str, databases_named: str, child: Start) -> None:
-    empty = databases.create(postgres_server, databases_named + "empty", template="template1")
+def test_eight_processes_that_find_an_empty_database_make_its_schema_once(
+    postgres_server: databases.Server, databases_named: str, child: Start
+) -> None:
+    empty = databases.create(postgres_server._replace(template="template1"), databases_named + "empty")
     children = [child("first_use", empty) for _ in range(8)]
     assert {each.hear() for each in children} == {"ready"}
     for each in children:

@@ -6,9 +6,11 @@ Run as `python child.py <what> <arguments>`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,24 @@ from legato import Agent, ToolContext, tool
 from legato.core.view import Request
 from legato.errors import LegatoError
 from legato.session import Session
-from legato.stores import SQLiteStore
+from legato.stores import PostgresStore, SQLiteStore, Store
 from legato.testing import ScriptedModel, call
 from legato.testing.people import Person
 from legato.testing.story import Asked, World
 from legato.workflow import HandoffBuilder, Workflow
 from tests.stories import approvals, checking, handoffs
+
+
+@contextlib.asynccontextmanager
+async def opened(where: str) -> AsyncIterator[Store]:
+    """A path means a file; a DSN and a tenant, with a bar between them, a database."""
+    if "|" in where:
+        dsn, _, tenant = where.partition("|")
+        async with PostgresStore(dsn, tenant=tenant) as store:
+            yield store
+    else:
+        async with SQLiteStore(where) as file:
+            yield file
 
 
 def shown(requests: list[Request]) -> list[list[tuple[str, str]]]:
@@ -50,7 +64,7 @@ async def cleanup() -> list[dict[str, Any]]:
 
 async def go_on(path: str, id: str, *messages: str) -> dict[str, Any]:
     """Open a session of the three-turns desk in a file and say more."""
-    async with SQLiteStore(path) as store:
+    async with opened(path) as store:
         world, requests = World(), list[Request]()
         session = handoffs.three_turns(world).observed_by(Asked(requests)).session(id, store=store)
         return await told(session, requests, Person(messages), world)
@@ -76,7 +90,7 @@ def slow_desk(world: World, flag: Path) -> Workflow:
 
 
 async def drive_slowly(path: str, flag: str) -> dict[str, Any]:
-    async with SQLiteStore(path) as store:
+    async with opened(path) as store:
         world = World()
         result = await slow_desk(world, Path(flag)).session("slow", store=store).run("Go")
         return {"text": result.text, "deeds": [deed for _, deed in world.deeds], "status": result.status}
@@ -84,7 +98,7 @@ async def drive_slowly(path: str, flag: str) -> dict[str, Any]:
 
 async def approve(path: str, request: str) -> dict[str, Any]:
     """Wait for a line on stdin, then approve at once and drive."""
-    async with SQLiteStore(path) as store:
+    async with opened(path) as store:
         world = World()
         workflow = approvals.refund_desk(world, "queue")
         session = workflow.session("refund", store=store)

@@ -11,7 +11,6 @@ from legato import Agent, HandoffBuilder, Run, ToolContext, Workflow, tool
 from legato.core.facts import Answered, Decided, Lost, Said, Started
 from legato.core.view import Request
 from legato.errors import NotPending
-from legato.stores import SQLiteStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call
 from legato.testing.story import World
@@ -59,13 +58,12 @@ async def test_one_approval_delivered_twice_at_the_same_moment_runs_the_tool_onc
     assert sum(isinstance(fact, Decided) for fact in handles[0].facts) == 1
 
 
-async def test_one_approval_delivered_from_two_processes_runs_the_tool_once(tmp_path: Path) -> None:
-    path = tmp_path / "refund.db"
-    async with SQLiteStore(path) as store:
+async def test_one_approval_delivered_from_two_processes_runs_the_tool_once(place: str) -> None:
+    async with child.opened(place) as store:
         session = approvals.refund_desk(World(), "queue").session("refund", store=store)
         await session.run("Refund order 7")
         (request,) = session.pending
-        processes = [await begin("approve", path, request.id) for _ in range(2)]
+        processes = [await begin("approve", place, request.id) for _ in range(2)]
         for process in processes:
             assert process.stdout is not None
             assert (await process.stdout.readline()).strip() == b"ready"
@@ -126,15 +124,15 @@ async def _events(workflow: Workflow, store: Store, text: str | None) -> list[st
     return [event.type async for event in (session.run(text) if text else session.resume())]
 
 
-async def test_two_processes_drive_one_session_the_other_learns_so_before_any_tool_starts(tmp_path: Path) -> None:
-    path, flag = tmp_path / "slow.db", tmp_path / "flag"
-    process = await begin("drive_slowly", path, flag)
+async def test_two_processes_drive_one_session_the_other_learns_so_before_any_tool_starts(place: str, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    process = await begin("drive_slowly", place, flag)
     started = flag.with_suffix(".started")
     deadline = time.monotonic() + 30
     while not started.exists():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
-    async with SQLiteStore(path) as store:
+    async with child.opened(place) as store:
         world = World()
         workflow = child.slow_desk(world, flag)
         following = asyncio.create_task(_text(workflow.session("slow", store=store).run("From elsewhere")))
@@ -242,11 +240,10 @@ async def test_an_approval_from_the_driving_handle_itself_is_acted_on_at_once(st
     assert session.messages[-1].text == "Done."
 
 
-async def test_processes_take_turns_on_one_session_and_every_message_is_there_once(tmp_path: Path) -> None:
-    path = tmp_path / "desk.db"
+async def test_processes_take_turns_on_one_session_and_every_message_is_there_once(place: str) -> None:
     turns = ["My order came broken", "Order 7", "Thanks"]
     for said in (1, 2, 3):
-        await elsewhere("go_on", path, "s", *turns[:said])
-    async with SQLiteStore(path) as store:
+        await elsewhere("go_on", place, "s", *turns[:said])
+    async with child.opened(place) as store:
         requests = await checking.requests_of(handoffs.three_turns(World()).session("s", store=store))
         assert [len(request.messages) for request in requests] == [1, 3, 5, 7, 9, 11]

@@ -132,15 +132,14 @@ class Line:
                 connection = self._connection = self._connect()
                 try:
                     connection.add_notify_handler(lambda heard: self._wake(heard.payload))
-                    connection.execute(sql.LISTEN)
-                    self.listening = True
+                    self.listening = self._listens(connection)
                     pause = SOONEST
                     self._serve(connection, bell)
                 finally:
                     self.listening = False
                     self._connection = None
                     connection.close()
-            except (psycopg.Error, OSError):
+            except Exception:  # whatever it is: leases are kept alive by trying again
                 if not self._stopping:
                     _hear(bell, None, pause)
                     pause = min(2 * pause, LATEST)
@@ -170,7 +169,14 @@ class Line:
             if _hear(bell, connection, min(due, default=None)):
                 connection.pgconn.consume_input()
                 while (heard := connection.pgconn.notifies()) is not None:
-                    self._wake(heard.extra.decode())
+                    self._wake(heard.extra.decode(errors="replace"))
+
+    def _listens(self, connection: SyncConnection) -> bool:
+        try:
+            connection.execute(sql.LISTEN)
+        except psycopg.errors.ReadOnlySqlTransaction:
+            return False  # a standby notifies nobody: looking again has to do
+        return True
 
     def _renew(self, connection: SyncConnection) -> None:
         with self._lock:
@@ -180,10 +186,10 @@ class Line:
         given = (*map(list, zip(*held, strict=True)), self._lease_seconds, False)
         alive = {epoch for (epoch,) in connection.execute(sql.RENEW, given)}
         for tenant, ledger, epoch in held:
-            if epoch not in alive and not connection.execute(
-                sql.RENEW, ([tenant], [ledger], [epoch], self._lease_seconds, True)
-            ).fetchall():
-                self.let_go(epoch)  # somebody else has it by now, or the ledger is gone
+            if epoch not in alive:
+                with contextlib.suppress(psycopg.errors.LockNotAvailable):  # somebody writes to it for long: the others must not wait
+                    if not connection.execute(sql.RENEW, ([tenant], [ledger], [epoch], self._lease_seconds, True)).fetchall():
+                        self.let_go(epoch)  # somebody else has it by now, or the ledger is gone
 
     def _give_everything_back(self, connection: SyncConnection) -> None:
         with self._lock:

@@ -56,7 +56,7 @@ class Pool:
     def give_back(self, connection: Connection) -> None:
         """It is used no more by whoever took it."""
         self._taken -= 1
-        if self._closed or connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
+        if self._closed or connection.closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
             self._drop(connection)
         else:
             self._idle.append(connection)

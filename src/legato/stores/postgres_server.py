@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 from legato.errors import BadInput
 from legato.stores import postgres_statements as sql
 from legato.stores.postgres_errors import NO_SCHEMA, in_our_words, is_gone, worth_another_try
-from legato.stores.postgres_line import Line, SyncConnection
+from legato.stores.postgres_line import BEATS, Line, SyncConnection
 from legato.stores.postgres_pool import Connection, Pool, disown
 from legato.stores.postgres_schema import ensure
 from legato.stores.refusals import closed_store
@@ -51,7 +51,7 @@ class Server:
         self.closed = False
         self.waiters = Waiters()
         how = _Unshown({**UNLESS_SAID, **parameters, "autocommit": True, "prepare_threshold": 0 if prepare else None})
-        settings = (str(int(lock_timeout * 1000)), durable)
+        settings = (str(max(1, int(lock_timeout * 1000))), durable)
         self._pool_size = pool_size
         self._patience = max(lock_timeout, 1.0) * 3
         self._pools: list[Pool] = []
@@ -61,7 +61,7 @@ class Server:
         # Neither knows this object, so that it ends when nobody has it any more, whatever the line's thread does.
         def connect() -> SyncConnection:
             connection = psycopg.connect(**how)
-            connection.execute(sql.CONFIGURE, settings)
+            connection.execute(sql.CONFIGURE, (str(max(1, int(lease_seconds / BEATS * 1000))), durable))
             return connection
 
         async def connect_in_loop() -> Connection:

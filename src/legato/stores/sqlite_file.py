@@ -110,7 +110,8 @@ def absolute(path: str | os.PathLike[str]) -> str:
 def tenants_file(path: str, tenant: str) -> str:
     """Where a tenant's ledgers are: the name of the tenant is in that of the file, so written that no two can be taken for one.
 
-    Some file systems do not tell capitals from small letters, and none takes long names.
+    Some file systems do not tell capitals from small letters, and none takes long names. What SQLite and leases keep beside a file begins
+    with a dash, so no tenant's name has one.
     """
     plain = "".join(char if char in _PLAIN else "".join(f"%{byte:02x}" for byte in char.encode()) for char in tenant)
     if len(plain) > 120:
@@ -118,4 +119,4 @@ def tenants_file(path: str, tenant: str) -> str:
     return f"{path}.{plain}"
 
 
-_PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789-_"
+_PLAIN = "abcdefghijklmnopqrstuvwxyz0123456789_"

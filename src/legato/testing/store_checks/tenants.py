@@ -10,7 +10,7 @@ from legato.testing.store_checks.driving import woken
 from legato.testing.store_checks.parts import facts_of, granted, proves, said
 from legato.testing.store_checks.place import Place, expect, expect_error
 
-NAMES = ("acme", "ACME", "a/../acme", "ä b%", "acme'; --", "x" * 200)
+NAMES = ("acme", "ACME", "acme-wal", "acme-leases", "a/../acme", "ä b%", "acme'; --", "x" * 200)
 
 
 async def _names(store: Store) -> list[str]:
