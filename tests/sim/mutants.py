@@ -694,18 +694,6 @@ def _(patch: Patch) -> None:
     patch(owed, "_call_model", call_model)
 
 
-@mutant("a summary of what was erased stays in force")
-def _(patch: Patch) -> None:
-    before = state._RULES[Redacted]
-
-    def redacted(self: state.State, fact: Redacted) -> None:
-        kept = self.summaries
-        before(self, fact)
-        self.summaries = kept
-
-    patch(state._RULES, Redacted, redacted)
-
-
 @mutant("a call is run although its arguments were erased")
 def _(patch: Patch) -> None:
     before = state._RULES[Redacted]
