@@ -126,6 +126,7 @@ async def drive(choir: Workflow, dice: Random, times: int) -> None:
             for request in result.pending:
                 await session.approve(request)
             result = await session.resume()
+        await asyncio.sleep(dice.random() * 2)
 
 
 async def interrupt(choir: Workflow, dice: Random) -> None:

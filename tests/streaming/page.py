@@ -18,6 +18,7 @@ class Page:
         self.pieces = 0  # how often words came in pieces
         self.shown: set[str] = set()  # all that was ever shown of a reply in the making
         self.cursor: str | None = None
+        self.rests = False  # and nobody says anything then, unless a reply that failed is asked for again
         self.happened: list[tuple[str, int]] = []  # what came of the ledger
         self.cursors: list[str] = []
 
@@ -27,12 +28,14 @@ class Page:
         if event.cursor:
             self.cursor = event.cursor
             self.cursors.append(event.cursor)
+            self.rests = event.type == "status" and event.data != "failed"
         if event.cursor and event.type != "output":
             self.happened.append((event.type, event.position))
         match event.type:
             case "said":
                 self.lines.append(("user", event.data.text))
             case "output" if event.data.delta:
+                assert not self.rests, f"{event.data.text!r} is shown in a conversation that rests"
                 self.said += event.data.text
                 self.pieces += 1
                 self.shown.add(self.said)

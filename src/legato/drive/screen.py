@@ -11,16 +11,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import Answered, AnyFact, Attempted, Cancelled, Refusal, Words
+from legato.core.facts import Answered, AnyFact, Refusal, Words
 from legato.core.graph import Graph
 from legato.core.owed import Status, in_control
 from legato.core.requests import Pending
 from legato.core.state import State
 from legato.drive.cursor import Cursor, birthmark
 from legato.drive.events import Event, OutputData, Waiting, events_of, request_event
-
-ENDING = (Answered, Attempted, Cancelled)
-"""Facts after which nobody goes on saying what was being said."""
 
 
 class Screen:
@@ -36,8 +33,6 @@ class Screen:
         self._speaker, self._attempt = "", 0
         self.letters = 0
         """How many letters are shown of the reply that is being made."""
-        self.ended = 0
-        """How many facts there were when a reply, or an attempt at one, was last over: what was begun to be said before is no more."""
 
     @property
     def facts(self) -> int:
@@ -62,11 +57,7 @@ class Screen:
     def show(self, state: State, upto: int) -> None:
         """Show the facts before position `upto` that were not shown yet."""
         while self._told.facts < upto:
-            position = self._told.facts
-            fact = state.facts[position]
-            self._fact(fact, position, state)
-            if isinstance(fact, ENDING):
-                self.ended = position + 1
+            self._fact(state.facts[self._told.facts], self._told.facts, state)
 
     def _fact(self, fact: AnyFact, position: int, state: State) -> None:
         events = list(events_of(fact, position, state, self._graph))

@@ -16,6 +16,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
+from legato.core.facts import Answered, Attempted, Cancelled
 from legato.core.graph import Graph
 from legato.core.state import State
 from legato.drive.ledger import Ledger
@@ -143,6 +144,11 @@ def read_note(data: bytes) -> Note | None:
         return None
 
 
+def is_over(note: Note, state: State) -> bool:
+    """Whether a reply, or an attempt at one, was recorded since this began to be said: then nobody goes on saying it."""
+    return any(isinstance(fact, (Answered, Attempted, Cancelled)) for fact in state.facts[note.facts :])
+
+
 class Ear:
     """Shows one observer what is heard."""
 
@@ -155,7 +161,7 @@ class Ear:
     def hear(self, note: Note, state: State) -> None:
         """Show what is new in a note. All facts before it have been shown."""
         said, rules = (note.epoch, note.number), self._graph.agents.get(note.agent)
-        if note.ledger != state.ledger or said < self._newest or note.facts < self._screen.ended or rules is None or rules.judges_output:
+        if note.ledger != state.ledger or said < self._newest or is_over(note, state) or rules is None or rules.judges_output:
             return
         if said > self._newest:
             self._screen.withdraw()  # nobody goes on with that
