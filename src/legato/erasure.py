@@ -78,8 +78,10 @@ async def redact(
     if beyond := sorted(position for position in chosen or () if not 0 <= position < length):
         raise BadInput(f"session {session!r} has {length} facts", found=f"position {beyond[0]}", do="nothing was changed")
     key = fresh_key()
-    done = await store.redact(session, Erasing(chosen, key, now_ms(), reason, by, frames), born=born)
-    clear(store)
+    try:
+        done = await store.redact(session, Erasing(chosen, key, now_ms(), reason, by, frames), born=born)
+    finally:
+        clear(store)  # whatever it raised: it may have been recorded
     if session not in done:
         return Redaction(session)
     erased = done[session]

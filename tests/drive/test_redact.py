@@ -9,7 +9,7 @@ from legato import Agent, HandoffBuilder, file, history, tool
 from legato.core.facts import Answered, Attempted, Compacted, Redacted, Returned, Said
 from legato.core.wording import ERASED, ERASED_ARGUMENTS
 from legato.drive import spare
-from legato.errors import BadInput, LedgerExists, StoreError
+from legato.errors import BadInput, LedgerExists, ModelFailed, StoreError
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore
 from legato.testing import FailingStore, Fault, ScriptedModel, call, handoff
 from tests.drive.holding import Held, begin
@@ -192,6 +192,45 @@ async def test_a_reply_that_comes_at_the_same_moment_leaves_its_cost_and_nothing
     (attempted,) = [fact for fact in session.facts if isinstance(fact, Attempted)]
     assert (attempted.code, attempted.frame) == ("erased", "")
     assert [fact.upto for fact in session.facts if isinstance(fact, Answered)] == [3]
+
+
+async def test_a_session_whose_attempt_lost_its_frame_is_whole_as_text(store):
+    held, asked = Held(), []
+
+    async def reply(seen):
+        asked.append(seen)
+        if len(asked) == 1:
+            await held.here()
+            raise ModelFailed(f"{SECRET} is not a question", retryable=True)
+        return "hello"
+
+    workflow = hall(ScriptedModel(reply))
+    session = workflow.session("s", store=store)
+    running = begin(session.run(SECRET))
+    await held.reached.wait()
+    await workflow.session("s", store=store).redact(1)
+    held.go.set()
+    await asyncio.wait_for(running, 5)
+    text = await session.to_string()
+    assert "Xylophone" not in text
+    again = workflow.load(text, id="t", store=MemoryStore())
+    await again.refresh()
+    assert again.facts[: len(session.facts)] == session.facts
+    assert again.state.erased == session.state.erased == {1: 2}
+
+
+async def test_what_was_recorded_after_a_conflict_has_its_contents(store):
+    workflow = hall()
+    session = workflow.session("s", store=store)
+    await session.run("hi")
+    await workflow.session("s", store=store).say("meanwhile")
+    attempted = Attempted(at=1, agent="clerk", frame="f", upto=3, error="no", code="no", number=1)
+
+    def propose(state):
+        yield Said(at=1, content="first") if state.length == 3 else attempted
+
+    await session._ledger.append(propose, {"f": b"a frame"})
+    assert await store.content("s", "f") == b"a frame"
 
 
 async def test_a_summary_is_made_anew_without_the_words(store):

@@ -152,12 +152,13 @@ class Ledger:
             if not facts:
                 return facts
             durable = Started in map(type, facts)
+            kept = contents
             if contents:  # what turned out to be illegal, or was made from what has been erased since, leaves nothing behind
                 named = set().union(*map(contents_of, facts))
-                contents = {digest: data for digest, data in contents.items() if digest in named}
+                kept = {digest: data for digest, data in contents.items() if digest in named}
             born = self._born if self._sound else self.state.ledger
             try:
-                await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable, born=born)
+                await self.store.append(self.session, self._sound, facts, contents=kept, durable=durable, born=born)
             except UnknownLedger as unknown:
                 raise self._deleted(unknown) from unknown
             except LedgerConflict as conflict:

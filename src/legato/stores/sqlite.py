@@ -169,13 +169,13 @@ class SQLiteStore:
         """Erase words in the ledger, and in those that share them; then rewrite the file without them (see `scrub`)."""
         try:
             done = await self._write(lambda connection: redacting.redact(connection, ledger, erasing, born), durable=True, small=False)
+            for name, (_, length) in done.items():
+                self._waiters.wake(name, length)
             await self.scrub()
         except asyncio.CancelledError:
             if not self._closed:
                 self._writer.post(Job(redacting.scrub))  # it may have been recorded, and then the bytes have to go
             raise
-        for name, (_, length) in done.items():
-            self._waiters.wake(name, length)
         return {name: erased for name, (erased, _) in done.items()}
 
     async def scrub(self) -> None:
