@@ -14,7 +14,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test engines lint types layers pytest sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench capacity clauses clean
+.PHONY: help demo test engines lint types layers pytest faces sim crash fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench capacity clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,11 @@ layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)
 
 pytest: $(VENV)/.dev ## the tests alone
 	@$(PY) -m pytest -q -n 2 $(ARGS)
+
+faces: $(VENV)/.dev ## what people see, in a real terminal: needs tmux, which is installed where that may be done
+	@command -v tmux > /dev/null || { test "$$(id -u)" = 0 && apt-get install -qq -y tmux > /dev/null 2>&1; } \
+		|| { echo "make faces needs tmux: apt-get install tmux, or brew install tmux"; exit 1; }
+	@$(PY) -m pytest -q -n 2 tests/faces $(ARGS)
 
 sim: $(VENV)/.dev ## random conversations under random faults, every promise checked
 	@$(PY) -m tests.sim $(ARGS)

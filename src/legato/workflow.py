@@ -50,6 +50,11 @@ class Workflow:
     def agents(self) -> list[str]:
         return list(self.definition.graph.agents)
 
+    @property
+    def store(self) -> Store | None:
+        """The store that it was built with; None if sessions that name none live in memory."""
+        return self._given_store
+
     def __repr__(self) -> str:
         return f"<Workflow {self.name}: {', '.join(self.agents)}>"
 

@@ -7,23 +7,23 @@ import pytest
 from legato.core.facts import Decided, Started
 from tests.races.desk import build, deliver, opened
 
-TIMES = {"sqlite": 1_000, "postgres": 300}
+TIMES = 1_000
 
 
-@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_one_approval_delivered_from_two_processes_at_the_same_moment_runs_the_tool_once(kind, tmp_path, request):
-    times, book = TIMES[kind], tmp_path / "book"
+    book = tmp_path / "book"
     database = str(tmp_path / "desk.db") if kind == "sqlite" else request.getfixturevalue("database")
     store = opened(database)
     desk = build(book, store)
-    for number in range(times):
+    for number in range(TIMES):
         result = await desk.session(f"s{number}").run(f"order-{number}")
         assert result.status == "pending"
 
     processes = multiprocessing.get_context("spawn")
     together = processes.Barrier(2)
     results = [tmp_path / "first", tmp_path / "second"]
-    racers = [processes.Process(target=deliver, args=(database, book, times, together, result)) for result in results]
+    racers = [processes.Process(target=deliver, args=(database, book, TIMES, together, result)) for result in results]
     for racer in racers:
         racer.start()
     for racer in racers:
@@ -31,9 +31,9 @@ async def test_one_approval_delivered_from_two_processes_at_the_same_moment_runs
         assert racer.exitcode == 0
 
     (won, lost), (also_won, also_lost) = ([int(number) for number in result.read_text().split()] for result in results)
-    assert (won + also_won, lost + also_lost) == (times, times), "each approval is taken once, and the other one is told"
-    assert sorted(book.read_text().split()) == sorted(f"order-{number}" for number in range(times)), "each order is paid once"
-    for number in range(times):
+    assert (won + also_won, lost + also_lost) == (TIMES, TIMES), "each approval is taken once, and the other one is told"
+    assert sorted(book.read_text().split()) == sorted(f"order-{number}" for number in range(TIMES)), "each order is paid once"
+    for number in range(TIMES):
         facts = await store.read(f"s{number}")
         assert sum(isinstance(fact, Decided) for fact in facts) == sum(isinstance(fact, Started) for fact in facts) == 1
     await store.close()

@@ -191,9 +191,9 @@ def test_an_engine_whose_package_is_missing_names_the_extra(missing: str, engine
     ("words", "told"),
     [
         (["desk:desk"], "a worker needs --engine"),
-        (["desk", "--engine", "temporal://h", "--store", "x.sqlite"], "a workflow is named as module:name"),
+        (["desk", "--engine", "temporal://h", "--store", "x.sqlite"], "'desk' names no workflow"),
         (["nowhere:desk", "--engine", "temporal://h", "--store", "x.sqlite"], "there is no module 'nowhere'"),
-        (["legato:tool", "--engine", "temporal://h", "--store", "x.sqlite"], "legato:tool is no workflow"),
+        (["legato:tool", "--engine", "temporal://h", "--store", "x.sqlite"], "legato:tool is a function"),
         (["desk:desk", "--engine", "temporal://h", "--store", "x.sqlite", "--limit", "m fast=1"], "this is no limit"),
         (["retry"], "say which sessions"),
     ],

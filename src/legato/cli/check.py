@@ -1,6 +1,6 @@
-"""`legato check`. May know: the law books. Decides: how a verdict is shown.
+"""`legato check`. May know: the law books, workflows. Decides: what is to be checked, and how a verdict is shown.
 
-Exit code 0: legal; 1: a clause is broken; 2: the request could not be judged.
+Exit code 0: all is well; 1: a clause is broken, or something cannot work; 2: it could not be judged.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from legato.cli.emulator import switches_of
+from legato.cli.naming import is_name
 from legato.errors import BadInput
 from legato.wire.law import Complaint
 
@@ -21,20 +22,64 @@ APIS = ("responses", "chat", "anthropic")
 
 
 def check(
-    request: Annotated[
-        Path, typer.Argument(help="A JSON file with the body of one request, or with one line of an emulator's log; - for standard input.")
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="module:workflow or file.py:workflow; or a JSON file with a request or a line of an emulator's log; - for standard input.",
+            metavar="WHAT",
+        ),
     ],
-    api: Annotated[str, typer.Option(help="Which law book: responses, chat or anthropic. A line of a log says so itself.")] = "responses",
+    api: Annotated[
+        str, typer.Option(help="Of a request: which law book: responses, chat or anthropic. A line of a log says so itself.")
+    ] = "",
     switch: Annotated[
-        list[str] | None, typer.Option(help="Turn a switch of a law book: responses.unique_call_ids=true. May be given again.")
+        list[str] | None,
+        typer.Option(help="Of a request: turn a switch of a law book: responses.unique_call_ids=true. May be given again."),
     ] = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Of a workflow: print its graph as Mermaid.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
-    """Judge one request by the provider's rules, without sending it: which clauses it breaks, and where.
+    """Check a workflow, with its picture; or judge one request by the provider's rules. Nothing is sent.
 
-    What the provider holds (stored responses, conversations, thinking blocks) is unknown here: ids of stored things count as not
-    found, signatures and encrypted reasoning as sound.
+    What is written as module:workflow is a workflow, unless it is a file that is there. Everything else is a request: a file, or -.
+
+    \b
+    legato check desk:desk                       who there is, who hands over to whom, what cannot work
+    legato check desk:desk --mermaid             the graph for a page
+    legato check request.json --api anthropic    which clauses a request breaks, and where
+
+    Of a request alone, what the provider holds (stored responses, conversations, thinking blocks) is unknown: ids of stored things count
+    as not found, signatures and encrypted reasoning as sound. Exit code 0: all is well; 1: it is not; 2: it could not be judged.
     """
+    if is_name(what):
+        if api or switch:
+            raise BadInput("--api and --switch are for requests", found=f"{what}, a workflow")
+        _check_workflow(what, mermaid, as_json)
+    elif mermaid:
+        raise BadInput("--mermaid is for workflows", expected="module:workflow, or file.py:workflow", found=what)
+    else:
+        _check_request(Path(what), api or "responses", switch, as_json)
+
+
+def _check_workflow(name: str, picture: bool, as_json: bool) -> None:
+    from legato.cli.definition import build_error, check_workflow
+    from legato.cli.naming import workflow_named
+    from legato.cli.telling import symbol, tell, write_json
+    from legato.errors import BuildError
+
+    try:
+        fine = check_workflow(workflow_named(name), picture=picture, as_json=as_json)
+    except BuildError as error:
+        fine, problems = False, build_error(error)
+        if as_json:
+            write_json({"problems": problems})
+        for problem in problems if not as_json else ():
+            tell((f"{symbol('failed')} ", "red"), problem)
+    if not fine:
+        raise typer.Exit(1)
+
+
+def _check_request(request: Path, api: str, switch: list[str] | None, as_json: bool) -> None:
     body = _read(request)
     if body.get("api") in APIS and isinstance(body.get("request"), dict):
         api, body = body["api"], body["request"]

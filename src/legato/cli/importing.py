@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from legato.compat.imports import Conversation, Report, from_checkpoint, from_messages, from_run_state, from_sqlite_session
-from legato.compat.imports.reading import BOM, printable, read_bytes, refused
 from legato.errors import BadInput
+
+if TYPE_CHECKING:
+    from legato.compat.imports import Conversation, Report
 
 KINDS = ("checkpoint", "messages", "run-state", "session")
 _BUILDERS = "the name of your HandoffBuilder; without one, Handoff"
@@ -22,7 +23,7 @@ _WORKFLOW = {"checkpoint": _BUILDERS, "messages": _BUILDERS, "run-state": _RUNNE
 
 def import_(
     source: Annotated[Path, typer.Argument(help="A checkpoint, a list of messages, a RunState string, or a SQLiteSession file.")],
-    store: Annotated[str, typer.Option(help="Where the session goes: sqlite:PATH.", envvar="LEGATO_STORE")] = "",
+    store: Annotated[str, typer.Option(help="Where the session goes: a path, or a store's URL.", envvar="LEGATO_STORE")] = "",
     session: Annotated[str, typer.Option(help="The id that the session gets.")] = "",
     workflow: Annotated[str, typer.Option(help="The name of the workflow that goes on with it.")] = "",
     kind: Annotated[str, typer.Option(help="checkpoint, messages, run-state or session; without it, what the file looks like.")] = "",
@@ -40,6 +41,8 @@ def import_(
     legato import checkpoints/55a8.json
     legato import checkpoints/55a8.json --store sqlite:desk.sqlite --session customer-42 --workflow desk
     """
+    from legato.compat.imports.reading import printable
+
     kind = kind or _looks_like(source)
     conversation = _read(source, kind, agent, of)
     wanted = [name for name, value in (("--store", store), ("--session", session), ("--workflow", workflow)) if value]
@@ -63,6 +66,8 @@ def import_(
 
 
 def _read(source: Path, kind: str, agent: str, of: str) -> Conversation:
+    from legato.compat.imports import from_checkpoint, from_messages, from_run_state, from_sqlite_session
+
     match kind:
         case "checkpoint":
             return from_checkpoint(source)
@@ -82,6 +87,8 @@ class _Peek(msgspec.Struct):
 
 
 def _looks_like(source: Path) -> str:
+    from legato.compat.imports.reading import BOM, read_bytes, refused
+
     data = read_bytes(source).removeprefix(BOM)
     if data.startswith(b"SQLite format 3\x00"):
         return "session"
@@ -99,13 +106,10 @@ def _looks_like(source: Path) -> str:
 
 
 async def _save(conversation: Conversation, store: str, session: str, workflow: str, names: Mapping[str, str]) -> Report:
-    from legato.stores import SQLiteStore
+    from legato.cli.places import place
 
-    scheme, _, path = store.partition(":")
-    if scheme != "sqlite" or not path:
-        raise BadInput("this is no store", expected="sqlite:PATH", found=repr(store))
-    async with SQLiteStore(path) as opened:
-        return await conversation.save(opened, session, workflow=workflow, agents=names)
+    async with place(store, make=True) as here:
+        return await conversation.save(here.store, session, workflow=workflow, agents=names)
 
 
 def _names(texts: list[str] | None) -> dict[str, str]:

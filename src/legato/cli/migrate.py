@@ -11,13 +11,15 @@ import tempfile
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from legato.compat.migration import TITLES, Migration, covered_names, migrated, own_modules
 from legato.errors import BadInput
+
+if TYPE_CHECKING:
+    from legato.compat.migration import Migration
 
 SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
@@ -39,6 +41,8 @@ def migrate(
 
     Exit code 0: all is covered; 1: something is not, and says what to write instead; 2: a file is no Python.
     """
+    from legato.compat.migration import covered_names, migrated, own_modules
+
     covered = covered_names()
     told: list[dict[str, Any]] = []
     broken = missing = False
@@ -112,6 +116,8 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
+    from legato.compat.migration import TITLES
+
     covered = sorted({name.name for name in done.names if name.covered})
     frameworks = sorted({TITLES[name.module.partition(".")[0]] for name in done.names} | {TITLES[use.framework] for use in done.uses})
     if not frameworks:

@@ -8,32 +8,31 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import msgspec
 import typer
 
-from legato.erasure import redact as erase
+from legato.cli.options import Json, SessionId, Stored
 from legato.errors import BadInput
-from legato.stores import Store, copy, open_store, retire
+
+if TYPE_CHECKING:
+    from legato.stores import Store
 
 T = TypeVar("T")
-_STORE = typer.Option(help="Where the sessions are: a path, sqlite:///path, or postgresql://...", envvar="LEGATO_STORE")
 _TENANT = typer.Option(help="Whose sessions: those of this tenant.")
-_JSON = typer.Option("--json", help="Print what was done as JSON.")
 _UNITS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "y": 365.0}
 
 
 def redact(
-    session: Annotated[str, typer.Argument(help="The session's id.")],
+    session: SessionId,
     position: Annotated[list[int] | None, typer.Option(help="The position of a fact whose words go. May be given again.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All words of the conversation.")] = False,
     reason: Annotated[str, typer.Option(help="Why; it is recorded.")] = "",
     by: Annotated[str, typer.Option(help="Who asked for it; it is recorded.")] = "",
     frames: Annotated[bool, typer.Option(help="Also the instructions of every turn that saw the words.")] = False,
-    store: Annotated[str, _STORE] = "",
+    store: Stored = "",
     tenant: Annotated[str, _TENANT] = "",
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: Json = False,
 ) -> None:
     """Erase words of a session, for good, in every fork that shares them.
 
@@ -44,12 +43,15 @@ def redact(
     legato redact customer-42 --position 1 --reason "asked for by the customer" --store desk.db
     legato redact customer-42 --all --store desk.db
     """
+    from legato.cli.telling import write_json
+    from legato.erasure import redact as erase
+
     if everything == bool(position):
         raise BadInput("say what to erase", expected="--position N, or --all")
     chosen = None if everything else position
     done = _with(store, tenant, lambda opened: erase(opened, session, chosen, reason=reason, by=by, frames=frames))
     if as_json:
-        typer.echo(msgspec.json.encode(done).decode())
+        write_json(done)
         return
     if not done.positions:
         typer.echo("nothing to erase: the words are gone already")
@@ -68,9 +70,9 @@ def retire_(
     older_than: Annotated[str, typer.Option(help="Since when nothing was appended: 36h, 90d, 12w, 2y.")],
     archive: Annotated[str, typer.Option(help="Where they are kept: a folder, a path, or the URL of a store. Without: nowhere.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
-    store: Annotated[str, _STORE] = "",
+    store: Stored = "",
     tenant: Annotated[str, _TENANT] = "",
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: Json = False,
 ) -> None:
     """Delete sessions that nobody has used for long, after copying them to an archive.
 
@@ -80,12 +82,15 @@ def retire_(
     \b
     legato retire --older-than 90d --archive /var/archive --store desk.db
     """
+    from legato.cli.telling import harmless, write_json
+    from legato.stores import retire
+
     age = _age(older_than)
     done = _with(store, tenant, lambda opened: retire(opened, age, archive=archive or None, dry_run=dry_run, progress=_progress()))
     if as_json:
-        typer.echo(msgspec.json.encode(done).decode())
+        write_json(done)
     elif dry_run:
-        typer.echo("\n".join([*done.retired, f"{len(done.retired)} sessions would be retired"]))
+        typer.echo("\n".join([*map(harmless, done.retired), f"{len(done.retired)} sessions would be retired"]))
     else:
         typer.echo(str(done))
     if done.diverged:
@@ -98,7 +103,7 @@ def copy_(
     target: Annotated[str, typer.Argument(help="Another.")],
     session: Annotated[list[str] | None, typer.Option(help="Only this session. May be given again.")] = None,
     tenant: Annotated[str, typer.Option(help="Whose sessions, in both: those of this tenant.")] = "",
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: Json = False,
 ) -> None:
     """Copy sessions from one store to another, each fact once.
 
@@ -109,13 +114,18 @@ def copy_(
     legato copy desk.db postgresql://desk@db.example.com/desk
     legato copy archive.db desk.db --session customer-42
     """
+    from legato.cli.telling import write_json
+    from legato.stores import copy
 
     async def both(opened: Store) -> object:
-        async with _opened(target, tenant) as other:
+        async with _opened(target, tenant, make=True) as other:
             return await copy(opened, other, sessions=session or None, progress=_progress())
 
     done = _with(source, tenant, both)
-    typer.echo(msgspec.json.encode(done).decode() if as_json else str(done))
+    if as_json:
+        write_json(done)
+    else:
+        typer.echo(str(done))
 
 
 def _with(url: str, tenant: str, doing: Callable[[Store], Awaitable[T]]) -> T:
@@ -130,8 +140,10 @@ def _with(url: str, tenant: str, doing: Callable[[Store], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def _opened(url: str, tenant: str) -> AsyncIterator[Store]:
-    store = open_store(url)
+async def _opened(url: str, tenant: str, *, make: bool = False) -> AsyncIterator[Store]:
+    from legato.cli.places import opened
+
+    store = opened(url, make=make)
     try:
         yield store.tenant(tenant) if tenant else store
     finally:
@@ -149,13 +161,16 @@ def _progress() -> Callable[[int, int, str], None] | None:
     """A line that is written over, for people who watch."""
     if not sys.stderr.isatty():
         return None
+    from legato.cli.telling import one_line
 
     def show(done: int, total: int, session: str) -> None:
-        told = f"{done}/{total} {session}"[:100] if session else ""
+        told = f"{done}/{total} {one_line(session)}" if session else ""
         typer.echo(f"\r\x1b[K{told}", err=True, nl=False)
 
     return show
 
 
 def _list(values: tuple[object, ...]) -> str:
-    return ", ".join(map(str, values))
+    from legato.cli.telling import harmless
+
+    return ", ".join(harmless(str(value)) for value in values)

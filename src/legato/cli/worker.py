@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
-import os
-import sys
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from legato.cli.naming import named, workflow_named
 from legato.engines.address import engine_at
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace
@@ -90,10 +88,10 @@ def run(
         "sweep": sweep,
         "pace": Pace(_numbers("--retry-failed", retry_failed), _numbers("--retry-raised", retry_raised)),
         "limits": _limits(limit),
-        "context": _named(context, "a function") if context else None,
+        "context": named(context) if context else None,
         "errors_in_full": errors_in_full,
     }
-    asyncio.run(_work([_workflow(each) for each in workflows], engine, store, given))
+    asyncio.run(_work([workflow_named(each) for each in workflows], engine, store, given))
 
 
 async def _work(workflows: list[Workflow], engine: str, store: str, given: dict[str, Any]) -> None:
@@ -140,33 +138,6 @@ def retry(
                 typer.echo(f"retried {session}")
 
     asyncio.run(again())
-
-
-def _workflow(text: str) -> Workflow:
-    """The workflow that somebody typed as module:name."""
-    found = _named(text, "a workflow")
-    if not isinstance(found, Workflow):
-        module, _, name = text.partition(":")
-        raise BadInput(f"{text} is no workflow", found=type(found).__name__, do=f"write {name} = HandoffBuilder(...).build() in {module}")
-    return found
-
-
-def _named(text: str, what: str) -> Any:
-    """What somebody typed as module:name."""
-    module, colon, name = text.partition(":")
-    if not colon or not module or not name:
-        raise BadInput(f"{what} is named as module:name", found=repr(text), do="write desk:desk for `desk = ....build()` in desk.py")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as missing:
-        if missing.name != module:
-            raise
-        raise BadInput(f"there is no module {module!r}", do="start the worker in the folder of your program, or install it") from None
-    if not hasattr(found, name):
-        raise BadInput(f"the module {module!r} has no {name!r}", do="look at its spelling")
-    return getattr(found, name)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import astuple, replace
 
 from legato.core.facts import NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
+from legato.core.frame import Frame
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
 from legato.core.owed import CallModel
@@ -118,10 +119,8 @@ class ModelCaller:
                     return None  # a message came that is being judged: it may have to be seen
                 if state.tally.number != runs:
                     continue  # the user spoke while the frame was made: it must know
-                arrived = state.arrived if state.active == effect.agent else None
-                groups, kept = _choose(state, frame.history, history_in_force(self._definition, effect.agent, arrived), effect.agent)
-                contents = {} if digest in state.frames else {digest: data}
-                return request_for(state, frame, digest, groups, effect.agent), kept, contents
+                request, kept = request_now(self._definition, state, effect.agent, digest, frame)
+                return request, kept, {} if digest in state.frames else {digest: data}
 
     async def _with_contents(self, request: Request) -> Request:
         """The request with the bytes of its pictures and files."""
@@ -162,6 +161,13 @@ class ModelCaller:
         for middleware in reversed(agent.middleware):
             proceed = partial(middleware.around_model, proceed=proceed)
         return unless_cancelled(proceed(request))
+
+
+def request_now(definition: Definition, state: State, agent: str, digest: str, frame: Frame) -> tuple[Request, Kept]:
+    """What an agent's model is asked in this state, within a frame; and what a function of the user's chose for that."""
+    arrived = state.arrived if state.active == agent else None
+    groups, kept = _choose(state, frame.history, history_in_force(definition, agent, arrived), agent)
+    return request_for(state, frame, digest, groups, agent), kept
 
 
 def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -> Answered:

@@ -7,14 +7,16 @@ what a dead one held comes back. The rows are in the database that the workers s
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from legato.errors import BadInput
+
+if TYPE_CHECKING:
+    import sqlite3
 
 LASTS = 30.0
 """Seconds that a permit lasts, unless its holder puts its end off. What a dead worker held comes back after at most as long."""
@@ -105,6 +107,8 @@ class SQLitePermits:
             connection.execute(statement, given)
 
     def _open(self) -> sqlite3.Connection:
+        import sqlite3  # with the first permit: `legato --help` needs none
+
         if self._connection is None:
             connection = sqlite3.connect(self._path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")

@@ -41,6 +41,11 @@ class FallbackModel:
         """All their names."""
         return " or ".join(model.name for model in self._models)
 
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Whom it asks, in this order."""
+        return self._models
+
     def __repr__(self) -> str:
         return f"<FallbackModel {', '.join(model.name for model in self._models)}>"
 

@@ -1,0 +1,100 @@
+"""Secrets as people and files may see them. May know: facts, requests, graphs. Decides: what stands for a secret in what is shown.
+
+An argument annotated `Secret` is in the ledger and in requests, where it has to be, and nowhere else: what verbs print and export has its
+digest (S4). Which arguments those are, the workflow knows. Where only the ledger is there, every value may be one, and none is shown.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Decided, Text
+from legato.core.graph import Graph
+from legato.core.groups import CallState, Group, Output
+from legato.core.requests import Pending
+from legato.core.secrets import masked
+from legato.core.view import Request
+from legato.session import Session
+
+
+def shown_arguments(session: Session, request: Pending) -> str:
+    """The exact arguments of a call that somebody is asked about, but for what is secret in them."""
+    if not request.tool:
+        return ""
+    return masked(request.raw_arguments, session.asking(request).workflow.definition.graph.secrets(request.agent, request.tool))
+
+
+def shown_request(session: Session, request: Pending) -> dict[str, Any]:
+    """A question as data."""
+    plain = msgspec.to_builtins(request)
+    del plain["raw_arguments"]
+    arguments = shown_arguments(session, request)
+    try:
+        plain["arguments"] = msgspec.json.decode(arguments) if arguments else {}
+    except (msgspec.DecodeError, RecursionError):
+        plain["arguments"] = arguments
+    plain["call"] = str(request.call) if request.call else ""
+    return {name: value for name, value in plain.items() if value not in ("", None)}
+
+
+def shown_facts(facts: list[AnyFact], graph: Graph) -> list[AnyFact]:
+    """The facts, with digests in place of secrets. They tell what happened; they are no ledger that could go on."""
+    return [_shown_fact(fact, facts, graph) for fact in facts]
+
+
+def _shown_fact(fact: AnyFact, facts: list[AnyFact], graph: Graph) -> AnyFact:
+    match fact:
+        case Answered():
+            return _shown_reply(fact, graph)
+        case Decided(call=CallRef() as ref, arguments=arguments) if arguments:
+            reply = facts[ref.position]
+            assert isinstance(reply, Answered)
+            called = reply.items[ref.index]
+            tool = called.tool if isinstance(called, Call) else ""
+            return replace(fact, arguments=masked(arguments, graph.secrets(reply.agent, tool)))
+        case _:
+            return fact
+
+
+def _shown_reply(fact: Answered, graph: Graph) -> Answered:
+    items = tuple(
+        replace(item, arguments=masked(item.arguments, graph.secrets(fact.agent, item.tool))) if isinstance(item, Call) else item
+        for item in fact.items
+    )
+    return fact if items == fact.items else replace(fact, items=items)
+
+
+def shown_seen(request: Request, graph: Graph) -> Request:
+    """A request with digests in place of secrets."""
+    return replace(request, groups=tuple(_shown_group(group, graph) if group.calls else group for group in request.groups))
+
+
+def _shown_group(group: Group, graph: Graph) -> Group:
+    """A copy: the group itself is part of the state."""
+    assert group.fact is not None
+    twin = copy(group)
+    twin.fact = _shown_reply(group.fact, graph)
+    twin.calls = [_shown_call(call, graph.secrets(group.agent, call.call.tool)) for call in group.calls]
+    twin._entries = twin._words = None
+    twin.wire = {}
+    return twin
+
+
+def _shown_call(call: CallState, secrets: tuple[str, ...] | None) -> CallState:
+    twin = copy(call)
+    twin.call = replace(call.call, arguments=masked(call.call.arguments, secrets))
+    twin.arguments = masked(call.arguments, secrets)
+    if call.edited and call.output is not None:  # the model is told which arguments ran: they stand in the output
+        content = _with(call.output.content, call.arguments, twin.arguments)
+        twin.output = Output(content, call.output.status, call.output.position)
+    return twin
+
+
+def _with(content: Content, old: str, new: str) -> Content:
+    if isinstance(content, str):
+        return content.replace(old, new)
+    return tuple(Text(part.text.replace(old, new)) if isinstance(part, Text) else part for part in content)

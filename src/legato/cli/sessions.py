@@ -1,0 +1,205 @@
+"""`legato ls`, `show`, `fork`, `delete`. May know: any store. Decides: how sessions are listed and read.
+
+The program of a session need not be at hand. With `--workflow` more is known: which arguments are secret, and what only a program
+can tell about what is owed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from legato.cli.options import Json, Named, SessionId, Stored
+
+
+def ls(
+    store: Stored = "",
+    workflow: Named = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", help="How many, the most recent first.", min=1)] = 20,
+    as_json: Json = False,
+) -> None:
+    """List the sessions of a store, the most recent first."""
+    asyncio.run(_ls(store, workflow, limit, as_json))
+
+
+async def _ls(store: str, workflow: str, limit: int, as_json: bool) -> None:
+    from legato.cli.places import default_path, looked_into
+    from legato.cli.telling import one_line, table, tell, when, write_json
+
+    if not store and not workflow and not default_path().exists():  # nobody has begun yet: that is no mistake
+        if as_json:
+            write_json([])
+        else:
+            tell("no sessions yet: `legato chat module:workflow` begins one")
+        return
+    async with looked_into(store, workflow) as here:
+        infos = await here.store.list(limit)
+        rows: list[dict[str, Any]] = []
+        for info in infos:
+            rows.append({"session": info.ledger, "facts": info.length, "updated": info.updated, **await _about(here, info.ledger)})
+        name = here.name
+    if as_json:
+        write_json(rows)
+    elif not rows:
+        tell(f"no sessions in {name}")
+    else:
+        colours = {"pending": "yellow", "failed": "red", "damaged": "red", "waiting": "green"}
+        table(
+            ("session", "workflow", "status", "facts", "last", "said"),
+            [
+                (
+                    row["session"],
+                    row["workflow"],
+                    (row["status"], colours.get(row["status"], "")),
+                    str(row["facts"]),
+                    when(row["updated"]),
+                    one_line(row["last"], 60),
+                )
+                for row in rows
+            ],
+        )
+
+
+async def _about(here: Any, id: str) -> dict[str, Any]:
+    """What one session is about. One that cannot be read is told, and hides no other."""
+    from legato.errors import LegatoError
+
+    try:
+        session = await here.session(id, of_any=True)
+    except LegatoError as error:
+        return {"workflow": "", "status": "damaged" if error.code == "damaged" else "unreadable", "agent": "", "last": error.summary}
+    messages, state = session.messages, session.state
+    return {
+        "workflow": state.workflow,
+        "status": session.status,
+        "agent": state.active,
+        "last": str(messages[-1]) if messages else "",
+    }
+
+
+def show(
+    session: SessionId,
+    store: Stored = "",
+    workflow: Named = "",
+    facts: Annotated[bool, typer.Option("--facts", help="The facts of the ledger instead, one JSON object per line.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a session: what was said and done, what is pending, what it used."""
+    asyncio.run(_show(session, store, workflow, facts, as_json))
+
+
+async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) -> None:
+    import msgspec
+
+    from legato.cli.hiding import shown_arguments, shown_facts, shown_request
+    from legato.cli.places import looked_into
+    from legato.cli.telling import tell, write_json
+    from legato.cli.transcript import Transcript, plain_event, told
+
+    async with looked_into(store, workflow) as here:
+        session = await here.session(id)
+    if facts:
+        for position, fact in enumerate(shown_facts(session.facts, session.workflow.definition.graph)):
+            write_json({"position": position, **msgspec.to_builtins(fact)})
+        return
+    if as_json:
+        write_json(
+            {
+                "session": id,
+                "workflow": session.state.workflow,
+                "status": session.status,
+                "agent": session.state.active,
+                "error": session.error,
+                "messages": session.messages,
+                "events": [plain_event(session, event) for event in told(session)],
+                "pending": [shown_request(session, request) for request in session.pending],
+                "usage": session.usage,
+                "usage_by_agent": session.usage_by_agent,
+                "losses": session.losses,
+                "facts": msgspec.to_builtins(session.state.length),
+            }
+        )
+        return
+    tell((f"{id}", "bold"), f"  {session.state.workflow}, {session.status}, {session.state.length} facts")
+    screen = Transcript(session.workflow.agents)
+    for event in told(session):
+        screen.show(event)
+    screen.end()
+    for request in session.pending:
+        tell(
+            ("? ", "yellow"),
+            request.prompt if not request.tool else f"{request.agent}: {request.tool}({shown_arguments(session, request)})",
+        )
+    if session.error:
+        tell(("failed: ", "red"), session.error)
+    used = session.usage
+    tell((f"{used.input} tokens in, {used.output} out{f', {used.dollars:.4f} dollars' if used.cost else ''}", "dim"))
+    if not workflow and any(event.type == "tool_started" for event in told(session)):
+        tell(("values of arguments are hidden: --workflow module:name says which of them are secret", "dim"))
+
+
+def fork(
+    session: SessionId,
+    at: Annotated[int | None, typer.Option(help="How many facts to share; all, by default. `show --facts` numbers them from 0.")] = None,
+    id: Annotated[str, typer.Option(help="The new session's id.")] = "",
+    store: Stored = "",
+    workflow: Named = "",
+    as_json: Json = False,
+) -> None:
+    """Begin a new session with the first facts of another. Neither sees what the other does afterwards."""
+    asyncio.run(_fork(session, at, id, store, workflow, as_json))
+
+
+async def _fork(id: str, at: int | None, new: str, store: str, workflow: str, as_json: bool) -> None:
+    from legato.cli.places import looked_into
+    from legato.cli.telling import tell, write_json
+
+    async with looked_into(store, workflow) as here:
+        session = await here.session(id)
+        branch = await session.fork(at, new or await here.free_id(id))
+    shared = session.state.length if at is None else at
+    if as_json:
+        write_json({"session": branch.id, "from": id, "at": shared, "status": branch.status})
+    else:
+        tell(f"{branch.id}: begins with {shared} of the {session.state.length} facts of {id}, and is {branch.status}")
+
+
+def delete(
+    session: SessionId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    store: Stored = "",
+    workflow: Named = "",
+    as_json: Json = False,
+) -> None:
+    """Delete a session. What its forks share with it stays readable through them."""
+    asyncio.run(_delete(session, yes, store, workflow, as_json))
+
+
+async def _delete(id: str, yes: bool, store: str, workflow: str, as_json: bool) -> None:
+    from legato.cli.places import looked_into
+    from legato.cli.telling import harmless, tell, write_json
+    from legato.errors import BadInput, LegatoError
+
+    async with looked_into(store, workflow) as here:
+        try:
+            found = await here.session(id)
+            what = f"{id} ({len(found.messages)} messages, {found.status})"
+        except LegatoError as error:
+            if error.code == "unknown_ledger":
+                raise
+            what = f"{id} (it cannot be read: {error.summary})"
+        if not yes:
+            import sys
+
+            if not sys.stdin.isatty():
+                raise BadInput("deleting asks first, and nobody can answer here", do="add --yes")
+            if not typer.confirm(f"Delete {harmless(what)}? It cannot be brought back"):
+                raise typer.Exit(1)
+        gone = await here.store.delete(id)
+    if as_json:
+        write_json({"session": id, "deleted": gone})
+    else:
+        tell(f"deleted {what}")
+
