@@ -18,8 +18,8 @@ import msgspec
 from legato.core.checking import function, secret_key
 from legato.core.codec import newer
 from legato.core.digest import digest_bytes
-from legato.core.facts import Answered, AnyFact, Attempted, Content, Decided, Opened, Origin, Returned, Said
-from legato.core.messages import contents_named
+from legato.core.facts import AnyFact, Opened, Origin
+from legato.core.messages import contents_of
 from legato.core.rows import from_rows, to_rows
 from legato.core.state import State, fold
 from legato.drive.clock import fresh_name, now_ms
@@ -183,20 +183,7 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
 
 def _named(facts: list[AnyFact]) -> set[str]:
     """The digests of all contents that these facts name."""
-    named: set[str] = set()
-    for fact in facts:
-        shown: Content = ""
-        if isinstance(fact, (Answered, Attempted)):
-            named.add(fact.frame)
-        elif isinstance(fact, Said):
-            shown = fact.content
-        elif isinstance(fact, (Returned, Decided)):
-            shown = fact.output
-            if isinstance(fact, Returned) and fact.full:
-                named.add(fact.full)
-        if type(shown) is not str:
-            named |= contents_named(shown)
-    return named
+    return set().union(*map(contents_of, facts))
 
 
 def _signature(text: str, key: bytes) -> str:

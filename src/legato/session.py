@@ -36,6 +36,7 @@ from legato.tools import BadArguments, tool_content
 
 if TYPE_CHECKING:
     from legato.drive.driver import Driver, Role
+    from legato.erasure import Redaction
     from legato.workflow import Workflow
 
 current_store: ContextVar[Store | None] = ContextVar("current_store", default=None)
@@ -286,6 +287,8 @@ class Session:
         """Refuse a key that was used for something else: for what this delivery would not have recorded at the time."""
         position = state.keys[key]
         recorded = state.facts[position]
+        if position in state.erased:
+            return  # nobody can tell any more what it was
         try:
             same = replace(made(fold(state.facts[:position], self.id)), at=recorded.at) == recorded
         except LegatoError:  # what it answers was not asked then
@@ -412,6 +415,26 @@ class Session:
         named = {digest for group in request.groups for digest in group.contents_named}
         return replace(request, contents={digest: await self.store.content(self.id, digest) for digest in named}) if named else request
 
+    # -- erasing -----------------------------------------------------------------------------------------------------------
+
+    async def redact(
+        self, *what: int | Message, everything: bool = False, reason: str = "", by: str = "", frames: bool = False
+    ) -> Redaction:
+        """Erase words, for good: of messages, or of the facts at these positions; with `everything`, all words of the conversation.
+
+        The facts stay where they are, and agents see `[erased on request]` in their place. `reason` and `by` are recorded. Read what
+        it returns: it says what went along, where the words are still quoted, and who else may hold them.
+
+            await session.redact(session.messages[0], reason="asked for by the customer")
+        """
+        from legato.erasure import positions_of, redact
+
+        await self.refresh()
+        positions = None if everything else positions_of(self.state, what)
+        redaction = await redact(self.store, self.id, positions, reason=reason, by=by, frames=frames, born=self._ledger.born)
+        await self.refresh()
+        return redaction
+
     def _result(self, since: int, spent: Usage) -> Result:
         state = self.state
         messages = messages_of(state, since)
@@ -435,7 +458,7 @@ class Session:
         if reply is None or reply.fact is None or spoken(reply.fact) != text:
             return text
         kind = self.workflow.definition.agents.get(reply.agent)
-        if kind is None or kind.output is None or not state.output_checked or reply.rejected:
+        if kind is None or kind.output is None or not state.output_checked or reply.rejected or reply.position in state.erased:
             return text
         return kind.output.parse(text)
 

@@ -23,6 +23,7 @@ from legato.core.facts import (
     Origin,
     Prompted,
     Reasoning,
+    Redacted,
     Refusal,
     Said,
     Standing,
@@ -30,6 +31,7 @@ from legato.core.facts import (
     Usage,
     Words,
 )
+from legato.core.wording import ERASED, ERASED_ARGUMENTS
 from tests.core.ledgers import ARGS, answered, call, decided, gated, handed_off, handoff, opened, paused, returned, said, started
 
 GOLDEN = Path(__file__).with_name("golden_ledgers")
@@ -86,6 +88,13 @@ def ledgers() -> dict[str, tuple]:
             opened(), said("pay them"), answered("a", 1, call(), call()), started(2), started(2, 1),
             paused(2, took=5), paused(2, 1, session="s/other", length=7), started(2, attempt=2, epoch=2), returned(2, attempt=2),
             Cancelled(at=10), returned(2, 1, attempt=0, status="cancelled"),
+        ),
+        "words_that_were_erased": (
+            opened(), said(ERASED), answered("a", 1, ERASED, Reasoning(), call(arguments=ERASED_ARGUMENTS)),
+            gated(2, 2, arguments=ERASED_ARGUMENTS), decided(2, 2, digest=digest_arguments(ERASED_ARGUMENTS)),
+            started(2, 2, digest=digest_arguments(ERASED_ARGUMENTS)), returned(2, 2), Compacted(at=8, agent="a", upto=6, summary=ERASED),
+            Redacted(at=9, positions=(1, 2), digests=("d" * 32, "e" * 32), along=(7,), reason="asked for", by="ada"),
+            answered("a", 8, "go on"),
         ),
     }  # fmt: skip
 

@@ -3,7 +3,7 @@
 import pytest
 
 from legato.core.digest import digest_arguments
-from legato.core.facts import Cancelled, Compacted, Judged, Lost, Origin, Prompted, Standing
+from legato.core.facts import Cancelled, Compacted, Judged, Lost, Origin, Prompted, Redacted, Standing
 from legato.core.groups import message_of
 from legato.core.history import Everything
 from legato.core.state import fold
@@ -45,6 +45,12 @@ ILLEGAL = {
     "a reply whose request did not see the last output": ((*RUNNING, returned(2)), answered("a", 3, "x")),
     "a reply whose request saw what had not happened": (START, answered("a", 2, "x")),
     "a reply after a cancel": ((*START, Cancelled(at=1)), answered("a", 2, "x")),
+    "a reply to a request that was made before words were erased": ((*START, Redacted(at=1, positions=(1,), digests=("d",))), answered("a", 1, "x")),
+    "an erasure of nothing": (START, Redacted(at=1, positions=(), digests=())),
+    "an erasure of what has not happened": (START, Redacted(at=1, positions=(2,), digests=("d",))),
+    "an erasure that names a fact twice": (START, Redacted(at=1, positions=(1,), digests=("d",), along=(1,))),
+    "an erasure without its digests": (START, Redacted(at=1, positions=(1,), digests=())),
+    "a start of a call whose arguments were erased": ((*CALLED, Redacted(at=1, positions=(2,), digests=("d",))), started(2)),
     "a gate for a call that does not exist": (START, gated(1)),
     "a gate decided twice": (GATED, gated(2)),
     "a gate with the digest of other arguments": (CALLED, gated(2, arguments='{"x": 2}')),

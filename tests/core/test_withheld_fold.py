@@ -47,6 +47,8 @@ class Inserted:
                 changed[name] = CallRef(self.place(value.position), value.index)
             elif name == "position":
                 changed[name] = self.place(value)
+            elif name in ("positions", "along"):
+                changed[name] = tuple(map(self.place, value))
             elif name == "upto":
                 changed[name] = self.place(value) if isinstance(fact, Compacted) else self.upto(value)
         return replace(fact, **changed)

@@ -3,6 +3,7 @@
 from random import Random
 
 from legato.core.digest import digest_arguments
+from legato.core.erasing import Erasing, has_words
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -133,6 +134,8 @@ class World:
             self.put(Opened(at=self.at, ledger=f"fork{self.state.length:04}", workflow="w", origin=origin))
         elif chance < 0.18 and self.hanging:
             self.late()
+        elif chance < 0.21:
+            self.erase()
         elif now.requests and (not now.effects or dice.random() < 0.3):
             self.decide(dice.choice(now.requests))
         else:
@@ -143,6 +146,17 @@ class World:
         call = self.state.call(fact.call)
         if call is not None and call.output is not None and not call.attempts[fact.attempt - 1].known:
             self.put(fact)
+
+    def erase(self) -> None:
+        """Somebody has words erased: whatever stands there, and whatever is going on."""
+        facts = self.state.facts
+        worded = [position for position, fact in enumerate(facts) if has_words(fact)]
+        if not worded:
+            return
+        chosen = self.dice.sample(worded, min(len(worded), self.dice.choice((1, 1, 2, 5))))
+        erased = Erasing(frozenset(chosen), b"key", self.at, "asked for").erased(facts, len(facts), {})
+        after = [erased.replaced.get(position, fact) for position, fact in enumerate(facts)]
+        self.state = fold([*after, *erased.added], "s")
 
     def decide(self, asked: Pending) -> None:
         verdict = self.dice.choice(VERDICTS[asked.kind])

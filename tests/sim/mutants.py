@@ -12,8 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from legato import nested
-from legato.core import folded, groups, owed, state, view
-from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Returned, Said, Words
+from legato.core import erasing, folded, groups, owed, state, view
+from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Redacted, Returned, Said, Words
 from legato.core.messages import Message, parts_of
 from legato.drive import asking, conversation, driver, ledger, screen, spare, tools
 from legato.errors import LedgerConflict
@@ -664,3 +664,62 @@ def _(patch: Patch) -> None:
         return prepared and (*prepared[:2], {})
 
     patch(asking.ModelCaller, "_prepare", prepare)
+
+
+# -- what was erased -----------------------------------------------------------------------------------------------------
+
+
+@mutant("a handle goes on with words that were erased")
+def _(patch: Patch) -> None:
+    async def anew(self: Any) -> Any:
+        return await self.store.read(self.session, self._sound, born=self._born)
+
+    patch(ledger.Ledger, "_anew", anew)
+
+
+@mutant("a reply that was made from erased words is recorded")
+def _(patch: Patch) -> None:
+    patch(folded.Folded, "overtaken_at", property(lambda self: self.halted_at))
+
+
+@mutant("a model goes on thinking about words that were erased")
+def _(patch: Patch) -> None:
+    before = owed._call_model
+
+    def call_model(now: state.State, *given: Any) -> owed.Plan:
+        made = before(now, *given)
+        effects = [replace(each, stop=now.halted_at) if isinstance(each, owed.CallModel) else each for each in made.effects]
+        return owed.Plan(effects, made.requests)
+
+    patch(owed, "_call_model", call_model)
+
+
+@mutant("a call is run although its arguments were erased")
+def _(patch: Patch) -> None:
+    before = state._RULES[Redacted]
+
+    def redacted(self: state.State, fact: Redacted) -> None:
+        before(self, fact)
+        for call in self.batch:
+            call.stopped = "" if call.stopped == "erased" else call.stopped
+
+    patch(state._RULES, Redacted, redacted)
+
+
+@mutant("what is erased in one branch stays in the others")
+def _(patch: Patch) -> None:
+    before = MemoryStore.redact
+
+    async def redact(self: Any, name: str, what: Any, **options: Any) -> Any:
+        others = {each: list(kept.facts) for each, kept in self._ledgers.items() if each != name}
+        done = await before(self, name, what, **options)
+        for each, facts in others.items():
+            self._ledgers[each].facts[: len(facts)] = facts
+        return done
+
+    patch(MemoryStore, "redact", redact)
+
+
+@mutant("the digests of erased arguments stay")
+def _(patch: Patch) -> None:
+    patch(erasing._Erasure, "_digest", lambda self, call, digest: digest)

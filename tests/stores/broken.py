@@ -6,9 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from legato.core import codec
 from legato.errors import LedgerConflict, UnknownLedger
 from legato.stores import Lease, MemoryStore, SQLiteStore
+from legato.stores.waiters import Waiters
 
 # ruff: noqa: ASYNC109 - the contract's names, and stores that need not be quick
 # Broken on purpose, and by overriding whatever it takes: types would only be in the way here.
@@ -153,15 +156,20 @@ class DeletesWhatForksShare(MemoryStore):
         self._shares = {**getattr(self, "_shares", {}), new: (ledger, at)}
         return length
 
-    async def delete(self, ledger):
+    async def delete(self, ledger, **options):
         for new, (parent, at) in getattr(self, "_shares", {}).items():
             if parent == ledger and new in self._ledgers:
                 del self._ledgers[new].facts[:at]
+        return await super().delete(ledger, **options)
+
+
+class DeletesWhateverIsThere(MemoryStore):
+    async def delete(self, ledger, **options):
         return await super().delete(ledger)
 
 
 class KeepsWhatWasDeleted(MemoryStore):
-    async def delete(self, ledger):
+    async def delete(self, ledger, **options):
         return bool(await self.read(ledger))
 
 
@@ -195,6 +203,14 @@ class GivesTheSameEpochAgain(MemoryStore):
     async def release(self, lease, **options):
         await super().release(lease, **options)
         self._ledgers[lease.ledger].epoch = lease.epoch - 1
+
+
+class ForgetsEpochsOfElsewhere(MemoryStore):
+    async def append(self, ledger, expected, facts, **options):
+        epoch = self._ledgers[ledger].epoch if ledger in self._ledgers else 0
+        length = await super().append(ledger, expected, facts, **options)
+        self._ledgers[ledger].epoch = epoch
+        return length
 
 
 class ReleasesWhatOthersHold(MemoryStore):
@@ -327,8 +343,100 @@ class RenamesWithEveryAppend(MemoryStore):
         return length
 
 
+class SaysThatItErased(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        kept = list(await self.read(ledger))
+        done = await super().redact(ledger, erasing, **options)
+        self._ledgers[ledger].facts[: len(kept)] = kept
+        return done
+
+
+class ErasesInSilence(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        done = await super().redact(ledger, erasing, **options)
+        for name, erased in done.items():
+            del self._ledgers[name].facts[len(self._ledgers[name].facts) - len(erased.added) :]
+        return done
+
+
+class ErasesInOneBranch(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        others = {name: (list(kept.facts), dict(kept.contents)) for name, kept in self._ledgers.items() if name != ledger}
+        done = await super().redact(ledger, erasing, **options)
+        for name, (facts, contents) in others.items():
+            self._ledgers[name].facts, self._ledgers[name].contents = facts, contents
+        return {ledger: done[ledger]} if done else {}
+
+
+class ErasesThePositionInEveryBranch(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        for kept in self._ledgers.values():
+            kept.shared = len(kept.facts) if kept.origin else 0
+        return await super().redact(ledger, erasing, **options)
+
+
+class KeepsErasedContents(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        before = {name: dict(kept.contents) for name, kept in self._ledgers.items()}
+        done = await super().redact(ledger, erasing, **options)
+        for name, contents in before.items():
+            self._ledgers[name].contents |= contents
+        return done
+
+
+class DropsWhatOthersName(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        done = await super().redact(ledger, erasing, **options)
+        for erased in done.values():
+            for kept in self._ledgers.values():
+                kept.contents = {digest: body for digest, body in kept.contents.items() if digest not in erased.dropped}
+        return done
+
+
+class BringsNoContents(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        done = await super().redact(ledger, erasing, **options)
+        for erased in done.values():
+            for digest in erased.contents:
+                self._ledgers[ledger].contents.pop(digest, None)
+        return done
+
+
+class ErasesInWhateverHasTheName(MemoryStore):
+    async def redact(self, ledger, erasing, *, born=""):
+        return await super().redact(ledger, erasing)
+
+
+class ErasesUntilItIsRefused(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        for position in sorted(erasing.positions or ()):
+            await super().redact(ledger, replace(erasing, positions=frozenset((position,))), **options)
+        return await super().redact(ledger, erasing, **options)
+
+
+class ErasesWhatItReadBefore(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        if ledger not in self._ledgers:
+            return await super().redact(ledger, erasing, **options)
+        facts = list(self._ledgers[ledger].facts)
+        await asyncio.sleep(0)
+        self._ledgers[ledger].facts = facts
+        return await super().redact(ledger, erasing, **options)
+
+
+class ErasesUnheard(MemoryStore):
+    async def redact(self, ledger, erasing, **options):
+        waiters, self._waiters = self._waiters, Waiters()
+        try:
+            return await super().redact(ledger, erasing, **options)
+        finally:
+            self._waiters = waiters
+
+
 APPEND, READ = "every kind of fact is read back", "read gives the facts from `start` on"
 BORN, REFUSED = "a ledger has the birth name that it was made with", "whoever means a ledger that was deleted or replaced is refused"
+ERASED, NOT_ERASED = "erased words are gone, the rest stays", "an erasure that cannot be made is refused"
+BRANCHES = "what forks share is erased in all of them"
 IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (ForgetsToCheckThePosition, "an append at the wrong position writes nothing"),
     (ChecksThePositionTooEarly, "of many appends that race for one position exactly one"),
@@ -351,6 +459,7 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (ForksOntoAnything, "a fork that cannot be made is refused"),
     (ForksBeginAtEpochOne, "a fork's epochs begin above its parent's"),
     (DeletesWhatForksShare, "what forks share stays readable"),
+    (DeletesWhateverIsThere, "a ledger that has grown, or is another one"),
     (KeepsWhatWasDeleted, "a deleted ledger is gone"),
     (ListsInOrderOfCreation, "list gives the ledgers"),
     (ListsByTimeOfTheFacts, "list gives the ledgers"),
@@ -358,6 +467,7 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (LeasesTwice, "a lease has one holder at a time"),
     (LeasesOnlyWhatIsThere, "a ledger may be leased before its first fact"),
     (GivesTheSameEpochAgain, "a lease has one holder at a time"),
+    (ForgetsEpochsOfElsewhere, "a lease is newer than any epoch that the ledger's facts name"),
     (ReleasesWhatOthersHold, "a lease has one holder at a time"),
     (NeverWakes, "wait ends when the ledger has grown"),
     (TellsThoseWhoWatchOnce, "who watches is told whenever"),
@@ -378,6 +488,17 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (GivesForksTheirParentsName, BORN),
     (KeepsTheFirstNameForever, BORN),
     (RenamesWithEveryAppend, BORN),
+    (SaysThatItErased, ERASED),
+    (ErasesInSilence, ERASED),
+    (ErasesInOneBranch, BRANCHES),
+    (ErasesThePositionInEveryBranch, BRANCHES),
+    (KeepsErasedContents, "contents go with the last fact that names them"),
+    (BringsNoContents, "contents go with the last fact that names them"),
+    (DropsWhatOthersName, "a content that a fork still names"),
+    (ErasesInWhateverHasTheName, NOT_ERASED),
+    (ErasesUntilItIsRefused, NOT_ERASED),
+    (ErasesWhatItReadBefore, "an erasure and appends that race"),
+    (ErasesUnheard, "whoever waits for a ledger hears of an erasure"),
 ]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from legato import Agent, HandoffBuilder, Workflow, guardrail, tool
 from legato.core.facts import Call, Words
 from legato.core.view import Request
+from legato.core.wording import ERASED
 from legato.drive.events import Event
 from legato.errors import ModelFailed
 from legato.models import Reply
@@ -68,12 +69,14 @@ class Talker:
     def __init__(self, dice: Random) -> None:
         self._dice = dice
         self._asked = count()
-        self.spoken: list[list[str]] = []  # what was emitted each time
+        self.spoken: list[tuple[int, list[str]]] = []  # how far it saw each time, and what it emitted
+        self.replies: list[tuple[int, list[str]]] = []  # and what it said in the end
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
         dice = Random(f"{self._dice.random()} {next(self._asked)}")
         said = ""
-        self.spoken.append(spoken := [])
+        spoken: list[str] = []
+        self.spoken.append((request.upto, spoken))
         for _ in range(dice.randrange(1, 20)):
             piece = dice.choice(SYLLABLES) * dice.choice((1, 1, 1, 40))
             said += piece
@@ -84,6 +87,7 @@ class Talker:
                 await asyncio.sleep(dice.random() * 0.3)
             if dice.random() < 0.03:
                 raise ModelFailed("broke off", retryable=True)
+        self.replies.append((request.upto, [said]))
         calls = [Call("look", "{}"), Call(f"handoff_to_{'judge' if request.agent == 'clerk' else 'clerk'}", "{}")]
         taken = [call for call in calls if dice.random() < 0.3] if request.turn < 40 else []
         return Reply(items=(Words(said), *taken))
@@ -132,6 +136,14 @@ async def drive(choir: Workflow, dice: Random, times: int) -> None:
 async def interrupt(choir: Workflow, dice: Random) -> None:
     await asyncio.sleep(dice.random() * 4)
     await choir.session("s").cancel("enough")
+
+
+async def erase(choir: Workflow, dice: Random) -> None:
+    """Somebody wants what they said erased, or what they were told."""
+    await asyncio.sleep(dice.random() * 6)
+    session = await choir.session("s").refresh()
+    if session.messages:
+        await session.redact(dice.choice(session.messages))
 
 
 async def look_on(choir: Workflow, dice: Random, page: Page, over: list[bool]) -> None:
@@ -185,11 +197,14 @@ def _play(seed: int, timeline: Timeline, process: Callable[[], SimulatedLoop]) -
     choir = workflow(Random(f"tools {seed}"), store, model)
     over, pages = [False], [Page() for _ in range(3)]
     watching = [process().create_task(look_on(choir, Random(f"page {seed} {n}"), page, over)) for n, page in enumerate(pages)]
+    erasing: list[asyncio.Task[None]] = []
     for left in range(dice.randrange(4), -1, -1):
         machine = process()
         driving = machine.create_task(drive(choir, dice, 4))
         if dice.random() < 0.4:
             process().create_task(interrupt(choir, dice))
+        if dice.random() < 0.5:
+            erasing.append(process().create_task(erase(choir, Random(f"erased {seed} {left}"))))
         until = timeline.now + dice.random() * 5
         timeline.run(lambda driving=driving, left=left, until=until: driving.done() or (left > 0 and timeline.now > until))  # type: ignore[misc]
         if driving.done():
@@ -197,16 +212,19 @@ def _play(seed: int, timeline: Timeline, process: Callable[[], SimulatedLoop]) -
         else:
             machine.kill()
             store.bury()
+    timeline.run(lambda: all(task.done() for task in erasing))
     over[0] = True
     timeline.run(lambda: all(task.done() for task in watching), most=2_000_000)
-    for task in watching:
+    for task in (*watching, *erasing):
         task.result()
     assert not timeline.errors, timeline.errors
     whole = process().run_until_complete(told(choir))
-    spoken = ["".join(each) for each in model.spoken] + [event.data.text for event in whole if event.type == "message"]
+    for position in (position for event in whole if event.type == "redacted" for position in event.data.positions):
+        assert not any(event.position == position and event.data.text != ERASED for event in whole if event.type in ("said", "message"))
+    spoken = [(upto, "".join(each)) for upto, each in model.spoken + model.replies]
     for page in pages:
         page.check(whole)
-        for shown in page.shown:
-            assert any(each.startswith(shown) for each in spoken), f"{shown!r} was shown, and never said"
+        for shown, erased in page.shown:
+            assert any(each.startswith(shown) for upto, each in spoken if upto >= erased), f"{shown!r} was not said since {erased}"
     assert not any(SECRET_AGENT.encode() in note for note in line.carried), "words were told before they were judged"
     return pages, line

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from legato.core.facts import Answered
+from legato.core.facts import Answered, Attempted, Cancelled
 from legato.drive import driver, following, screen, voice
 from legato.drive.cursor import Cursor
 from tests.streaming.chaos import play
@@ -29,6 +29,10 @@ def _any_letters(self: voice.Ear, note: voice.Note, state: Any) -> None:
 
 def _only_what_it_saw_itself(note: voice.Note, state: Any) -> bool:
     return any(isinstance(fact, Answered) for fact in state.facts[max(note.facts, state.length - 3) :])
+
+
+def _but_for_erasures(note: voice.Note, state: Any) -> bool:
+    return any(isinstance(fact, (Answered, Attempted, Cancelled)) for fact in state.facts[note.facts :])
 
 
 def _older_ones_too(self: voice.Ear, note: voice.Note, state: Any) -> None:
@@ -63,6 +67,7 @@ BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "letters are added wherever they belong": (voice.Ear, "hear", _any_letters),
     "what was over long ago is shown": (voice, "is_over", lambda note, state: False),
     "what was over before the line was lost is shown": (voice, "is_over", _only_what_it_saw_itself),
+    "what was said about erased words is shown": (voice, "is_over", _but_for_erasures),
     "a driver that was overtaken is believed": (voice.Ear, "hear", _older_ones_too),
     "letters after a gap are shown": (voice.Ear, "hear", _after_a_gap),
     "an event is told again to those who come again": (screen.Screen, "_tell", _counts_from_one),

@@ -7,6 +7,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, guardrail, tool
 from legato.core.facts import Words
+from legato.core.wording import ERASED
 from legato.drive.events import Event
 from legato.errors import BadInput, ModelFailed, StoreError
 from legato.models import Reply
@@ -45,6 +46,11 @@ class Paced:
             self.said.set()
         await self.next.get()
         return Reply(items=(Words("".join(words)),))
+
+    @property
+    def left(self):
+        """How many replies nobody has asked for."""
+        return len(self._replies)
 
     def go_on(self, times):
         for _ in range(times):
@@ -209,6 +215,40 @@ async def test_words_that_a_cancel_cut_off_are_withdrawn(store):
     await asyncio.gather(running, follower.task)
     assert follower.page.said == ""
     assert follower.page.lines == [("user", "Hi")]
+
+
+async def test_what_is_said_about_words_that_are_erased_is_withdrawn_and_said_anew(store):
+    model = Paced(["You are", " Ann"], ["You are", " somebody"])
+    workflow = one(model, store)
+    follower = Follower(workflow.session("s"), until_rest=True)
+    running = asyncio.ensure_future(workflow.session("s").run("I am Ann")._complete())
+    model.go_on(1)
+    await follower.until("output: a: You are")
+    await workflow.session("s").redact(1)
+    await follower.until("redacted: the words at 1")
+    assert follower.page.said == ""
+    async with asyncio.timeout(10):
+        while model.left:  # noqa: ASYNC110 - until it is asked again
+            await asyncio.sleep(0.01)
+    model.go_on(3)
+    await asyncio.gather(running, follower.task)
+    assert follower.page.lines == [("user", ERASED), ("a", "You are somebody")]
+    assert "Ann" not in str(await told(workflow.session("s")))
+
+
+async def test_who_comes_again_with_a_cursor_before_an_erasure_is_told_of_it_and_no_words(store):
+    workflow = one(ScriptedModel(lambda seen: f"Hello {seen.messages[0].text}"), store)
+    await workflow.session("s").run("Ann")
+    before = await told(workflow.session("s"))
+    await workflow.session("s").redact(1, 2, reason="asked for", by="ada")
+    for number, event in enumerate(before):
+        after = await told(workflow.session("s"), event.cursor)
+        assert "Ann" not in str(after)
+        assert [each.type for each in after if each.type in ("said", "message")] == [
+            each.type for each in before[number + 1 :] if each.type in ("said", "message")
+        ]
+        (redacted,) = [each.data for each in after if each.type == "redacted"]
+        assert (redacted.positions, redacted.reason, redacted.by) == ((1, 2), "asked for", "ada")
 
 
 async def test_words_of_a_drive_that_ended_with_an_error_are_withdrawn(store):

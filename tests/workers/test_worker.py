@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
+from legato.core.wording import ERASED
 from legato.engines import Dead, Engine, Pace, Worker, engine_at
 from legato.engines.advance import Led
 from legato.engines.contract import Advance
@@ -201,3 +202,47 @@ def test_what_was_typed_wrong_is_told(words: list[str], told: str) -> None:
     ran = subprocess.run([sys.executable, "-m", "legato.cli", "worker", *words], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 2
     assert told in ran.stderr
+
+
+async def test_a_session_is_redacted_while_a_worker_drives_it_and_the_worker_goes_on_without_the_words() -> None:
+    thinking, asked = asyncio.Event(), []
+
+    async def reply(seen: Any) -> str:
+        asked.append(seen.messages[0].text)
+        if len(asked) == 1:
+            thinking.set()
+            await asyncio.Event().wait()
+        return f"you said {asked[-1]}"
+
+    engine, store = Inline(), MemoryStore()
+    workflow = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(reply))]).build()
+    session = engine.session(workflow, "s", store)
+
+    async def erase() -> None:
+        await thinking.wait()
+        await session.redact(1)
+
+    await session.say("I am Ann")
+    erasing = asyncio.ensure_future(erase())
+    await worked(Worker(workflow, engine=engine, store=store), lambda: len(engine.steps) >= 2)
+    await erasing
+    assert asked == ["I am Ann", ERASED]
+    assert "Ann" not in str(await store.read("s"))
+
+
+async def test_a_call_whose_arguments_are_erased_is_answered_by_a_worker_that_is_woken() -> None:
+    @tool(needs_approval=True)
+    async def pay(name: str) -> str:
+        """Pay somebody."""
+        raise AssertionError("it is not to run")
+
+    engine, store, workflow = Inline(), MemoryStore(), desk(call("pay", name="Ann"), "Never mind.", tools=[pay])
+    session = engine.session(workflow, "s", store)
+    await session.say("Pay her")
+    await worked(Worker(workflow, engine=engine, store=store), lambda: len(engine.steps) == 1)
+    await session.refresh()
+    await session.redact(2)
+    assert engine.woken[1:] == ["s"]
+    engine.woken = ["s"]
+    await worked(Worker(workflow, engine=engine, store=store), lambda: engine.steps[-1].how == "waiting")
+    assert (await session.refresh()).messages[-1].text == "Never mind."

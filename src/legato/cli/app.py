@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import chat, check, doctor, emulator, export, importing, mcp, migrate, new, replay, seen, sessions, worker
+from legato.cli import chat, check, doctor, emulator, export, importing, mcp, migrate, new, replay, seen, sessions, stores, worker
 from legato.errors import LegatoError
 
 INTERRUPTED = 130
@@ -37,6 +37,9 @@ VERBS: dict[str, Callable[..., None]] = {
     "fork": sessions.fork,
     "export": export.export,
     "delete": sessions.delete,
+    "redact": stores.redact,
+    "retire": stores.retire_,
+    "copy": stores.copy_,
     "doctor": doctor.doctor,
     "mcp": mcp.mcp,
     "emulator": emulator.emulator,

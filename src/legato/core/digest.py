@@ -29,6 +29,13 @@ def digest_bytes(data: bytes) -> str:
     return name
 
 
+def keyed_digest(data: bytes, key: bytes) -> str:
+    """The digest of bytes for those who have the key: whoever has not cannot even try what the bytes may have been."""
+    from hashlib import blake2b
+
+    return blake2b(data, digest_size=16, key=key).hexdigest()
+
+
 def canonical_json(text: str) -> bytes:
     """The canonical form of a JSON text; other text is returned as it is, marked so that it equals no JSON."""
     try:

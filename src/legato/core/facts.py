@@ -371,6 +371,20 @@ class Cancelled(Fact, frozen=True, tag="cancelled"):
     words: str = ""
 
 
+class Redacted(Fact, frozen=True, tag="redacted"):
+    """Words were erased: what stood at `positions`, and at those `along` which were made from it and cannot be read for it.
+
+    The facts there are still there, without their words. `digests` name what stood at each of `positions`, by a key that only
+    whoever asked for it was given: without the key they tell nothing, not even to those who guess.
+    """
+
+    positions: tuple[int, ...]
+    digests: tuple[str, ...]
+    along: tuple[int, ...] = ()
+    reason: str = ""
+    by: str = ""
+
+
 AnyFact: TypeAlias = (
     Opened
     | Said
@@ -388,4 +402,5 @@ AnyFact: TypeAlias = (
     | Prompted
     | Compacted
     | Cancelled
+    | Redacted
 )

@@ -35,6 +35,9 @@ class Folded(Struct, eq=False):
     arrived: Arrival | None = None  # how control came to the active agent
     reply: Group | None = None  # the newest reply
     halted_at: int = -1  # where it was last stopped: what was asked before that is not wanted any more
+    # what was erased
+    erased: dict[int, int] = {}  # the facts that lost their words -> where that is recorded
+    redacted_at: int = -1  # where it was last recorded: no reply to a request made before that is heard
     # what a later message overtakes: read through the properties below
     _frame: str = ""
     _framed_at: int = -1
@@ -67,6 +70,11 @@ class Folded(Struct, eq=False):
     def length(self) -> int:
         """How many facts there are; the position the next one will have."""
         return len(self.facts)
+
+    @property
+    def overtaken_at(self) -> int:
+        """Where the conversation was last stopped, or words of it erased: a model that was asked before that is not heard any more."""
+        return max(self.halted_at, self.redacted_at)
 
     @property
     def batch(self) -> list[CallState]:

@@ -49,7 +49,7 @@ class CallState(Struct, eq=False):
     guarded: bool = False  # a guardrail let it pass
     approved: bool = False
     redo: bool = False  # a person asked to run a lost attempt again
-    stopped: str = ""  # "cancelled" or "limit": it is not to run (any further), whatever the user says next
+    stopped: str = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
     attempts: tuple[Attempt, ...] = ()
     output: Output | None = None
 

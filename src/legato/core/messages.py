@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import Content, File, Image, Part, Text
+from legato.core.facts import Answered, AnyFact, Attempted, Content, Decided, File, Image, Part, Returned, Said, Text
 from legato.errors import BadInput
 
 
@@ -172,6 +172,21 @@ def _checked(part: Part) -> Part:
 def contents_named(content: Content) -> set[str]:
     """The digests of the bytes that some content names."""
     return {part.digest for part in parts_of(content) if isinstance(part, (Image, File)) and part.digest}
+
+
+def contents_of(fact: AnyFact) -> set[str]:
+    """The digests of all contents that a fact names: pictures and files, the whole of a long output, a frame."""
+    match fact:
+        case Answered(frame=frame) | Attempted(frame=frame):
+            return {frame} if frame else set()
+        case Returned(output=output, full=full):
+            return contents_named(output) | ({full} if full else set())
+        case Decided(output=output):
+            return contents_named(output)
+        case Said(content=content):
+            return contents_named(content)
+        case _:
+            return set()
 
 
 def _not_a_message(found: object) -> BadInput:

@@ -30,7 +30,7 @@ class CallModel(Struct, frozen=True, gc=False):
     agent: str
     turn: int
     stop: int = -1
-    """Where the conversation was last stopped: a call that was wanted before that is another one."""
+    """Where the conversation was last stopped, or words of it erased: a call that was wanted before that is another one."""
 
 
 class RunTool(Struct, frozen=True, gc=False):
@@ -109,7 +109,7 @@ class Prompt(Struct, frozen=True, gc=False):
 
 
 class GiveUp(Struct, frozen=True, gc=False):
-    """Stop the conversation that a call waits for; a message has superseded the call."""
+    """Stop the conversation that a call waits for: a message has superseded the call, or its arguments were erased."""
 
     call: CallRef
 
@@ -210,7 +210,9 @@ def _batch(state: State, graph: Graph, awake: frozenset[RunTool]) -> Plan:
         if call.output is not None:
             continue
         tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
-        if call.stopped:
+        if call.stopped == "erased" and call.paused:
+            effects.append(GiveUp(call.ref))
+        elif call.stopped and not (call.stopped == "erased" and call.running):  # what is running has its arguments
             effects.append(_stopped(call, tool))
         elif call.ref.index == cut:
             effects.append(Answer(call.ref, 0, "error", wording.cut_short(call.call.tool)))
@@ -236,7 +238,8 @@ def _stopped(call: CallState, tool: ToolRules | None) -> Answer:
     if call.stopped == "limit":
         return Answer(call.ref, 0, "stopped", wording.stopped(call.call.tool))
     attempt = call.running or call.lost
-    words = wording.cancelled(call.call.tool, bool(call.attempts), tool is not None and tool.idempotent)
+    told = wording.arguments_erased if call.stopped == "erased" else wording.cancelled
+    words = told(call.call.tool, bool(call.attempts), tool is not None and tool.idempotent)
     return Answer(call.ref, attempt.number if attempt else 0, "cancelled", words)
 
 
@@ -394,7 +397,7 @@ def _call_model(state: State, graph: Graph, agent: str) -> Plan:
         upto = _summary_due(state, rules)
         if upto is not None and not any(group.position <= upto for group in state.waiting):
             return Plan([Summarise(agent, upto)], [])
-    return Plan([CallModel(agent, state.replies, state.halted_at)], [])
+    return Plan([CallModel(agent, state.replies, state.overtaken_at)], [])
 
 
 def _policy_of_edge(state: State, graph: Graph, agent: str) -> bool:

@@ -29,6 +29,9 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     others as not taken.
  9. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
     for it. `Compacted` moves forward only.
+10. `Redacted` is always legal, and names facts that stand before it and have lost their words by then. Summaries among them are void:
+    what they covered is seen again. Calls of a reply among them that are unanswered and do not run are not to run any more. A frame is
+    due, and a reply to a request that was made before it is not heard: it may hold what was erased.
 
 What is illegal raises `IllegalFact` naming the fact, the state and why; it changes nothing, and no store ever sees it.
 """
@@ -57,6 +60,7 @@ from legato.core.facts import (
     Opened,
     Paused,
     Prompted,
+    Redacted,
     Refusal,
     Returned,
     Said,
@@ -146,8 +150,9 @@ class State(CallRules):
         self._may_call(fact)
         if self._halt and self.halt:
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
-        if fact.upto < self.halted_at:
-            self._refuse(fact, f"the conversation was stopped at {self.halted_at}, after its request was made")
+        if fact.upto < self.overtaken_at:
+            what = "the conversation was stopped" if self.halted_at > self.redacted_at else "words were erased"
+            self._refuse(fact, f"{what} at {self.overtaken_at}, after its request was made")
         position = len(self.facts)
         if not self._floor() <= fact.upto < position or (self.waiting and self._waits_before(fact.upto)):
             self._refuse(fact, f"its request saw up to {fact.upto}, which is not what there was to see")
@@ -328,6 +333,23 @@ class State(CallRules):
         self.summaries[fact.agent] = fact
         self.spent.spend(fact.agent, fact.usage)
 
+    def _redacted(self, fact: Redacted) -> None:
+        named = (*fact.positions, *fact.along)
+        if not fact.positions or len(fact.digests) != len(fact.positions) or len(set(named)) != len(named):
+            self._refuse(fact, "it names each fact once, and for each that was asked for a digest")
+        if not 0 <= min(named) <= max(named) < self.length:
+            self._refuse(fact, "it names facts that are not there")
+        for position in named:
+            self.erased[position] = self.length
+        self.redacted_at = self.length
+        self.summaries = {
+            each.agent: each for at, each in enumerate(self.facts) if type(each) is Compacted and at not in self.erased
+        }
+        self._frame = ""
+        for call in self.batch:
+            if call.output is None and not call.stopped and call.ref.position in fact.positions:
+                call.stopped = "erased"
+
     # -- sums ----------------------------------------------------------------------------------------------------------
 
     def _remember(self, key: str) -> None:
@@ -355,6 +377,7 @@ _RULES: dict[type, Callable[[State, Any], None]] = {
     Prompted: State._prompted,
     Compacted: State._compacted,
     Cancelled: State._cancelled,
+    Redacted: State._redacted,
 }
 
 

@@ -6,6 +6,10 @@ seen, so a change of wording changes how old requests are rebuilt: change them o
 
 from __future__ import annotations
 
+ERASED = "[erased on request]"
+ERASED_ARGUMENTS = '{"erased":true}'
+"""What stands where words, and the arguments of a call, were erased."""
+
 MAYBE = "It may have taken effect: do not assume that it did not."
 
 
@@ -37,6 +41,13 @@ def cancelled(name: str, started: bool, idempotent: bool) -> str:
     if not started:
         return f"Not run: {name!r} was cancelled before it started."
     told = f"{name!r} was cancelled while it ran."
+    return told if idempotent else f"{told} {MAYBE}"
+
+
+def arguments_erased(name: str, started: bool, idempotent: bool) -> str:
+    if not started:
+        return f"Not run: the arguments of {name!r} were erased on request before it started."
+    told = f"The arguments of {name!r} were erased on request, and it was not started again."
     return told if idempotent else f"{told} {MAYBE}"
 
 

@@ -144,7 +144,9 @@ class ModelCaller:
         asked = Asked(at=now_ms(), agent=request.agent, conversation=conversation, upto=request.upto)
 
         def propose(state: State) -> Iterator[AnyFact]:
-            if state.replies == request.turn and state.awaits_reply and not state.batch and state.conversations.get(conversation) == known:
+            if state.replies != request.turn or not state.awaits_reply or state.batch or request.upto < state.redacted_at:
+                return
+            if state.conversations.get(conversation) == known:
                 yield asked
 
         return replace(request, conversation=conversation) if await self._ledger.append(propose) else None
@@ -209,15 +211,16 @@ def _counted(usage: Any) -> Usage:
 def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:
     if state.replies != effect.turn:
         return
-    if state.halt or answered.upto < state.halted_at:
+    if state.halt or answered.upto < state.overtaken_at:
         # The reply came when nobody wanted it any more. It is not part of the conversation; what it cost is.
+        erased = answered.upto < state.redacted_at
         unwanted = Attempted(
             at=answered.at,
             agent=answered.agent,
-            frame=answered.frame,
+            frame="" if erased else answered.frame,  # that may quote what was erased, as the reply may
             upto=answered.upto,
-            error="cancelled",
-            code="cancelled",
+            error="something it was shown was erased" if erased else "cancelled",
+            code="erased" if erased else "cancelled",
             number=number,
             usage=answered.usage,
             took=answered.took,
@@ -229,6 +232,8 @@ def _record_reply(effect: CallModel, answered: Answered, number: int, state: Sta
 
 def _record_failure(effect: CallModel, attempted: Attempted, state: State) -> Iterator[AnyFact]:
     if state.replies == effect.turn and not state.batch and state.awaits_reply:
+        if attempted.upto < state.redacted_at and attempted.frame:
+            attempted = replace(attempted, frame="", error="it failed, and something it was shown was erased")
         yield attempted
 
 

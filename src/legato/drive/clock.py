@@ -5,6 +5,7 @@ What runs in a context in which `clock` was set (a simulation) is told the time 
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from contextvars import ContextVar
@@ -25,6 +26,10 @@ class Clock:
         """A name that no other ledger has."""
         return uuid.uuid4().hex
 
+    def fresh_key(self) -> bytes:
+        """A key that nobody can guess."""
+        return os.urandom(32)
+
 
 clock: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039 - a clock holds nothing that could change
 
@@ -42,3 +47,8 @@ def seconds() -> float:
 def fresh_name() -> str:
     """A name that no other ledger has."""
     return clock.get().fresh_name()
+
+
+def fresh_key() -> bytes:
+    """A key that nobody can guess."""
+    return clock.get().fresh_key()

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from legato.core.erasing import has_words
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -25,6 +26,7 @@ from legato.core.facts import (
     Lost,
     Paused,
     Prompted,
+    Redacted,
     Returned,
     Said,
     Started,
@@ -92,6 +94,17 @@ class ToolData(Struct, frozen=True):
         return f"{self.tool}({self.arguments}){told}{f' [{self.status}]' if self.status not in ('', 'ok') else ''}"
 
 
+class RedactedData(Struct, frozen=True):
+    """Words were erased: what was shown of the facts at `positions`, or of calls made there, is not to be shown any more."""
+
+    positions: tuple[int, ...]
+    reason: str = ""
+    by: str = ""
+
+    def __str__(self) -> str:
+        return f"the words at {', '.join(map(str, self.positions))}{f': {self.reason}' if self.reason else ''}"
+
+
 class Waiting(Struct, frozen=True):
     """The conversation waits for its user's next message."""
 
@@ -147,6 +160,9 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("compacted", f"{fact.agent}: up to {fact.upto}", position)
         case Cancelled():
             yield Event("cancelled", fact.words or None, position)
+        case Redacted():
+            along = [each for each in fact.along if not has_words(state.facts[each])]  # others lost what is never shown
+            yield Event("redacted", RedactedData(tuple(sorted((*fact.positions, *along))), fact.reason, fact.by), position)
         case _:
             return
 

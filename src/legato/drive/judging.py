@@ -85,7 +85,7 @@ class Judge:
                 f"the summariser of agent {effect.agent!r} gave no summary", found=repr(summary)[:80], do="return text from it"
             )
         fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary)
-        return Outcome(partial(_if_further, fact))
+        return Outcome(partial(_if_further, fact, state.length))
 
     async def _objection(self, agent: str, on: str, what: Any) -> tuple[str, str]:
         for guardrail in self._definition.agents[agent].guards(on):
@@ -105,7 +105,8 @@ def _if_newest(fact: Judged, state: State) -> Iterator[AnyFact]:
         yield fact
 
 
-def _if_further(fact: Compacted, state: State) -> Iterator[AnyFact]:
+def _if_further(fact: Compacted, length: int, state: State) -> Iterator[AnyFact]:
     before = state.summaries.get(fact.agent)
-    if before is None or fact.upto > before.upto:
+    erased = state.redacted_at >= length  # since: it may hold what is gone
+    if not erased and (before is None or fact.upto > before.upto):
         yield fact

@@ -4,6 +4,9 @@ There is one way in: `append(propose)`. `propose` looks at the state and yields 
 can follow from it, and all are recorded in one atomic append. If another writer was first, the state is folded again with
 what it wrote and `propose` is asked anew: an input or an outcome that is still legal is proposed again, a claim is decided again.
 
+What others appended may say that words were erased (`Redacted`). Then everything is read again: a handle has no words that its store
+has not.
+
 A session may be deleted while a handle on it is open, and another made under its id. So the handle knows its ledger by its birth name
 too, and gives that with all it reads and appends: what it has read is never mixed with another conversation.
 """
@@ -16,7 +19,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from typing import Any, TypeAlias
 
 from legato.core.codec import FactT, proved
-from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Started
+from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Redacted, Started
+from legato.core.messages import contents_of
 from legato.core.state import State, fold
 from legato.drive.spare import Spare, leave, take
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
@@ -106,6 +110,11 @@ class Ledger:
         """How many facts the store is known to have; `state.length` also counts what is just being proposed, and may be refused."""
         return self._sound
 
+    @property
+    def born(self) -> str:
+        """The birth name of the ledger that was read."""
+        return self._born
+
     async def refresh(self) -> State:
         """Read what others appended, and return the state."""
         async with self.lock:
@@ -143,9 +152,13 @@ class Ledger:
             if not facts:
                 return facts
             durable = Started in map(type, facts)
+            kept = contents
+            if contents:  # what turned out to be illegal, or was made from what has been erased since, leaves nothing behind
+                named = set().union(*map(contents_of, facts))
+                kept = {digest: data for digest, data in contents.items() if digest in named}
             born = self._born if self._sound else self.state.ledger
             try:
-                await self.store.append(self.session, self._sound, facts, contents=contents, durable=durable, born=born)
+                await self.store.append(self.session, self._sound, facts, contents=kept, durable=durable, born=born)
             except UnknownLedger as unknown:
                 raise self._deleted(unknown) from unknown
             except LedgerConflict as conflict:
@@ -160,6 +173,8 @@ class Ledger:
 
     async def _catch_up(self) -> None:
         read = await self._read()
+        if self._sound and Redacted in map(type, read):
+            read = await self._anew()
         apply = self.state.apply
         try:
             for fact in read:
@@ -193,6 +208,15 @@ class Ledger:
             return await self.store.read(self.session, self._sound, born=self._born)
         except UnknownLedger as unknown:
             raise self._deleted(unknown) from unknown
+
+    async def _anew(self) -> Sequence[AnyFact]:
+        """Everything from the first fact on: words that this handle has read were erased since, and it must not show them any more."""
+        try:
+            read = await self.store.read(self.session, born=self._born)
+        except UnknownLedger as unknown:
+            raise self._deleted(unknown) from unknown
+        self.state, self._sound, self._proved, self._weighed = fold((), self.session), 0, None, (0, 0)
+        return read
 
     def __del__(self) -> None:
         if not self._sound or self.state.length != self._sound or sys.is_finalizing():

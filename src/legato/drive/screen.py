@@ -65,7 +65,7 @@ class Screen:
         whole = isinstance(fact, Answered) and self._completed(fact)
         here, after = Cursor(self._mark(state), position), Cursor(self._mark(state), position + 1)
         for number, event in enumerate(events[begun:], begun + 1):
-            if event.type in ("model_failed", "cancelled"):
+            if event.type in ("model_failed", "cancelled", "redacted"):
                 self.withdraw()
             if event.type == "output" and whole:
                 continue  # its pieces have been shown

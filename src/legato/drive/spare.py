@@ -5,8 +5,8 @@ is let go of leaves its state here, and the next one on that ledger takes it and
 time, and a state that somebody else still looks at is left to nobody. It is a cache and nothing more: whoever takes a state asks the store
 whether the ledger is still the one that it was folded from, and whether it still has what was folded: a file may be restored from a copy.
 
-Handles are let go of at any moment, also by the garbage collector in the middle of this module: so nobody ever waits for the lock here, and
-a state that cannot be left or taken at once is folded again.
+Handles are let go of at any moment, also by the garbage collector in the middle of this module: so nobody who leaves or takes a state ever
+waits for the lock here, and a state that cannot be left or taken at once is folded again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
+from contextlib import suppress
 from typing import NamedTuple
 
 from legato.core.codec import weigh
@@ -98,6 +99,12 @@ def take(store: Store, session: str) -> Spare | None:
         return None
     finally:
         _lock.release()
+
+
+def clear(store: Store) -> None:
+    """Let go of all states of a store: words were erased in it."""
+    with _lock, suppress(TypeError):
+        _shelves.pop(store, None)
 
 
 def _forget() -> None:

@@ -271,7 +271,10 @@ def _lost(effect: RunTool, state: State) -> Iterator[AnyFact]:
 
 def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
     call = state.call(ref)
-    if call is not None and call.paused:
+    if call is not None and call.paused and call.stopped == "erased":
+        words = wording.arguments_erased(call.call.tool, started=True, idempotent=True)
+        yield Returned(at=now_ms(), call=ref, status="cancelled", output=words)
+    elif call is not None and call.paused:
         yield Returned(at=now_ms(), call=ref, status="superseded", output=wording.given_up(call.call.tool))
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from legato.core.facts import Answered, Attempted, Cancelled
+from legato.core.facts import Answered, Attempted, Cancelled, Redacted
 from legato.core.graph import Graph
 from legato.core.state import State
 from legato.drive.ledger import Ledger
@@ -145,8 +145,8 @@ def read_note(data: bytes) -> Note | None:
 
 
 def is_over(note: Note, state: State) -> bool:
-    """Whether a reply, or an attempt at one, was recorded since this began to be said: then nobody goes on saying it."""
-    return any(isinstance(fact, (Answered, Attempted, Cancelled)) for fact in state.facts[note.facts :])
+    """Whether a reply, an attempt at one, or an erasure was recorded since this began to be said: then nobody goes on saying it."""
+    return any(isinstance(fact, (Answered, Attempted, Cancelled, Redacted)) for fact in state.facts[note.facts :])
 
 
 class Ear:

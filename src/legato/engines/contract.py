@@ -19,9 +19,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
+from legato.core.messages import Message
 from legato.core.requests import Pending
 from legato.drive.driver import Role
 from legato.engines.pace import Step
+from legato.erasure import Redaction
 from legato.run import Run
 from legato.session import Session
 from legato.stores.contract import Store
@@ -121,6 +123,11 @@ class Submitted(Session):
     async def _decide(self, request: Pending | str, verdict: Any, key: str | None, **given: Any) -> None:
         await super()._decide(request, verdict, key, **given)
         await self.wake()
+
+    async def redact(self, *what: int | Message, **options: Any) -> Redaction:
+        redaction = await super().redact(*what, **options)
+        await self.wake()  # a call without arguments has to be answered, and a model asked again
+        return redaction
 
     async def wake(self) -> None:
         """Have a worker look at the session."""

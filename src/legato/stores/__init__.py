@@ -11,13 +11,15 @@ from legato.stores.contract import Lease, LedgerInfo, Store
 from legato.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from legato.stores.copying import copy
     from legato.stores.opening import open_store
     from legato.stores.postgres import PostgresStore
+    from legato.stores.retiring import retire
     from legato.stores.sqlite import SQLiteStore
 
-__all__ = ["Lease", "LedgerInfo", "MemoryStore", "PostgresStore", "SQLiteStore", "Store", "open_store"]
+__all__ = ["Lease", "LedgerInfo", "MemoryStore", "PostgresStore", "SQLiteStore", "Store", "copy", "open_store", "retire"]
 
-_LATER = {"PostgresStore": "postgres", "SQLiteStore": "sqlite", "open_store": "opening"}
+_LATER = {"PostgresStore": "postgres", "SQLiteStore": "sqlite", "open_store": "opening", "copy": "copying", "retire": "retiring"}
 
 
 def __getattr__(name: str) -> object:

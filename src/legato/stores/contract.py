@@ -9,10 +9,12 @@
  5. `contents` given with an append are recorded with it, atomically, once per digest; `content` returns them.
  6. `fork(ledger, at, new, facts)` makes a ledger that begins with the first `at` facts of another, shared and not copied, and
     goes on with `facts`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared too.
- 7. `delete(ledger)` removes the ledger; what its forks share stays readable through them. The name may be used again.
+ 7. `delete(ledger)` removes the ledger; what its forks share stays readable through them. The name may be used again. With `expected`, only
+    if it has so many facts: else `LedgerConflict`, and it is still there; with `born`, only if it was born so (13).
  8. `list()` gives the ledgers, the most recently appended first.
  9. `lease(ledger)` gives the right to drive, to one holder at a time among all processes, or None while another holds it. Each
-    lease has a larger `epoch` than every earlier one of that ledger, a fork's begin above its parent's, and it ends with its
+    lease has a larger `epoch` than every earlier one of that ledger and than any that its facts name (`Started`: they may come from
+    another store), a fork's begin above its parent's, and it ends with its
     holder's process. `release` gives it up, also if its caller is cancelled meanwhile. A lease guards nothing by itself: the
     expected position does.
 10. `watch(ledger, position, moved)` has `moved(length)` called, in the event loop that asks, once the ledger has more than `position`
@@ -38,16 +40,25 @@
     people. `unrested(limit)` gives ledgers that have grown beyond that, or that never came to rest, and that nobody has leased: the one
     that was appended to longest ago first. None is ever left out for long; one that rests may be named, and is found to rest by whoever
     drives it. A lease that is over says nothing about rest any more.
+16. `redact(ledger, erasing)` asks `erasing` what becomes of the ledger, and of each other with a name that shares facts with it by forks;
+    then it replaces facts, appends, and adds and drops contents as told, in all of them or in none. `erasing` is asked about facts
+    that nobody changes before it is done; what it raises is raised, and nothing was written. A content is dropped where some
+    ledger dropped it and none of them names it any more. What was replaced or dropped can be read from the store in no way
+    afterwards; which of its bytes may outlive that outside of it, the store's page says. Positions and birth names stay as they
+    are. Returned is what became of each ledger that was changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from legato.core.facts import AnyFact
+from legato.core.facts import AnyFact, Started
+
+if TYPE_CHECKING:
+    from legato.core.erasing import Erased, Erases
 
 
 class Lease(Struct, frozen=True, gc=False):
@@ -106,8 +117,12 @@ class Store(Protocol):
         """
         ...
 
-    async def delete(self, ledger: str) -> bool:
-        """Remove the ledger (7). False if there was none."""
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
+        """Erase words in the ledger that was born so (13), and in those that share them (16). `UnknownLedger` if it is not there."""
+        ...
+
+    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
+        """Remove the ledger (7), if it is as long as expected and was born so (13). False if there was none."""
         ...
 
     async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
@@ -141,6 +156,11 @@ class Store(Protocol):
     async def close(self) -> None:
         """Let go of files, threads and leases. Closing twice is harmless."""
         ...
+
+
+def newest_epoch(facts: Sequence[AnyFact]) -> int:
+    """The newest epoch that these facts name: leases that are given later have newer ones (9)."""
+    return max((fact.epoch for fact in facts if type(fact) is Started), default=0)
 
 
 _judged: dict[type, bool] = {}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
-from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.refusals import (
     another_ledger,
     bad_start,
@@ -32,13 +32,14 @@ from legato.stores.refusals import (
 from legato.stores.waiters import Waiters
 
 if TYPE_CHECKING:
+    from legato.core.erasing import Erased, Erases
     from legato.stores.live import Listeners
 
 
 class _Ledger:
     """One ledger: its facts, and its contents with the position each was recorded at."""
 
-    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "origin", "rested", "touched")
+    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "origin", "rested", "shared", "touched")
 
     def __init__(self, name: str, epoch: int) -> None:
         self.name = name
@@ -50,6 +51,19 @@ class _Ledger:
         self.touched = 0
         self.rested = 0
         self.origin: _Ledger | None = None
+        self.shared = 0  # how many facts it has from there
+
+    def owner(self, position: int) -> _Ledger:
+        """The ledger that this position was first recorded in: those that have the same one share it."""
+        owner = self
+        while owner.origin is not None and position < owner.shared:
+            owner = owner.origin
+        return owner
+
+    def shared_with(self, other: _Ledger) -> int:
+        """How many facts the two have in common by forks."""
+        most = min(len(self.facts), len(other.facts))
+        return next((position for position in range(most) if self.owner(position) is not other.owner(position)), most)
 
 
 class MemoryStore:
@@ -114,6 +128,7 @@ class MemoryStore:
             if not expected:
                 kept.born = born
             kept.facts.extend(facts)
+            kept.epoch = max(kept.epoch, newest_epoch(facts))
             kept.touched = next(self._tick)
             if contents:
                 for digest, body in contents.items():
@@ -164,21 +179,54 @@ class MemoryStore:
             branch.facts = [*parent.facts[:at], *facts]
             branch.contents = {digest: kept for digest, kept in parent.contents.items() if kept[0] < at}
             branch.epoch = max(branch.epoch, parent.epoch)
-            branch.origin = parent
+            branch.origin, branch.shared = parent, at
             branch.touched = next(self._tick)
             length = len(branch.facts)
         self._waiters.wake(new, length)
         return length
 
-    async def delete(self, ledger: str) -> bool:
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
+        """Erase words in the ledger, and in those that share them."""
+        with self._lock:
+            kept = self._find(ledger)
+            _check_birth(ledger, kept, born)
+            if kept is None or not kept.facts:
+                raise unknown_ledger(ledger)
+            family = [(each, len(kept.facts) if each is kept else kept.shared_with(each)) for each in self._ledgers.values()]
+            kin = [(each, shared) for each, shared in family if shared]
+            done: list[tuple[_Ledger, Erased]] = []
+            for each, shared in kin:
+                looked_at = erasing.looks_at(each.facts, shared) & each.contents.keys()
+                contents = {digest: each.contents[digest][1] for digest in looked_at}
+                done.append((each, erasing.erased(tuple(each.facts), shared, contents)))
+            gone = frozenset().union(*(erased.dropped for _, erased in done)).difference(*(erased.named for _, erased in done))
+            for each, erased in done:
+                for position, fact in erased.replaced.items():
+                    each.facts[position] = fact
+                each.facts.extend(erased.added)
+                each.contents = {digest: body for digest, body in each.contents.items() if digest not in gone}
+                each.contents.update(erased.contents)
+                if erased.added:
+                    each.touched = next(self._tick)
+            changed = {each.name: erased for each, erased in done if erased.replaced or erased.added}
+            lengths = {name: len(self._ledgers[name].facts) for name in changed}
+        for name, length in lengths.items():
+            self._waiters.wake(name, length)
+        return changed
+
+    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
         """Remove the ledger. What forks share lives on in them."""
         with self._lock:
             kept = self._find(ledger)
+            _check_birth(ledger, kept, born)
             if kept is None or not kept.facts:
                 return False
+            if expected is not None and expected != len(kept.facts):
+                raise LedgerConflict(ledger, expected, len(kept.facts))
             del self._ledgers[ledger]
             self._epoch_floor = max(self._epoch_floor, kept.epoch)
             kept.name = ""  # forks that name it as their parent see that it is gone
+            kept.facts, kept.contents = [], {}
             return True
 
     async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:

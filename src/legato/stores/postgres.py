@@ -16,11 +16,13 @@ from typing import Any, LiteralString
 
 from psycopg.types.numeric import Int4, Int8
 
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LegatoError, StoreUnavailable
 from legato.stores import postgres_statements as sql
-from legato.stores.contract import Lease, LedgerInfo
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.postgres_live import PostgresLive
+from legato.stores.postgres_redacting import Family, Kin
 from legato.stores.postgres_rows import checksum, facts_in, key_of, refuse, written
 from legato.stores.postgres_server import Rows, Server, parameters_of
 from legato.stores.refusals import (
@@ -105,6 +107,9 @@ class PostgresStore:
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        epoch = newest_epoch(facts)
+        if epoch and not self._server.line.holds(epoch):  # it may be of another store
+            await self._write(sql.BEYOND, (Int8(epoch),))
         given = (
             self._tenant,
             ledger,
@@ -198,10 +203,54 @@ class PostgresStore:
         self._grew(new, reached)
         return int(reached)
 
-    async def delete(self, ledger: str) -> bool:
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
+        """Erase words in the ledger, and in those that share them. Old rows stay in the server's files until it has cleaned up."""
+        while True:
+            rows = await self._look(sql.FAMILY, (self._tenant, ledger))
+            if not rows:
+                raise unknown_ledger(ledger)
+            if born and rows[0][6] != born:
+                raise another_ledger(ledger)
+            family = Family([row[:5] for row in rows])
+            done = await self._worked_out(family, family.kin[rows[0][5]], erasing)
+            if done is None:
+                continue
+            changed = {id: erased for id, erased in done.items() if erased.added}
+            if not changed:
+                return {}
+            [(carried_out,)] = await self._write(sql.REDACT, family.parameters(self._tenant, family.kin[rows[0][5]], done))
+            if carried_out:
+                for each in (family.kin[id] for id in changed):
+                    self._grew(str(each.name), each.length + 1)
+                return {str(family.kin[id].name): erased for id, erased in changed.items()}
+
+    async def _worked_out(self, family: Family, asked: Kin, erasing: Erases) -> dict[int, Erased] | None:
+        """What becomes of each ledger; None if one has moved since the family was looked at."""
+        done: dict[int, Erased] = {}
+        for each in family.named:
+            name = str(each.name)
+            facts = await self.read(name)
+            if len(facts) != each.length:
+                return None
+            shared = family.shared(asked, each)
+            contents = {}
+            for digest in erasing.looks_at(facts, shared):
+                rows = await self._look(sql.CONTENT, (digest, self._tenant, name))
+                if rows and rows[0][3] is not None:
+                    contents[digest] = bytes(rows[0][3])
+            done[each.id] = erasing.erased(facts, shared, contents)
+        return done
+
+    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
         """Remove the ledger. What forks share lives on in them."""
-        [(removed,)] = await self._write(sql.REMOVE, (self._tenant, ledger))
-        return bool(removed)
+        given = (self._tenant, ledger, None if expected is None else Int4(expected), born)
+        [(outcome, reached)] = await self._write(sql.REMOVE, given)
+        if outcome == "conflict":
+            raise LedgerConflict(ledger, expected or 0, reached)
+        if outcome == "none":
+            return False
+        refuse(outcome, ledger)
+        return True
 
     async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
         """The most recent ledgers first."""

@@ -68,6 +68,10 @@ class Line:
             first = len(self._held) == 1
         self._start(ring=first)
 
+    def holds(self, epoch: int) -> bool:
+        """Whether the lease of this epoch is held here."""
+        return epoch in self._held
+
     def let_go(self, epoch: int) -> bool:
         """Keep it alive no longer. False if nobody did."""
         with self._lock:

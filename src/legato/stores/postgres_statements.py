@@ -26,7 +26,17 @@ FORK: Final = (
     "SELECT outcome, reached FROM legato.fork(%s::text, %s::text, %s::integer, %s::text, %s::text, %s::text, %s::bigint, %s::smallint,"
     " %s::bytea[], %s::integer[])"
 )
-REMOVE: Final = "SELECT legato.remove(%s::text, %s::text)"
+BEYOND: Final = "SELECT legato.epochs_beyond(%s::bigint)"
+REMOVE: Final = "SELECT outcome, reached FROM legato.remove_if(%s::text, %s::text, %s::integer, %s::text)"
+FAMILY: Final = (
+    "SELECT f.id, f.name, f.parent, f.shared, f.length, l.id, l.born FROM legato.ledgers l"
+    " CROSS JOIN LATERAL legato.family(l.tenant, l.id) f WHERE l.tenant = %s::text AND l.name = %s::text AND l.length > 0 ORDER BY f.id"
+)
+REDACT: Final = (
+    "SELECT legato.redact(%s::text, %s::bigint, %s::bigint[], %s::text[], %s::integer[], %s::smallint,"
+    " %s::bigint[], %s::integer[], %s::integer[], %s::bytea[], %s::bigint[], %s::integer[], %s::bytea[], %s::bigint,"
+    " %s::text[], %s::bigint[], %s::text[], %s::integer[], %s::integer[], %s::bytea[])"
+)
 RECENT: Final = (
     "SELECT l.name, l.length, l.updated, coalesce(o.name, '') FROM legato.ledgers l"
     " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"

@@ -18,10 +18,12 @@ from itertools import islice
 from types import TracebackType
 from typing import Literal, TypeVar
 
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
-from legato.stores.contract import Lease, LedgerInfo
+from legato.stores import sqlite_redacting as redacting
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.live import Listeners
 from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_one_tenant
 from legato.stores.sqlite_errors import in_our_words
@@ -116,11 +118,11 @@ class SQLiteStore:
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         bodies = [shorthand(fact) for fact in facts]
-        updated = facts[-1].at if facts else 0
+        updated, epoch = facts[-1].at if facts else 0, newest_epoch(facts)
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
         size = sum(map(len, bodies)) + sum(map(len, kept.values()))
         length = await self._write(
-            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born),
+            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born, epoch),
             durable=durable,
             size=size,
             small=size <= SMALL,
@@ -163,9 +165,32 @@ class SQLiteStore:
         self._waiters.wake(new, length)
         return length
 
-    async def delete(self, ledger: str) -> bool:
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
+        """Erase words in the ledger, and in those that share them; then rewrite the file without them (see `scrub`)."""
+        try:
+            done = await self._write(lambda connection: redacting.redact(connection, ledger, erasing, born), durable=True, small=False)
+            for name, (_, length) in done.items():
+                self._waiters.wake(name, length)
+            await self.scrub()
+        except asyncio.CancelledError:
+            if not self._closed:
+                self._writer.post(Job(redacting.scrub))  # it may have been recorded, and then the bytes have to go
+            raise
+        return {name: erased for name, (erased, _) in done.items()}
+
+    async def scrub(self) -> None:
+        """Rewrite the file, so that nothing is left in it of what was erased or deleted.
+
+        SQLite leaves old bytes in pages that it has free, and in its log. This takes about as long as copying the file, and as much
+        room, and nobody else can write meanwhile. `redact` does it by itself.
+        """
+        if self._closed:
+            raise closed_store()
+        await self._writer.submit(redacting.scrub)
+
+    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
         """Remove the ledger, except for what its forks share; that goes with the last of them."""
-        return await self._write(lambda connection: ledgers.delete(connection, ledger), small=False)
+        return await self._write(lambda connection: ledgers.delete(connection, ledger, expected, born), small=False)
 
     async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
         """The most recent ledgers first."""

@@ -117,6 +117,7 @@ def append(
     updated: int,
     contents: Mapping[str, bytes],
     born: str,
+    epoch: int = 0,
 ) -> int:
     row = find(connection, ledger)
     if expected:
@@ -134,7 +135,8 @@ def append(
                 "INSERT INTO contents VALUES (?, ?, ?, ?, ?)", (row.id, digest, expected, _crc(row.id, expected, body), body)
             )
     if bodies:
-        _save(connection, row._replace(length=expected + len(bodies), updated=updated, touched=_touch()))
+        epoch = max(row.epoch, epoch)
+        _save(connection, row._replace(length=expected + len(bodies), epoch=epoch, updated=updated, touched=_touch()))
     return expected + len(bodies)
 
 
@@ -229,10 +231,13 @@ def fork(connection: sqlite3.Connection, ledger: str, at: int, new: str, bodies:
     return branch.length
 
 
-def delete(connection: sqlite3.Connection, ledger: str) -> bool:
+def delete(connection: sqlite3.Connection, ledger: str, expected: int | None = None, born: str = "") -> bool:
     row = find(connection, ledger)
+    _check_birth(ledger, row, born)
     if row is None or row.length == 0:
         return False
+    if expected is not None and expected != row.length:
+        raise LedgerConflict(ledger, expected, row.length)
     connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'epochs'", (row.epoch,))
     connection.execute("UPDATE ledgers SET name = NULL WHERE id = ?", (row.id,))
     _save(connection, row._replace(name=None))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from legato.core.erasing import has_words
 from legato.core.facts import Answered, Decided, Judged, Said
 from legato.core.requests import Pending
 from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotPending, StoreError
@@ -41,7 +42,8 @@ class Actor:
 
     @staticmethod
     def _choose(dice: Random) -> str:
-        return dice.choice(("say", "say", "say", "answer", "answer", "answer", "answer", "cancel", "resume", "fork", "pause", "forge"))
+        often = ("say",) * 3 + ("answer",) * 4
+        return dice.choice((*often, "cancel", "resume", "fork", "pause", "forge", "erase"))
 
     async def play(self, process: Process) -> None:
         """Do what is left to do."""
@@ -109,6 +111,8 @@ class Actor:
                     self.todo += [("say", None), ("answer", None)]
             case "forge":
                 await self._forge(session)
+            case "erase":
+                await self._erase(session)
             case "settle":
                 await self._settle(process, value)
 
@@ -233,6 +237,22 @@ class Actor:
             if request.id in {each.id for each in session.pending}:
                 continue
             self.schedule.violate("S2", f"a forged answer to {request.id} was accepted")
+
+    async def _erase(self, session: Session) -> None:
+        """Words are erased, whatever is going on: a few, or all of them."""
+        dice, schedule = self.schedule.dice, self.schedule
+        await session.refresh()
+        worded = [position for position, fact in enumerate(session.facts) if has_words(fact)]
+        if not worded:
+            return
+        await asyncio.sleep(dice.random() * 0.1)
+        chosen = dice.sample(worded, min(len(worded), dice.choice((1, 1, 2, 4))))
+        whole = dice.random() < 0.1
+        redaction = await (session.redact(everything=True) if whole else session.redact(*chosen, reason="simulated"))
+        schedule.report.erasures += bool(redaction.positions)
+        there = schedule.base._ledgers[session.id].facts
+        if any(has_words(each[position]) for each in (there, session.facts) for position in redaction.positions):
+            schedule.violate("S5", f"words that were erased in {session.id} are still there")
 
     async def _settle(self, process: Process, branch: str) -> None:
         """Bring a branch to rest; then a last message must be answered."""

@@ -59,7 +59,7 @@ async def check_store(
     persistent: bool = True,
     damage: Callable[[str], None] | None = None,
     fill: Callable[[str], AbstractContextManager[None]] | None = None,
-    clauses: Container[int] = range(1, 16),
+    clauses: Container[int] = range(1, 17),
 ) -> Report:
     """Check a store against the contract in `legato.stores.contract`.
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 
-OPERATIONS = ("append", "read", "born", "content", "fork", "delete", "list", "lease", "release", "unrested", "wait", "watch")
+OPERATIONS = ("append", "read", "born", "content", "fork", "redact", "delete", "list", "lease", "release", "unrested", "wait", "watch")
 
 
 class Died(BaseException):
@@ -189,8 +190,11 @@ class FailingStore:
     def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> Coroutine[Any, Any, int]:
         return self._do("fork", lambda: self.store.fork(ledger, at, new, facts, born=born, of=of))
 
-    def delete(self, ledger: str) -> Coroutine[Any, Any, bool]:
-        return self._do("delete", lambda: self.store.delete(ledger))
+    def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Coroutine[Any, Any, Mapping[str, Erased]]:
+        return self._do("redact", lambda: self.store.redact(ledger, erasing, born=born))
+
+    def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> Coroutine[Any, Any, bool]:
+        return self._do("delete", lambda: self.store.delete(ledger, expected=expected, born=born))
 
     def list(self, limit: int = 100) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
         return self._do("list", lambda: self.store.list(limit))

@@ -83,6 +83,9 @@ class SimulatedClock(Clock):
     def fresh_name(self) -> str:
         return f"{self._timeline.random.getrandbits(128):032x}"
 
+    def fresh_key(self) -> bytes:
+        return self._timeline.random.randbytes(32)
+
 
 class Timeline:
     """One virtual time, one queue, one source of chance, for any number of loops."""

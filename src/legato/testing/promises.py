@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from legato.core.facts import Answered, AnyFact, Refusal, Words
+from legato.core.facts import Answered, AnyFact, Redacted, Refusal, Words
 from legato.core.state import fold
 from legato.core.view import Request
 from legato.errors import LegatoError
@@ -58,7 +58,7 @@ def check_promises(
     reading.check_deeds(deeds)
     broken += [Violation(promise, what) for promise, what in check_pauses(facts, reading.rules.limits)]
     for position, confirmed in acknowledged:
-        if list(facts[position : position + len(confirmed)]) != list(confirmed):
+        if not _are_there(reading, position, confirmed):
             broken.append(Violation("D1", f"what was acknowledged at {position} is not there"))
     try:
         fold(facts, session)
@@ -69,10 +69,24 @@ def check_promises(
     return broken
 
 
+def _are_there(reading: Reading, position: int, confirmed: Sequence[AnyFact]) -> bool:
+    """Whether facts that were acknowledged are on record: as they were, or without what was erased since."""
+    there = reading.facts[position : position + len(confirmed)]
+    if len(there) != len(confirmed):
+        return False
+    return all(now == then or (reading.redactions and _the_same(now, then)) for now, then in zip(there, confirmed, strict=True))
+
+
+def _the_same(now: AnyFact, then: AnyFact) -> bool:
+    """Whether one may be what an erasure left of the other. What exactly it left, `Redacted` says, and is checked by itself."""
+    return type(now) is type(then) and now.at == then.at
+
+
 def check_stream(events: Iterable[Any], facts: Sequence[AnyFact]) -> list[Violation]:
     """C6 for one observer: the pieces it was shown and that were not withdrawn are the words that were recorded."""
     broken: list[Violation] = []
     pieces: list[str] = []
+    erased = {position for fact in facts if isinstance(fact, Redacted) for position in fact.positions}  # of which nobody can tell
     for event in events:
         if event.type == "output" and event.data.delta:
             pieces.append(event.data.text)
@@ -81,7 +95,7 @@ def check_stream(events: Iterable[Any], facts: Sequence[AnyFact]) -> list[Violat
         elif event.type == "message" and isinstance(fact := facts[event.position], Answered):  # a guardrail's words may come in between
             words = "".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
             shown = "".join(pieces)
-            if pieces and shown != words:
+            if pieces and shown != words and event.position not in erased:
                 broken.append(Violation("C6", f"a reader was shown {shown!r} for the reply at {event.position}, which says {words!r}"))
             pieces.clear()
     if pieces:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from legato.core.digest import digest_arguments
+from legato.core.erasing import without_words
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -22,11 +23,13 @@ from legato.core.facts import (
     Lost,
     Opened,
     Paused,
+    Redacted,
     Returned,
     Said,
     Standing,
     Started,
 )
+from legato.core.view import Request
 from legato.testing.pauses import Landings
 from legato.testing.violations import Deed, Rules, Violation
 
@@ -43,6 +46,7 @@ class CallRead:
         self.gate: Gated | None = None
         self.approved = ""  # the digest that was approved
         self.cancelled = False
+        self.erased = -1  # where it is recorded that its arguments are gone, if it had no output then
         self.decided: list[tuple[str, str, int]] = []  # kind, verdict, position
         self.starts: list[int] = []
         self.lost: list[int] = []
@@ -65,9 +69,23 @@ class Reading:
         self.calls: dict[CallRef, CallRead] = {}
         self.by_reply: dict[int, list[CallRead]] = {}
         self.replies: dict[str, int] = {}  # response id -> position
+        self.redactions = {
+            position: at
+            for at, fact in enumerate(facts)
+            if isinstance(fact, Redacted)
+            for position in (*fact.positions, *fact.along)
+        }  # a fact that lost words -> where that was last recorded
 
     def say(self, promise: str, what: str) -> None:
         self.broken.append(Violation(promise, what))
+
+    def erased_at(self, position: int) -> int:
+        """Where it is recorded that the fact at a position lost words; -1: it did not."""
+        return self.redactions.get(position, -1)
+
+    def erased_since(self, position: int, request: Request) -> bool:
+        """Whether the fact at a position lost words after a request was made: only then may that have had others."""
+        return self.erased_at(position) > request.upto
 
     def read(self) -> None:
         """Walk once through the facts."""
@@ -129,10 +147,26 @@ class Reading:
                     self._answer(call, position, None)
             elif isinstance(fact, HandedOff):
                 self._handed_off(position, fact, latest)
+            elif isinstance(fact, Redacted):
+                self._redacted(position, fact)
             elif isinstance(fact, Cancelled):
                 stopped = position
                 for call in self.by_reply.get(latest, ()):
                     call.cancelled = True
+
+    def _redacted(self, position: int, fact: Redacted) -> None:
+        for at in fact.positions:
+            if (lost := self.facts[at]) != without_words(lost):
+                self.say("S5", f"at {position} it says that the words at {at} were erased, and there are some")
+        for later, reply in enumerate(self.facts[position:], position):
+            if isinstance(reply, Answered) and reply.upto < position:
+                self.say("S5", f"the reply at {later} was made from what was erased at {position}")
+        for at, held in enumerate(self.facts[:position]):
+            if isinstance(held, Answered) and held.held and held.upto >= min(fact.positions):
+                self.say("S5", f"the reply at {at} keeps a proof of what was erased at {position}")
+        for call in self.calls.values():
+            if call.reply in fact.positions and not call.answers:
+                call.erased = position
 
     def _call(self, ref: CallRef | None, position: int) -> CallRead | None:
         call = self.calls.get(ref) if ref is not None else None
@@ -188,6 +222,8 @@ class Reading:
             self.say("D2", f"at {position} call {call.ref} was started, which was answered at {call.answers[0][0]}")
         if call.cancelled:
             self.say("D4", f"at {position} call {call.ref} was started, which had been cancelled")
+        if call.erased >= 0:
+            self.say("S5", f"at {position} call {call.ref} was started, whose arguments had been erased")
         if fact.attempt != len(call.starts) + 1:
             self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was started after {len(call.starts)} others")
         if call.starts and len(call.starts) not in call.paused:

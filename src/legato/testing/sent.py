@@ -87,7 +87,7 @@ def check_request(reading: Reading, request: Request, broken: list[Violation]) -
             fact = facts[entry.position] if entry.position < len(facts) else None
             if isinstance(fact, Said) and not entry.synthetic:
                 seen.append(("user", entry.position))
-                if fact.content != entry.content:
+                if fact.content != entry.content and not reading.erased_since(entry.position, request):
                     broken.append(Violation("C1", f"{where} has other words for the message at {entry.position}"))
             else:
                 seen.append(("synthetic", entry.position))
@@ -96,7 +96,7 @@ def check_request(reading: Reading, request: Request, broken: list[Violation]) -
             fact = facts[entry.position] if entry.position < len(facts) else None
             whole = fact.items if isinstance(fact, Answered) else ()
             spoken = tuple(item for item in whole if isinstance(item, (Words, Refusal)))
-            if entry.items not in (whole, spoken):
+            if entry.items not in (whole, spoken) and not reading.erased_since(entry.position, request):
                 broken.append(Violation("C2", f"{where} has other words for the reply at {entry.position}"))
             open_calls.update((CallRef(entry.position, index), item) for index, item in enumerate(entry.items) if isinstance(item, Call))
         else:
@@ -119,8 +119,8 @@ def _check_output(reading: Reading, request: Request, entry: OutputEntry, where:
     if not answers:
         broken.append(Violation("C2", f"{where} has an output for call {entry.ref} that was never recorded"))
         return
-    _, content = answers[0]
-    if content is not None and text_of(content) not in text_of(entry.content):
+    at, content = answers[0]
+    if content is not None and text_of(content) not in text_of(entry.content) and not reading.erased_since(at, request):
         broken.append(Violation("C2", f"{where} has another output for call {entry.ref} than was recorded"))
 
 
@@ -139,8 +139,9 @@ def _compare(reading: Reading, request: Request, seen: list[_Token], where: str,
             arrivals = [index for index, (_, _, target) in enumerate(groups) if target == request.agent]
             groups = groups[arrivals[-1] :] if arrivals else groups
         case Summarised():
-            compacted = [fact for fact in reading.facts[: request.upto + 1] if isinstance(fact, Compacted)]
-            covered = [fact.upto for fact in compacted if fact.agent == request.agent]
+            compacted = [(at, fact) for at, fact in enumerate(reading.facts[: request.upto + 1]) if isinstance(fact, Compacted)]
+            void = {at for at, _ in compacted if -1 < reading.erased_at(at) <= request.upto}
+            covered = [fact.upto for at, fact in compacted if fact.agent == request.agent and at not in void]
             groups = [group for group in groups if not covered or not group[0] or _at(group[0][0]) > covered[-1]]
         case Custom():
             shown = set(seen)
@@ -184,9 +185,9 @@ def check_replies(reading: Reading, given: Mapping[str, tuple[Request, Reply]], 
             broken.append(Violation("D1", f"the reply at {position} was never given by a model"))
             continue
         request, reply = given[fact.response_id]
-        if fact.items != reply.items:
+        if fact.items != reply.items and not reading.erased_at(position):
             broken.append(Violation("D1", f"the reply at {position} is not what the model said"))
         if fact.upto != request.upto:
             broken.append(Violation("C1", f"the reply at {position} says that it saw up to {fact.upto}; it saw up to {request.upto}"))
-        if fact.agent != request.agent or fact.frame != request.frame_digest:
+        if fact.agent != request.agent or (fact.frame != request.frame_digest and not reading.erased_at(position)):
             broken.append(Violation("C2", f"the reply at {position} is recorded for another agent or frame than was asked"))

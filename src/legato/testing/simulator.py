@@ -18,12 +18,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -33,6 +34,7 @@ from legato.core.facts import (
     Item,
     Opened,
     Reasoning,
+    Redacted,
     Refusal,
     Said,
     Usage,
@@ -41,6 +43,7 @@ from legato.core.facts import (
 from legato.core.graph import HANDOFF_PREFIX
 from legato.core.messages import Sendable
 from legato.core.view import Request
+from legato.core.wording import ERASED
 from legato.drive.clock import now_ms
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
 from legato.models.base import Emit, Model, Reply
@@ -72,6 +75,7 @@ class Report:
     requests: int = 0
     deeds: int = 0
     forks: int = 0
+    erasures: int = 0
     steps: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
     story: list[str] = field(default_factory=list, repr=False)
@@ -86,13 +90,14 @@ class Report:
         self.traces |= other.traces
         self.violations += other.violations
         self.story += other.story
-        for name in ("schedules", "facts", "deaths", "faults", "requests", "deeds", "forks", "steps"):
+        for name in ("schedules", "facts", "deaths", "faults", "requests", "deeds", "forks", "erasures", "steps"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def __str__(self) -> str:
         counts = (
             f"{self.schedules:,} schedules ({self.distinct:,} distinct), {self.facts:,} facts, {self.requests:,} requests, "
-            f"{self.deeds:,} deeds, {self.deaths:,} deaths, {self.faults:,} store faults, {self.forks:,} forks: "
+            f"{self.deeds:,} deeds, {self.deaths:,} deaths, {self.faults:,} store faults, {self.forks:,} forks, "
+            f"{self.erasures:,} erasures: "
         )
         told = [f"  seed {seed}: {violation}" for seed, violation in self.violations[:20]]
         return "\n".join([counts + (f"{len(self.violations)} violations" if self.violations else "no violation"), *told])
@@ -202,7 +207,7 @@ class Schedule:
         self.seed = seed
         self.timeline = Timeline(seed)
         self.dice = self.timeline.random
-        self.base = MemoryStore()
+        self.base = _Remembering()
         self.calm = False
         self.report = Report()
         self.processes: list[Process] = []
@@ -328,8 +333,9 @@ class Schedule:
         """Whoever cancels is heard while a model thinks, not when it has thought."""
         long_ago = now_ms() - LONG_THOUGHT * 500
         for fact in self.base._ledgers[request.session].facts[request.upto + 1 :]:
-            if isinstance(fact, Cancelled) and fact.at < long_ago:
-                self.violate("D4", f"the request of {request.agent} that saw up to {request.upto} was cancelled, and nobody heard")
+            if isinstance(fact, (Cancelled, Redacted)) and fact.at < long_ago:
+                told = "was cancelled" if isinstance(fact, Cancelled) else "shows what was erased"
+                self.violate("D4", f"the request of {request.agent} that saw up to {request.upto} {told}, and nobody heard")
 
     def _items(self, request: Request, index: int) -> tuple[Item, ...]:
         dice = self.dice
@@ -405,7 +411,7 @@ class Schedule:
             self.broken += check_promises(
                 facts, self.requests, deeds, rules=rules, acknowledged=acknowledged.get(branch, ()), session=branch
             )
-            named = {fact.frame for fact in facts if isinstance(fact, (Answered, Attempted))}
+            named = {fact.frame for fact in facts if isinstance(fact, (Answered, Attempted)) and fact.frame}
             if lacking := named - self.base._ledgers[branch].contents.keys():
                 self.violate("D1", f"{branch} names {len(lacking)} frames that were never recorded")
         self.broken += check_waiting(ledgers)
@@ -416,7 +422,8 @@ class Schedule:
 
     def _check_words(self, ledgers: dict[str, list[AnyFact]]) -> None:
         count: Counter[str] = Counter()
-        for facts in ledgers.values():
+        for name, kept in ledgers.items():
+            facts = self.base.as_they_were(name, kept)
             fork = max((index for index, fact in enumerate(facts) if isinstance(fact, Opened) and fact.origin), default=-1)
             count.update(words_of(fact.content) for fact in facts[fork + 1 :] if isinstance(fact, Said))
         for words, (tried, done, keyed) in self.said.items():
@@ -427,6 +434,7 @@ class Schedule:
                 told = f"{words!r} was delivered {tried} times {key}, {done} confirmed: recorded {count[words]} times"
                 self.violate(promise, told)
         for heard in self.judged:
+            heard = [words for words in heard if words != ERASED]
             if any(words not in self.said for words in heard) or (len(heard) != len(set(heard)) and not self._repeats()):
                 self.violate("C1", f"the termination condition was shown {heard}, which users did not say")
 
@@ -447,6 +455,31 @@ class Schedule:
         report.violations = [(self.seed, violation) for violation in self.broken]
         report.story = self.told or []
         total.add(report)
+
+
+class _Remembering(MemoryStore):
+    """Remembers what was erased, to count what was said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.erased: dict[str, dict[int, AnyFact]] = {}
+
+    async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
+        before = {name: self.as_they_were(name, kept.facts) for name, kept in self._ledgers.items()}
+        done = await super().redact(ledger, erasing, born=born)
+        for name, erased in done.items():
+            self.erased.setdefault(name, {}).update((position, before[name][position]) for position in erased.replaced)
+        return done
+
+    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
+        length = await super().fork(ledger, at, new, facts, born=born, of=of)
+        self.erased[new] = {position: fact for position, fact in self.erased.get(ledger, {}).items() if position < at}
+        return length
+
+    def as_they_were(self, name: str, facts: Sequence[AnyFact]) -> list[AnyFact]:
+        """The facts as they were before anything was erased."""
+        erased = self.erased.get(name, {})
+        return [erased.get(position, fact) for position, fact in enumerate(facts)]
 
 
 def _now(doing: Coroutine[Any, Any, Any]) -> Any:

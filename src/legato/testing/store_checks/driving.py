@@ -7,11 +7,22 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from legato.core.facts import CallRef, Started
 from legato.stores.contract import Lease, Store
 from legato.testing.store_checks.parts import facts_of, granted, outcomes, proves, said
 from legato.testing.store_checks.place import Place, Unmet, expect
 
 DEATH_NOTICED = 10.0  # seconds: stores that notice death by a heartbeat need some
+
+
+@proves(9, "a lease is newer than any epoch that the ledger's facts name, wherever they come from")
+async def _epochs_in_facts(place: Place) -> None:
+    store = await place.open()
+    await store.append("s", 0, [*said(0), Started(at=1, call=CallRef(0, 0), attempt=1, epoch=7_000_000)])
+    lease = await granted(store, "s", above=7_000_000)
+    await store.append("s", 2, [Started(at=2, call=CallRef(0, 0), attempt=2, epoch=lease.epoch)])
+    await store.release(lease)
+    await granted(store, "s", above=lease.epoch)
 
 
 @proves(9, "a lease has one holder at a time, and each has a larger epoch than every one before")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from legato.errors import BadInput, LedgerConflict, LedgerExists, StoreError, UnknownLedger
-from legato.testing.store_checks.parts import facts_of, proves, said
+from legato.testing.store_checks.parts import facts_of, outcomes, proves, said
 from legato.testing.store_checks.place import Place, expect, expect_error
 
 
@@ -105,6 +105,23 @@ async def _delete(place: Place) -> None:
     expect(await facts_of(store, "s"), said(7), "the new ledger")
     async with expect_error(StoreError, "the content of the ledger before"):
         await store.content("s", "d")
+
+
+@proves(7, "a ledger that has grown, or is another one, is not deleted by whoever does not know")
+async def _delete_expected(place: Place) -> None:
+    store = await place.open()
+    await store.append("s", 0, said(0, 1), born="first")
+    async with expect_error(LedgerConflict, "a deletion of one fact where there are two"):
+        await store.delete("s", expected=1)
+    async with expect_error(UnknownLedger, "a deletion of a ledger that was born in another way"):
+        await store.delete("s", expected=2, born="another")
+    async with expect_error(UnknownLedger, "a deletion of a ledger that is not there"):
+        await store.delete("t", born="first")
+    expect(await facts_of(store, "s"), said(0, 1), "the facts")
+    expect(await store.delete("t", expected=2), False, "a deletion where there is nothing")
+    results = await outcomes([store.append("s", 2, said(2), born="first"), store.delete("s", expected=2, born="first")])
+    expect(sum(isinstance(result, StoreError) for result in results), 1, "how many of an append and a deletion that race are refused")
+    expect(await facts_of(store, "s"), said(0, 1, 2) if results[0] == 3 else [], "what is there then")
 
 
 @proves(7, "what forks share stays readable when the ledgers they came from are deleted")

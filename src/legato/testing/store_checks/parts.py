@@ -27,6 +27,7 @@ from legato.core.facts import (
     Paused,
     Prompted,
     Reasoning,
+    Redacted,
     Refusal,
     Returned,
     Said,
@@ -96,6 +97,7 @@ def one_of_each() -> list[AnyFact]:
         Prompted(at=10, agent="a", text="go on"),
         Compacted(at=11, agent="a", upto=3, summary="s", usage=usage),
         Cancelled(at=12, words="stop"),
+        Redacted(at=13, positions=(1, 2), digests=("d", "e"), along=(3,), reason="asked for", by="ann"),
     ]
 
 

@@ -238,7 +238,7 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str], h
             case Reasoning(encrypted=encrypted):
                 if encrypted and not withheld:
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
-                else:
+                elif encrypted or item.text or item.item_id:  # of one that was erased nothing is left to lose
                     losses.append(f"reasoning of {entry.agent}: {withheld or NOT_GIVEN_OUT}")
             case Hosted(kind=kind) if hosted and kind in BY_VALUE and withheld not in (FOREIGN, REFUSED):
                 items.append(_hosted(item, f"{BY_VALUE[kind]}_{entry.position}_{index}"))

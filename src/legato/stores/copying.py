@@ -1,0 +1,216 @@
+"""Copying sessions from one store to another. May know: the contract. Decides: what of a session is still to be brought.
+
+A copy is the same ledger: the same name, birth name, positions and contents. Each fact is brought once: what the target has is how the
+session begins there, and the rest is appended to it, a stretch at a time. So a copy that was killed goes on where it stopped, and one of
+a session that has grown brings what is new. Forks come after what they were forked from, and share with it in the target too.
+
+Words that were erased in the source since are erased in the target as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from legato.core.erasing import Erased, same_but_for_erased
+from legato.core.facts import AnyFact, Opened, Redacted
+from legato.core.messages import contents_of
+from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
+from legato.stores.contract import LedgerInfo, Store
+
+STRETCH = 500
+"""Facts that are appended at once."""
+
+ALL = 2**31 - 1
+"""More sessions than a store has."""
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Told how many sessions are done, of how many, and the one that comes next."""
+
+
+class Copied(Struct, frozen=True):
+    """What a copy did: how many `sessions` it looked at, how many of them are `new` in the target or have `grown` there, and how many
+    `facts` were brought. `erased`: sessions in which words were erased in the target too. `gone`: deleted in the source meanwhile."""
+
+    sessions: int = 0
+    new: int = 0
+    grown: int = 0
+    facts: int = 0
+    erased: int = 0
+    gone: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        told = f"{self.sessions} sessions: {self.new} new, {self.grown} have grown, {self.sessions - self.new - self.grown} as they were"
+        return f"{told}; {self.facts} facts"
+
+
+async def copy(
+    source: Store, target: Store, *, sessions: Iterable[str] | None = None, progress: Progress | None = None
+) -> Copied:
+    """Bring sessions to another store: all of them, or these. May be asked again at any time, and after any interruption.
+
+        await copy(SQLiteStore("desk.db"), PostgresStore("postgresql://..."))
+
+    The source may be in use, and keeps all it has. A session that the target has in another version is left alone; when all others are
+    done, `LedgerExists` says which.
+    """
+    chosen = None if sessions is None else [sessions] if isinstance(sessions, str) else list(sessions)
+    infos = in_order(await source.list(ALL))
+    wanted = [info for info in infos if chosen is None or info.ledger in set(chosen)]
+    if missing := set(chosen or ()) - {info.ledger for info in wanted}:
+        raise UnknownLedger(f"there is no session {min(missing)!r} in {source!r}", do="nothing was copied; look at store.list()")
+    total = Copied(sessions=len(wanted))
+    copier = Copier(source, target)
+    for number, info in enumerate(wanted):
+        if progress is not None:
+            progress(number, len(wanted), info.ledger)
+        total = _sum(total, await copier.bring(info))
+    if progress is not None:
+        progress(len(wanted), len(wanted), "")
+    if copier.diverged:
+        raise LedgerExists(
+            f"the target has another session {copier.diverged[0]!r}: the two went different ways",
+            expected="a session of that name that begins as this one does, or none",
+            found=f"{len(copier.diverged)} of {len(wanted)} sessions differ: {', '.join(copier.diverged[:5])}",
+            do="the others were copied; bring this one under another id: workflow.load(await session.to_string(), id=...)",
+        )
+    return total
+
+
+def in_order(infos: Sequence[LedgerInfo]) -> list[LedgerInfo]:
+    """Those that others were forked from first, and else the oldest first."""
+    by_name = {info.ledger: info for info in infos}
+    done: dict[str, LedgerInfo] = {}
+    for info in reversed(infos):
+        line: list[LedgerInfo] = []
+        while info.ledger not in done and info not in line:
+            line.append(info)
+            info = by_name.get(info.parent, info)
+        done.update((each.ledger, each) for each in reversed(line))
+    return list(done.values())
+
+
+class Copier:
+    """Brings sessions one by one, and remembers which have a beginning in common."""
+
+    def __init__(self, source: Store, target: Store) -> None:
+        self._source = source
+        self._target = target
+        self._roots: dict[str, list[str]] = {}  # the name that a ledger began with -> sessions in the target that began so
+        self.diverged: list[str] = []
+
+    async def bring(self, info: LedgerInfo) -> Copied:
+        """Bring all of a session that the target has not."""
+        name = info.ledger
+        born = await self._source.born(name)
+        try:
+            facts = list(await self._source.read(name, born=born))
+        except UnknownLedger:
+            facts = []
+        if not facts:
+            return Copied(gone=(name,))
+        while True:
+            try:
+                return await self._level(info, born, facts)
+            except LedgerConflict:
+                continue  # somebody else writes to the target: look again
+            except (LedgerExists, UnknownLedger):
+                if await self._target.born(name) in ("", born):
+                    continue  # it was made, or deleted, at this moment
+                self.diverged.append(name)
+                return Copied()
+
+    async def _level(self, info: LedgerInfo, born: str, facts: list[AnyFact]) -> Copied:
+        name = info.ledger
+        there = list(await self._target.read(name))
+        if there and await self._target.born(name) != born:
+            raise LedgerExists(f"there is another session {name!r}")
+        known = len(there)
+        changed = same_but_for_erased(there, facts) if there[: len(facts)] != facts[:known] else {}
+        if changed is None:
+            if len(there) < len(facts) or same_but_for_erased(facts, there) is None:
+                self.diverged.append(name)
+            return Copied()  # else the target is ahead, and has erased something
+        start = known or await self._begin(info, born, facts)
+        if changed:
+            start = await self._erase(name, born, there, facts, changed)
+        await self._append(name, born, facts, start)
+        self._remember(name, facts)
+        brought = len(facts) - known
+        return Copied(new=not known, grown=bool(known and (brought > 0 or changed)), facts=max(brought, 0), erased=bool(changed))
+
+    async def _begin(self, info: LedgerInfo, born: str, facts: list[AnyFact]) -> int:
+        """Make the session in the target, as a fork of one that begins as it does if there is one; how many facts it has then."""
+        for base in (info.parent, *self._roots.get(_root(facts), ())):
+            beginning = list(await self._target.read(base)) if base else []
+            if shared := _in_common(beginning, facts):
+                first = [fact for fact in facts[shared : shared + 1] if not contents_of(fact)]
+                return await self._target.fork(base, shared, info.ledger, first, born=born, of=await self._target.born(base))
+        return 0
+
+    async def _append(self, name: str, born: str, facts: list[AnyFact], start: int) -> None:
+        named = set().union(*map(contents_of, facts[:start]))
+        for position in range(start, len(facts), STRETCH):
+            stretch = facts[position : position + STRETCH]
+            digests = set().union(*map(contents_of, stretch)) - named
+            contents = {digest: await self._source.content(name, digest) for digest in digests}
+            await self._target.append(name, position, stretch, contents=contents, durable=True, born=born)
+            named |= digests
+
+    async def _erase(self, name: str, born: str, there: list[AnyFact], facts: list[AnyFact], changed: Mapping[int, AnyFact]) -> int:
+        """Bring the target to where words were erased in the source, and erase them there; how many facts it has then."""
+        at = next(position for position in range(len(there), len(facts)) if isinstance(facts[position], Redacted))
+        if at > len(there):
+            await self._append(name, born, facts[:at], len(there))
+        old = set().union(*(contents_of(there[position]) for position in changed))
+        named = set().union(*map(contents_of, facts))
+        new = {digest: position for position, fact in changed.items() for digest in contents_of(fact) - old}
+        contents = {digest: (position, await self._source.content(name, digest)) for digest, position in new.items()}
+        erased = Erased(changed, (facts[at],), contents, frozenset(old - named), frozenset(named))
+        await self._target.redact(name, _Follows(at, erased), born=born)
+        return at + 1
+
+    def _remember(self, name: str, facts: list[AnyFact]) -> None:
+        known = self._roots.setdefault(_root(facts), [])
+        if name not in known:
+            known.append(name)
+
+
+class _Follows(Struct, frozen=True):
+    """What was erased elsewhere in one session. Those that share it here lose the same words, and in their turn get the record of it."""
+
+    at: int
+    done: Erased
+
+    def looks_at(self, facts: Sequence[AnyFact], shared: int) -> set[str]:
+        return set()
+
+    def erased(self, facts: Sequence[AnyFact], shared: int, contents: Mapping[str, bytes]) -> Erased:
+        if shared == len(facts) == self.at:
+            return self.done
+        replaced = {position: fact for position, fact in self.done.replaced.items() if position < shared}
+        after = (replaced.get(position, fact) for position, fact in enumerate(facts))
+        return Erased(replaced, named=frozenset().union(*map(contents_of, after)))
+
+
+def _in_common(one: list[AnyFact], other: list[AnyFact]) -> int:
+    """How many facts two ledgers begin with alike."""
+    least = min(len(one), len(other))
+    return next((position for position in range(least) if one[position] != other[position]), least)
+
+
+def _root(facts: list[AnyFact]) -> str:
+    return facts[0].ledger if isinstance(facts[0], Opened) else ""
+
+
+def _sum(one: Copied, other: Copied) -> Copied:
+    return Copied(
+        one.sessions,
+        one.new + other.new,
+        one.grown + other.grown,
+        one.facts + other.facts,
+        one.erased + other.erased,
+        one.gone + other.gone,
+    )

@@ -1,0 +1,144 @@
+"""Retiring sessions that nobody has used for long. May know: the contract. Decides: which may go, and in which order.
+
+A session goes when it is in the archive, if there is one, and only if it is still as it was then: nobody drives it, and nothing was
+appended meanwhile. What forks share stays with them. So it can be stopped at any point, and asked again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from msgspec import Struct
+
+from legato.errors import BadInput, LedgerConflict, UnknownLedger
+from legato.stores.contract import LedgerInfo, Store, is_store
+from legato.stores.copying import ALL, Copier, Progress, in_order
+
+ARCHIVE = "archive.db"
+"""The name of an archive's file, where a folder was given."""
+
+
+class Retired(Struct, frozen=True):
+    """What became of the sessions that are old enough: `retired` are gone (with `dry_run`: would be), `archived` of them were copied.
+
+    `busy`: somebody drives them, or they have grown meanwhile. `diverged`: the archive has another session of that name. Both stay.
+    """
+
+    retired: tuple[str, ...] = ()
+    archived: int = 0
+    busy: tuple[str, ...] = ()
+    diverged: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        told = f"{len(self.retired)} sessions retired, {self.archived} of them archived"
+        stay = [f"{len(names)} stay: {why}" for names, why in ((self.busy, "in use"), (self.diverged, "the archive has others")) if names]
+        return "; ".join([told, *stay])
+
+
+async def retire(
+    store: Store,
+    older_than: timedelta | float,
+    *,
+    archive: Store | str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Retired:
+    """Delete the sessions to which nothing was appended for so long (a `timedelta`, or days), after copying them to an archive.
+
+        await retire(store, timedelta(days=90), archive="archive.db")
+
+    `archive` is a store, what `open_store` takes, or a folder, in which it is the file `archive.db`; None: they are deleted for good.
+    What an agent did as a tool (`<session>/...`) goes with the session that it worked for. Bring one back with `copy`.
+    """
+    days = older_than.total_seconds() / 86400 if isinstance(older_than, timedelta) else older_than
+    if isinstance(days, bool) or not isinstance(days, (int, float)) or not days > 0:
+        raise BadInput("older_than is a timedelta, or a number of days above 0", found=repr(older_than)[:80])
+    before = time.time() * 1000 - days * 86_400_000
+    infos = in_order(await store.list(ALL))
+    old = list(_old(infos, before))
+    if dry_run:
+        return Retired(retired=tuple(info.ledger for info in old))
+    async with _opened(archive) as target:
+        return await _Retiring(store, target).all(old, progress)
+
+
+def _old(infos: list[LedgerInfo], before: float) -> Iterator[LedgerInfo]:
+    """Those that may go: nothing was appended to them, nor to the session that they worked for."""
+    updated = {info.ledger: info.updated for info in infos}
+    for info in infos:
+        newest, outer = info.updated, info.ledger
+        while outer := outer.rpartition("/")[0]:
+            newest = max(newest, updated.get(outer, 0))
+        if newest < before:
+            yield info
+
+
+@asynccontextmanager
+async def _opened(archive: Store | str | os.PathLike[str] | None) -> AsyncIterator[Store | None]:
+    """The archive; closed again, if it was opened here."""
+    if not isinstance(archive, (str, os.PathLike)):
+        if archive is not None and not is_store(archive):
+            raise BadInput("an archive is a store, or the path or URL of one", found=type(archive).__name__)
+        yield archive
+        return
+    from legato.stores.opening import open_store
+
+    store = open_store(_file_in(os.fspath(archive)))
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _file_in(where: str) -> str:
+    return str(Path(where) / ARCHIVE) if Path(where).is_dir() else where
+
+
+class _Retiring:
+    """One store, one archive."""
+
+    def __init__(self, store: Store, archive: Store | None) -> None:
+        self._store = store
+        self._copier = Copier(store, archive) if archive is not None else None
+        self._retired: list[str] = []
+        self._busy: list[str] = []
+
+    async def all(self, old: list[LedgerInfo], progress: Progress | None) -> Retired:
+        for number, info in enumerate(old):
+            if progress is not None:
+                progress(number, len(old), info.ledger)
+            await self._one(info)
+        if progress is not None:
+            progress(len(old), len(old), "")
+        scrub = getattr(self._store, "scrub", None)
+        if self._retired and scrub is not None:
+            await scrub()  # the bytes go too
+        diverged = tuple(self._copier.diverged) if self._copier else ()
+        return Retired(tuple(self._retired), len(self._retired) if self._copier else 0, tuple(self._busy), diverged)
+
+    async def _one(self, info: LedgerInfo) -> None:
+        name = info.ledger
+        if any(name.startswith(f"{kept}/") for kept in (*self._busy, *(self._copier.diverged if self._copier else ()))):
+            return  # what it worked for stays
+        lease = await self._store.lease(name)
+        if lease is None:
+            self._busy.append(name)
+            return
+        try:
+            born = await self._store.born(name)
+            if self._copier is not None:
+                await self._copier.bring(info)
+                if name in self._copier.diverged:
+                    return
+            # At this length it was copied: whatever came since is not in the archive, and so it stays.
+            if await self._store.delete(name, expected=info.length, born=born):
+                self._retired.append(name)
+        except (LedgerConflict, UnknownLedger):
+            self._busy.append(name)
+        finally:
+            await self._store.release(lease)

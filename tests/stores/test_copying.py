@@ -1,0 +1,249 @@
+"""Copying sessions between stores: each fact once, whatever interrupts it; and what has to be told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from legato import Agent, HandoffBuilder, Workflow, file, tool
+from legato.core.facts import Redacted, Returned, Started
+from legato.core.messages import contents_of
+from legato.core.wording import ERASED
+from legato.errors import LedgerExists, UnknownLedger
+from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy
+from legato.stores import copying as module
+from legato.testing import Died, FailingStore, Fault, ScriptedModel, call
+
+Make = Callable[[str], Store]
+
+
+@pytest.fixture(params=["memory to memory", "memory to sqlite", "sqlite to postgres", "postgres to sqlite"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    async with AsyncExitStack() as stack:
+
+        def made(kind: str, name: str) -> Store:
+            if kind == "postgres":
+                return PostgresStore(request.getfixturevalue("database"))
+            return MemoryStore() if kind == "memory" else SQLiteStore(tmp_path / f"{name}.db", "process")
+
+        one, _, two = request.param.partition(" to ")
+        opened = made(one, "one"), made(two, "two")
+        for store in opened:
+            stack.push_async_callback(store.close)
+        yield opened
+
+
+def desk() -> Workflow:
+    @tool
+    async def look_up(name: str) -> list[object]:
+        """Look somebody up."""
+        return [f"{name} is known", file(f"record of {name}".encode(), "record.txt", "text/plain")]
+
+    def reply(seen: object) -> object:
+        last = seen.messages[-1]  # type: ignore[attr-defined]
+        return call("look_up", name=last.text) if last.role == "user" and len(last.text) < 20 else f"Done with {last.text[:10]}."
+
+    return HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(reply), tools=[look_up])]).build()
+
+
+async def talk(store: Store, id: str, *words: str) -> None:
+    for each in words:
+        await desk().session(id, store=store).run(each)
+
+
+async def same(one: Store, two: Store, *names: str) -> None:
+    """These sessions are in both stores: the same facts, contents and birth names."""
+    for name in names:
+        facts = list(await one.read(name))
+        assert list(await two.read(name)) == facts, name
+        assert facts
+        assert await two.born(name) == await one.born(name)
+        for digest in set().union(*map(contents_of, facts)):
+            assert await two.content(name, digest) == await one.content(name, digest)
+
+
+async def test_sessions_arrive_as_they_are_and_go_on(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann", "Bob")
+    await talk(source, "t", "Eve")
+    done = await copy(source, target)
+    assert (done.sessions, done.new, done.facts) == (2, 2, len(await source.read("s")) + len(await source.read("t")))
+    await same(source, target, "s", "t")
+    await talk(target, "s", "Ida")  # with tools: a lease there is newer than what the facts name
+    assert isinstance((await target.read("s"))[-2], Returned)
+    assert len([fact for fact in await target.read("s") if isinstance(fact, Started)]) == 3
+
+
+async def test_a_second_copy_brings_what_is_new_and_nothing_else(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann")
+    await copy(source, target)
+    before = len(await source.read("s"))
+    assert (await copy(source, target)).facts == 0
+    await talk(source, "s", "Bob")
+    await talk(source, "t", "Eve")
+    done = await copy(source, target)
+    assert (done.new, done.grown, done.facts) == (1, 1, len(await source.read("s")) - before + len(await source.read("t")))
+    await same(source, target, "s", "t")
+
+
+async def test_forks_share_in_the_target_too(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann", "Bob")
+    trunk = await desk().session("s", store=source).refresh()
+    await trunk.fork(6, "a")
+    await talk(source, "a", "Eve")
+    await (await desk().session("a", store=source).refresh()).fork(id="b")
+    await talk(source, "s", "Ida")  # so that the newest is not the first
+    await copy(source, target)
+    await same(source, target, "s", "a", "b")
+    assert {info.ledger: info.parent for info in await target.list()} == {"s": "", "a": "s", "b": "a"}
+    # What is erased in one is erased in all: they share it.
+    done = await desk().session("b", store=target).redact(1)
+    assert done.forks == ("a", "s")
+
+
+async def test_forks_of_what_was_deleted_share_what_they_have_in_common(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann")
+    trunk = await desk().session("s", store=source).refresh()
+    for name in "ab":
+        await trunk.fork(id=name)
+        await talk(source, name, f"I am {name}")
+    await source.delete("s")
+    await copy(source, target)
+    await same(source, target, "a", "b")
+    assert (await desk().session("a", store=target).redact(1)).forks == ("b",)
+
+
+async def test_only_the_sessions_that_are_named_are_copied(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann")
+    await talk(source, "t", "Eve")
+    await copy(source, target, sessions=["t"])
+    assert [info.ledger for info in await target.list()] == ["t"]
+    with pytest.raises(UnknownLedger, match="no session 'u'"):
+        await copy(source, target, sessions=["s", "u"])
+
+
+async def test_a_session_that_went_another_way_is_named_left_alone_and_costs_no_other_its_copy(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann")
+    await copy(source, target)
+    for store in stores:
+        await talk(store, "s", "Bob")
+    await talk(target, "u", "somebody else altogether")
+    for name in "tu":
+        await talk(source, name, "Eve")
+    kept = [list(await target.read(name)) for name in "su"]
+    with pytest.raises(LedgerExists, match=r"another session 's'(?s:.*)2 of 3 sessions differ: s, u(?s:.*)workflow.load"):
+        await copy(source, target)
+    assert [list(await target.read(name)) for name in "su"] == kept
+    await same(source, target, "t")
+
+
+async def test_a_target_that_is_ahead_is_left_as_it_is(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann")
+    await copy(source, target)
+    await talk(target, "s", "Bob")
+    await desk().session("s", store=target).redact(1)
+    kept = list(await target.read("s"))
+    assert (await copy(source, target)).facts == 0
+    assert list(await target.read("s")) == kept
+
+
+async def test_what_was_erased_since_is_erased_in_the_target_too(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Anneliese", "Bob")
+    await (await desk().session("s", store=source).refresh()).fork(id="f")
+    await copy(source, target)
+    old = list(await target.read("s"))
+    digests = contents_of(next(fact for fact in old if isinstance(fact, Returned)))
+    await talk(source, "s", "after that")
+    session = await desk().session("s", store=source).refresh()
+    first = next(position for position, fact in enumerate(session.facts) if isinstance(fact, Returned))
+    quoted = (await session.redact(1, 2, first)).quoted
+    await session.redact(*quoted)
+    await talk(source, "s", "and more")
+    done = await copy(source, target)
+    assert done.erased
+    await same(source, target, "s", "f")
+    assert "Anneliese" not in str(await target.read("s")) + str(await target.read("f"))
+    for digest in digests:
+        with pytest.raises(Exception, match="no content"):
+            await target.content("s", digest)
+    assert (await target.read("s"))[1].content == ERASED
+    assert sum(isinstance(fact, Redacted) for fact in await target.read("s")) == 2
+    await talk(target, "s", "it goes on")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_killed_at_every_operation_the_next_run_brings_the_rest_and_nothing_twice(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STRETCH", 3)
+    source = MemoryStore()
+    await talk(source, "s", "Ann", "Bob")
+    await (await desk().session("s", store=source).refresh()).fork(id="f")
+    await talk(source, "f", "Eve")
+    for erase in (False, True):
+        if erase:
+            await desk().session("s", store=source).redact(1)
+        at = 0
+        while True:
+            at += 1
+            target = MemoryStore()
+            dying = FailingStore(target, [Fault(at, when, Died)], only=["append", "fork", "redact"])  # type: ignore[arg-type]
+            try:
+                await copy(source, dying)
+            except Died:
+                await copy(source, target)
+                await same(source, target, "s", "f")
+                continue
+            break
+        assert at > 6
+
+
+async def test_killed_while_an_erasure_is_brought_the_next_run_finishes_it() -> None:
+    for when in ("before", "after"):
+        for at in (1, 2, 3):
+            source, target = MemoryStore(), MemoryStore()
+            await talk(source, "s", "Ann", "Bob")
+            await (await desk().session("s", store=source).refresh()).fork(id="f")
+            await copy(source, target)
+            await desk().session("s", store=source).redact(1)
+            dying = FailingStore(target, [Fault(at, when, Died)], only=["append", "redact"])  # type: ignore[arg-type]
+            try:
+                await copy(source, dying)
+            except Died:
+                await copy(source, target)
+            await same(source, target, "s", "f")
+
+
+async def test_a_session_that_is_replaced_in_the_source_is_another_one(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "s", "Ann")
+    await copy(source, target)
+    await source.delete("s")
+    await talk(source, "s", "Ann")
+    with pytest.raises(LedgerExists, match="another session 's'"):
+        await copy(source, target)
+
+
+async def test_progress_is_told() -> None:
+    source, told = MemoryStore(), []
+    await talk(source, "s", "Ann")
+    await talk(source, "t", "Eve")
+    await copy(source, MemoryStore(), progress=lambda *now: told.append(now))
+    assert told == [(0, 2, "s"), (1, 2, "t"), (2, 2, "")]
+
+
+def test_the_order_is_parents_first_whatever_the_order_of_the_list() -> None:
+    from legato.stores import LedgerInfo
+
+    infos = [LedgerInfo("c", 1, 9, "b"), LedgerInfo("a", 1, 8, ""), LedgerInfo("b", 1, 7, "a"), LedgerInfo("x", 1, 6, "gone")]
+    assert [info.ledger for info in module.in_order(infos)] == ["x", "a", "b", "c"]
+
+
