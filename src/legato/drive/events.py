@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from legato.core.erasing import has_words
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -161,6 +160,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Cancelled():
             yield Event("cancelled", fact.words or None, position)
         case Redacted():
+            from legato.core.erasing import has_words  # seldom needed
+
             along = [each for each in fact.along if not has_words(state.facts[each])]  # others lost what is never shown
             yield Event("redacted", RedactedData(tuple(sorted((*fact.positions, *along))), fact.reason, fact.by), position)
         case _:
