@@ -72,11 +72,11 @@ class ATenantsEndIsEverybodys(MemoryStore):
 
 
 class NamesWhatSomebodyDrives(MemoryStore):
-    async def unrested(self, limit=100):
+    async def unrested(self, limit=100, after=None):
         held = [kept for kept in self._ledgers.values() if kept.held]
         for kept in held:
             kept.held = False
-        found = await super().unrested(limit)
+        found = await super().unrested(limit, after)
         for kept in held:
             kept.held = True
         return found
@@ -105,13 +105,18 @@ class RestsByALeaseThatIsOver(MemoryStore):
 
 
 class NamesTheNewestFirst(MemoryStore):
-    async def unrested(self, limit=100):
-        return (await super().unrested(10_000))[::-1][:limit]
+    async def unrested(self, limit=100, after=None):
+        return (await super().unrested(10_000, after))[::-1][:limit]
+
+
+class BeginsAgainWithEveryPage(MemoryStore):
+    async def unrested(self, limit=100, after=None):
+        return await super().unrested(limit)
 
 
 class NamesNothingThatWasNeverDriven(MemoryStore):
-    async def unrested(self, limit=100):
-        return [info for info in await super().unrested(limit) if self._ledgers[info.ledger].epoch]
+    async def unrested(self, limit=100, after=None):
+        return [info for info in await super().unrested(limit, after) if self._ledgers[info.ledger].epoch]
 
 
 class ForgetsWhereItRested(SQLiteStore):
@@ -144,6 +149,7 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (RestsAtTheEndWhateverItIsTold, UNRESTED),
     (RestsByALeaseThatIsOver, OVER),
     (NamesTheNewestFirst, UNRESTED),
+    (BeginsAgainWithEveryPage, "whoever goes on behind the last line"),
     (NamesNothingThatWasNeverDriven, UNRESTED),
 ]
 IN_A_FILE: list[tuple[type[SQLiteStore], str]] = [

@@ -11,7 +11,7 @@ from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.core.facts import Lost, Returned
 from legato.engines.advance import Failures, Rest, advance, told
 from legato.engines.pace import Pace, Step
-from legato.errors import BadInput, ModelFailed, StoreUnavailable
+from legato.errors import BadInput, ModelFailed, StoreError, StoreUnavailable
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call
@@ -104,6 +104,16 @@ async def test_a_store_that_cannot_be_reached_is_not_the_sessions_fault() -> Non
 
     with pytest.raises(StoreUnavailable):
         await step(desk(), Away())
+
+
+async def test_a_store_of_user_code_that_is_not_there_breaks_the_step_as_all_user_code_does() -> None:
+    def context(session: str) -> object:
+        raise StoreError("there is no archive of mine")
+
+    store, workflow = MemoryStore(), desk("Hello!")
+    await workflow.session("s", store=store).say("Hi")
+    rest = await advance({"desk": workflow}, store, "s", asyncio.Event(), context)
+    assert (rest.how, rest.error.partition(" at ")[0]) == ("broken", "StoreError (store)")
 
 
 async def test_of_several_workflows_the_ledger_says_which_one_it_is() -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.core.wording import ERASED
-from legato.engines import Dead, Engine, Pace, Worker, engine_at
+from legato.drive.clock import now_ms
+from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
 from legato.engines.advance import Led
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
-from legato.errors import BadInput, DrivenElsewhere
+from legato.errors import BadInput, DamagedStore, DrivenElsewhere
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel, call
 
@@ -28,11 +29,14 @@ class Inline(Engine):
         self.woken: list[str] = []
         self.steps: list[Step] = []
         self.reachable = True
+        self.refused: set[str] = set()
         self._more = asyncio.Event()
 
     async def wake(self, session: str, priority: int = 0) -> None:
         if not self.reachable:
             raise ConnectionError("nobody answers")
+        if session in self.refused:
+            raise ValueError("this id is too long")
         self.woken.append(session)
         self._more.set()
 
@@ -135,6 +139,86 @@ async def test_what_was_set_aside_is_not_looked_for_again_and_again() -> None:
     await worked(Worker(workflow, engine=engine, store=store, pace=Pace(raised=())), lambda: bool(engine.steps))
     assert engine.steps[0].parked
     assert await store.unrested() == []
+
+
+class PartlyDamaged(MemoryStore):
+    """One of its ledgers cannot be read."""
+
+    reads = 0
+
+    async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[Any]:
+        self.reads += 1
+        if ledger == "damaged":
+            raise DamagedStore("a bit has changed", readable=1)
+        return await super().read(ledger, start, born=born)
+
+
+async def test_a_ledger_that_cannot_be_read_is_set_aside_and_told_once_and_is_in_nobodys_way(caplog: pytest.LogCaptureFixture) -> None:
+    engine, store, workflow = Inline(), PartlyDamaged(), desk("Hello!")
+    for name in ("first", "second"):
+        await workflow.session(name, store=store).say("Hi")
+    facts = await store.read("first")
+    await store.append("damaged", 0, facts)
+    await workflow.session("third", store=store).say("Hi")
+    served = Worker(workflow, engine=engine, store=store, pace=Pace(raised=()), sweep=0.01)
+    await worked(served, lambda: engine.woken.count("damaged") > 2)
+    assert {"first", "second", "third", "damaged"} == {*engine.woken}
+    assert "DamagedStore" in next(step for step in engine.steps if step.parked).error
+    assert caplog.text.count("its ledger cannot be read") == 1
+
+
+async def test_a_session_that_the_engine_refuses_is_in_nobodys_way() -> None:
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
+    engine.refused = {"a"}
+    for name in "abcdefghijklmnopqrst":
+        await workflow.session(name, store=store).say("Hi")
+    await worked(Worker(workflow, engine=engine, store=store), lambda: len(engine.steps) == 19)
+    assert engine.woken == [*"bcdefghijklmnopqrst"]
+
+
+async def test_any_number_of_ledgers_that_are_not_ours_hide_nothing_and_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "PAGE", 3)
+    engine, store, mine, theirs = Inline(), PartlyDamaged(), desk("Hello!", name="mine"), desk(name="theirs")
+    for number in range(6):
+        await theirs.session(f"t{number}", store=store).say("Hi")
+    engine.refused = {"a"}
+    await mine.session("a", store=store).say("Hi")
+    served = Worker(mine, engine=engine, store=store)
+    await served._swept(now_ms())
+    store.reads = 0
+    await served._swept(now_ms())
+    assert store.reads == 0
+    engine.refused = set()
+    await served._swept(now_ms())
+    assert engine.woken == ["a"]
+
+
+async def test_what_a_machine_said_whose_clock_is_ahead_is_found_at_the_second_look() -> None:
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
+    served = Worker(workflow, engine=engine, store=store)
+    await workflow.session("s", store=store).say("Hi")
+    an_hour_ago = now_ms() - 3_600_000
+    await served._swept(an_hour_ago)
+    assert engine.woken == [], "whoever said it may be about to wake it"
+    await workflow.session("s", store=store).say("Are you there?")
+    await served._swept(an_hour_ago)
+    assert engine.woken == [], "it was given something more"
+    await served._swept(an_hour_ago)
+    assert engine.woken == ["s"]
+
+
+async def test_a_session_whose_id_looks_like_one_that_is_held_for_another_is_found_too() -> None:
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
+    id = f"x/{'0' * 32}:2.0"
+    await workflow.session(id, store=store).say("Hi")
+    await worked(Worker(workflow, engine=engine, store=store), lambda: bool(engine.steps))
+    assert (engine.woken, engine.steps) == ([id], [Step("waiting")])
+
+
+def test_the_queues_of_one_server_share_no_names() -> None:
+    one, other = (engine_at(f"temporal://h?queue={queue}") for queue in ("legato", "legato/acme"))
+    assert one.workflow_id("acme/42") != other.workflow_id("42")  # type: ignore[attr-defined]
+    assert one.workflow_id("acme/42") == "legato/acme/42"  # type: ignore[attr-defined]
 
 
 async def test_whoever_may_only_lead_is_told_that_another_drives() -> None:

@@ -27,7 +27,7 @@ from legato.drive.definition import AgentDefinition, Definition, History, unless
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
-from legato.errors import BadInput, IllegalRequest, ModelFailed
+from legato.errors import BadInput, IllegalRequest, ModelFailed, StoreError
 from legato.models.base import Emit, KeepsConversations, Reply
 from legato.tools import tool_output
 
@@ -87,6 +87,8 @@ class ModelCaller:
             answered = self._proved(_answered(reply, request, kept, agent.model.name, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
+        except StoreError:
+            raise  # a store of ours that failed is no failure of the model: the drive ends, and the next one asks
         except Exception as error:
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")

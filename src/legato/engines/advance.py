@@ -20,7 +20,17 @@ from legato.core.facts import Opened
 from legato.core.view import Request
 from legato.drive.definition import Middleware, called
 from legato.drive.driver import Role
-from legato.errors import DamagedStore, DefinitionChanged, DrivenElsewhere, LegatoError, ModelFailed, StoreError, UnknownLedger
+from legato.errors import (
+    DefinitionChanged,
+    DrivenElsewhere,
+    LegatoError,
+    ModelFailed,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+    StoreUnavailable,
+    UnknownLedger,
+)
 from legato.models.base import Reply
 from legato.session import Session
 from legato.stores.contract import Store
@@ -30,6 +40,9 @@ log = logging.getLogger("legato.worker")
 
 MakeContext: TypeAlias = Callable[[str], Any]
 """The caller's context for a session, by its id; sync or async."""
+
+PASSING = (StoreUnavailable, StoreLocked, StoreFull, StoreReadOnly)
+"""What a store raises that is not the session's fault, and passes when somebody mends the store: it is tried again until then."""
 
 _failures: ContextVar[list[ModelFailed] | None] = ContextVar("failures", default=None)
 
@@ -77,7 +90,7 @@ async def advance(
 ) -> Rest:
     """Drive a session until it rests. When `stop` is set, what runs is finished and recorded, and nothing more is begun.
 
-    Raises `StoreError` where the store could not be reached: that is nobody's fault here, and is tried again for as long as it takes.
+    Raises one of `PASSING` where the store could not be used: that is nobody's fault here, and is tried again for as long as it takes.
     """
     failures: list[ModelFailed] = []
     _failures.set(failures)
@@ -91,9 +104,9 @@ async def advance(
         return Rest("elsewhere")
     except UnknownLedger:
         return Rest("gone")
+    except PASSING:
+        raise
     except Exception as error:
-        if isinstance(error, StoreError) and not isinstance(error, DamagedStore):
-            raise
         log.exception("session %r: it cannot be advanced", session)
         return Rest("broken", error=told(error, errors_in_full))
     if status == "running":

@@ -6,13 +6,16 @@ It wraps models and owns no history: a call that waits is a call that has not be
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from legato.core.view import Request
 from legato.drive.definition import Middleware
+from legato.engines.advance import PASSING
 from legato.engines.permits import LASTS, Limit, Permit, Permits, SQLitePermits
 from legato.errors import BadInput
 from legato.models.base import Reply
@@ -21,8 +24,15 @@ from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.workflow import Workflow
 
+log = logging.getLogger("legato.worker")
+
+T = TypeVar("T")
+
 ASK_AGAIN = (0.02, 0.5)
 """Seconds between two looks for a permit: at first, and at most."""
+
+TO_GIVE_BACK = 1.0
+"""Seconds for which a reply waits until its permit is given back. That goes on by itself, if it takes longer."""
 
 
 class ModelLimits:
@@ -65,26 +75,72 @@ class _Waits(Middleware):
 
     async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
         permit = await self._taken()
-        keeping = asyncio.get_running_loop().create_task(self._kept(permit))
+        over = asyncio.Event()
+        keeping = _in_background(self._held(permit, over))
         try:
-            if permit.wait > 0:
-                await asyncio.sleep(permit.wait)
             return await proceed(request)
         finally:
-            keeping.cancel()
-            await asyncio.shield(self._permits.give_back(permit))
+            over.set()
+            await asyncio.wait({keeping}, timeout=TO_GIVE_BACK)
 
     async def _taken(self) -> Permit:
+        """A permit, however long it takes: while the store is away too, since that is no failure of the model."""
         wait, most = ASK_AGAIN
-        while (permit := await self._permits.take(self._name, self._limit)) is None:
-            await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-            wait = min(wait * 2, most)
-        return permit
-
-    async def _kept(self, permit: Permit) -> None:
         while True:
-            await asyncio.sleep(LASTS / 3)
-            await self._permits.keep(permit)
+            taking = _in_background(self._permits.take(self._name, self._limit))
+            try:
+                answer = await asyncio.shield(taking)
+                if isinstance(answer, Permit):
+                    return answer
+            except PASSING as error:
+                log.warning("no permit for %s can be had: %s", self._name, error.code)
+                answer = LASTS / 10  # who holds one tries more often to keep it, and comes first
+            except asyncio.CancelledError:
+                taking.add_done_callback(self._unwanted)
+                raise
+            await asyncio.sleep(max(answer, wait * random.uniform(0.5, 1.5)))
+            wait = min(wait * 2, most)
+
+    def _unwanted(self, taking: asyncio.Task[Permit | float]) -> None:
+        """Who asked for it was cancelled meanwhile."""
+        if not taking.cancelled() and taking.exception() is None and isinstance(permit := taking.result(), Permit):
+            _in_background(self._given_back(permit))
+
+    async def _held(self, permit: Permit, over: asyncio.Event) -> None:
+        """Hold it until the call is over, then give it back: one after another, so that nothing holds it again after that."""
+        pause = LASTS / 3
+        while not await _within(over, pause):
+            try:
+                await self._permits.keep(permit)
+                pause = LASTS / 3
+            except Exception as error:  # whatever is the matter: the call runs, so the permit is held as soon as it can be
+                log.warning("a permit for %s could not be kept: %s", permit.name, type(error).__name__)
+                pause = LASTS / 30
+        await self._given_back(permit)
+
+    async def _given_back(self, permit: Permit) -> None:
+        try:
+            await self._permits.give_back(permit)
+        except Exception as error:  # it ends by itself; what the call brought is not lost for that
+            log.warning("a permit for %s could not be given back: %s", permit.name, type(error).__name__)
+
+
+_background: set[asyncio.Task[Any]] = set()  # a loop alone would forget them
+
+
+def _in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    task = asyncio.get_running_loop().create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+    return task
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 def permits_of(store: Store) -> Permits:

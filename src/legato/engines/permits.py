@@ -10,8 +10,9 @@ import asyncio
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from legato.errors import BadInput
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 LASTS = 30.0
 """Seconds that a permit lasts, unless its holder puts its end off. What a dead worker held comes back after at most as long."""
+
+KEEP = "INSERT INTO seats VALUES (?, ?, ?) ON CONFLICT (seat) DO UPDATE SET until = excluded.until"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,23 +46,23 @@ class Limit:
 
 @dataclass(frozen=True)
 class Permit:
-    """The right to one call, which may begin in `wait` seconds."""
+    """The right to one call, which begins now."""
 
     name: str
     seat: str
-    wait: float
 
 
 class Permits(Protocol):
     """Three sentences: at most `at_once` permits of a name are held at a time, among all processes; their calls begin at least
-    `apart` seconds after one another; what a dead process held comes back."""
+    `apart` seconds after one another; what a dead process held comes back. Nothing is promised to who waits, so that who dies
+    while it waits keeps nobody waiting. Where the permits cannot be reached, they raise `StoreError`."""
 
-    async def take(self, name: str, limit: Limit) -> Permit | None:
-        """A permit; None while there is none to be had."""
+    async def take(self, name: str, limit: Limit) -> Permit | float:
+        """A permit to begin now; or in how many seconds one may be had, 0 if that is not known: when somebody gives theirs back."""
         ...
 
     async def keep(self, permit: Permit) -> None:
-        """Put off its end."""
+        """Put off its end. If it has ended meanwhile, it is held again: its call runs."""
         ...
 
     async def give_back(self, permit: Permit) -> None:
@@ -73,41 +78,35 @@ class SQLitePermits:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    async def take(self, name: str, limit: Limit) -> Permit | None:
-        """A permit; None while there is none to be had."""
-        return await asyncio.to_thread(self._take, name, limit)
+    async def take(self, name: str, limit: Limit) -> Permit | float:
+        """A permit to begin now; or in how many seconds one may be had, 0 if that is not known."""
+        return await asyncio.to_thread(self._done, lambda connection: _taken(connection, name, limit))
 
     async def keep(self, permit: Permit) -> None:
-        """Put off its end."""
-        await asyncio.to_thread(self._write, "UPDATE seats SET until = ? WHERE seat = ?", (time.time() + LASTS, permit.seat))
+        """Put off its end. If it has ended meanwhile, it is held again."""
+        until = (permit.name, permit.seat, time.time() + LASTS)
+        await asyncio.to_thread(self._done, lambda connection: connection.execute(KEEP, until))
 
     async def give_back(self, permit: Permit) -> None:
         """Let somebody else have it."""
-        await asyncio.to_thread(self._write, "DELETE FROM seats WHERE seat = ?", (permit.seat,))
+        await asyncio.to_thread(self._done, lambda connection: connection.execute("DELETE FROM seats WHERE seat = ?", (permit.seat,)))
 
-    def _take(self, name: str, limit: Limit) -> Permit | None:
-        with self._lock:
-            connection = self._open()
-            connection.execute("BEGIN IMMEDIATE")
-            with connection:
-                now = time.time()
-                connection.execute("DELETE FROM seats WHERE until < ?", (now,))
-                (held,) = connection.execute("SELECT count(*) FROM seats WHERE name = ?", (name,)).fetchone()
-                if limit.at_once and held >= limit.at_once:
-                    return None
-                found = connection.execute("SELECT next FROM starts WHERE name = ?", (name,)).fetchone()
-                begins = max(now, found[0]) if found else now
-                seat = uuid.uuid4().hex
-                connection.execute("INSERT INTO seats VALUES (?, ?, ?)", (name, seat, begins + LASTS))
-                connection.execute("INSERT OR REPLACE INTO starts VALUES (?, ?)", (name, begins + limit.apart))
-                return Permit(name, seat, begins - now)
+    def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        import sqlite3  # with the first permit: `legato --help` needs none
 
-    def _write(self, statement: str, given: tuple[object, ...]) -> None:
-        with self._lock, self._open() as connection:
-            connection.execute(statement, given)
+        from legato.stores.sqlite_errors import in_our_words
+
+        try:
+            with self._lock:
+                connection = self._open()
+                connection.execute("BEGIN IMMEDIATE")
+                with connection:
+                    return work(connection)
+        except (sqlite3.Error, OSError) as error:
+            raise in_our_words(error, self._path) from error
 
     def _open(self) -> sqlite3.Connection:
-        import sqlite3  # with the first permit: `legato --help` needs none
+        import sqlite3
 
         if self._connection is None:
             connection = sqlite3.connect(self._path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False)
@@ -117,3 +116,19 @@ class SQLitePermits:
             connection.execute("CREATE TABLE IF NOT EXISTS starts (name TEXT PRIMARY KEY, next REAL)")
             self._connection = connection
         return self._connection
+
+
+def _taken(connection: sqlite3.Connection, name: str, limit: Limit) -> Permit | float:
+    now = time.time()
+    connection.execute("DELETE FROM seats WHERE until < ?", (now,))
+    found = connection.execute("SELECT next FROM starts WHERE name = ?", (name,)).fetchone()
+    wait = found[0] - now if found else 0.0
+    if 0 < wait <= limit.apart:  # one that is further off was left by a clock that was set back, or by another limit
+        return float(wait)
+    (held,) = connection.execute("SELECT count(*) FROM seats WHERE name = ?", (name,)).fetchone()
+    if limit.at_once and held >= limit.at_once:
+        return 0.0
+    permit = Permit(name, uuid.uuid4().hex)
+    connection.execute("INSERT INTO seats VALUES (?, ?, ?)", (name, permit.seat, now + LASTS))
+    connection.execute("INSERT OR REPLACE INTO starts VALUES (?, ?)", (name, now + limit.apart))
+    return permit

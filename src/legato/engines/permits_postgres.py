@@ -10,7 +10,9 @@ from legato.stores import PostgresStore
 
 TAKE: Final = "SELECT legato.take_permit(%s::text, %s::text, %s::integer, %s::double precision, %s::double precision)"
 KEEP: Final = (
-    "UPDATE legato.permits SET until = clock_timestamp() + make_interval(secs => %s::double precision) WHERE seat = %s::text RETURNING 1"
+    "INSERT INTO legato.permits AS p (name, seat, until)"
+    " VALUES (%s::text, %s::text, clock_timestamp() + make_interval(secs => %s::double precision))"
+    " ON CONFLICT (seat) DO UPDATE SET until = excluded.until RETURNING 1"
 )
 GIVE_BACK: Final = "DELETE FROM legato.permits WHERE seat = %s::text RETURNING 1"
 
@@ -21,15 +23,15 @@ class PostgresPermits:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
 
-    async def take(self, name: str, limit: Limit) -> Permit | None:
-        """A permit; None while there is none to be had."""
+    async def take(self, name: str, limit: Limit) -> Permit | float:
+        """A permit to begin now; or in how many seconds one may be had, 0 if that is not known."""
         seat = uuid.uuid4().hex
         [(wait,)] = await self._store.beside(TAKE, (name, seat, limit.at_once, limit.apart, LASTS))
-        return None if wait is None else Permit(name, seat, float(wait))
+        return Permit(name, seat) if wait is None else float(wait)
 
     async def keep(self, permit: Permit) -> None:
-        """Put off its end."""
-        await self._store.beside(KEEP, (LASTS, permit.seat))
+        """Put off its end. If it has ended meanwhile, it is held again."""
+        await self._store.beside(KEEP, (permit.name, permit.seat, LASTS))
 
     async def give_back(self, permit: Permit) -> None:
         """Let somebody else have it."""

@@ -76,8 +76,12 @@ class RestateEngine(Engine):
         await self._send(session, "retry", 0)
 
     async def _send(self, session: str, handler: str, given: int) -> None:
-        response = await self._http().post(f"{self._ingress}/{self.service}/{quote(session, safe='')}/{handler}/send", json=given)
+        response = await self._http().post(f"{self._ingress}/{self._place(session)}/{handler}/send", json=given)
         response.raise_for_status()
+
+    def _place(self, session: str) -> str:
+        """Where a session's object is: the keys of one service are not those of another, however they are spelled."""
+        return f"{quote(self.service, safe='')}/{quote(session, safe='')}"
 
     async def dead(self, limit: int = 100) -> Sequence[Dead]:
         """The sessions that were set aside, the latest first."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 from legato.engines.address import address, needs, number
 from legato.engines.contract import Advance, Dead, Engine
@@ -78,8 +79,8 @@ class TemporalEngine(Engine):
         return self._client
 
     def workflow_id(self, session: str) -> str:
-        """The id of a session's runs: one is open at a time."""
-        return f"{self.queue}/{session}"
+        """The id of a session's runs: one is open at a time. The first slash ends the queue's name, whatever is in it."""
+        return f"{quote(self.queue, safe='')}/{session}"
 
     async def wake(self, session: str, priority: int = 0) -> None:
         """Signal the session's run, or start one."""

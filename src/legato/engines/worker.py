@@ -10,17 +10,17 @@ import logging
 import os
 import random
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from legato.drive.clock import now_ms
 from legato.drive.others import holder_of
-from legato.engines.advance import Failures, MakeContext, advance, workflow_named
+from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace, Step
 from legato.errors import BadInput, LegatoError, StoreError
-from legato.stores.contract import Store
+from legato.stores.contract import LedgerInfo, Store
 from legato.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
@@ -31,7 +31,7 @@ AT_ONCE = 20
 GRACE = 25.0
 """Seconds in which a worker that is told to stop finishes what runs: within the 30 that most platforms give."""
 
-SWEPT_AT_ONCE = 500
+PAGE = 500  # ledgers that the store is asked for at a time
 TIME_TO_BE_WOKEN = 5.0  # seconds after which nobody is taken to be about to wake a session
 
 
@@ -79,6 +79,7 @@ class Worker:
         self._errors_in_full = errors_in_full
         self._stop = asyncio.Event()
         self._running = 0
+        self._known: dict[LedgerInfo, frozenset[str] | None] = {}  # what wanted a driver at the last look, and whom to wake for it
 
     def stop(self) -> None:
         """Take no more; finish and record what runs; then `run()` returns."""
@@ -132,26 +133,67 @@ class Worker:
         return step
 
     async def _let_rest(self, session: str) -> None:
-        """Nobody need look for what was set aside, until it is given something more."""
+        """Nobody need look for what was set aside, until it is given something more. What is damaged has no end to rest at."""
         with suppress(StoreError):
             facts = await self._store.read(session)
             if (lease := await self._store.lease(session)) is not None:
                 await self._store.release(lease, rested=len(facts))
 
     async def _sweep(self, known: asyncio.Event) -> None:
-        """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them."""
+        """Look for what nobody woke, again and again."""
         await known.wait()  # to an engine that knows of no worker nobody could say anything so far
-        old = 0.0  # at first it looks at all; later at those whose own wake has had its time
+        old = 0.0  # at first it wakes all; later those whose own wake has had its time
         while True:
             try:
-                before = now_ms() - old * 1000
-                found = {holder_of(info.ledger) for info in await self._store.unrested(SWEPT_AT_ONCE) if info.updated <= before}
-                ours = [session for session in found if await workflow_named(self._store, session) in self._workflows]
-                for session in ours:
-                    await self._engine.wake(session)
-                if ours:
-                    log.info("woke %d sessions that nobody had woken", len(ours))
-            except Exception as error:  # the store or the engine cannot be reached: it is looked again
+                await self._swept(now_ms() - old * 1000)
+            except Exception as error:  # the store cannot be reached: it is looked again
                 log.warning("could not look for sessions that nobody woke: %s", type(error).__name__)
             old = min(TIME_TO_BE_WOKEN, self._sweep_every)
             await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))
+
+    async def _swept(self, before: float) -> None:
+        """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them.
+
+        They are those that were given it before, as their own clocks say, or that looked the same when they were last looked at. What one
+        session does, or its ledger, or the engine at its name, is not in the way of another.
+        """
+        seen: dict[LedgerInfo, frozenset[str] | None] = {}
+        woken: set[str] = set()
+        page: Sequence[LedgerInfo] = ()
+        more = True
+        while more:
+            page = await self._store.unrested(PAGE, page[-1] if page else None)
+            more = len(page) == PAGE
+            for info in page:
+                waits = info.updated <= before or info in self._known
+                ours = seen[info] = await self._ours(info) if waits else None
+                for session in (ours or frozenset()) - woken:
+                    if await self._woke(session):
+                        woken.add(session)
+        self._known = seen
+        if woken:
+            log.info("woke %d sessions that nobody had woken", len(woken))
+
+    async def _ours(self, info: LedgerInfo) -> frozenset[str]:
+        """The sessions to wake for a ledger: itself, and the one that it may be held for. While it does not change, it is read once."""
+        known = self._known.get(info)
+        if known is not None:
+            return known
+        return frozenset([each for each in {info.ledger, holder_of(info.ledger)} if await self._serves(each)])
+
+    async def _serves(self, session: str) -> bool:
+        try:
+            return await workflow_named(self._store, session) in self._workflows
+        except PASSING:
+            raise
+        except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look
+            log.error("session %r: its ledger cannot be read: %s", session, type(error).__name__)
+            return True
+
+    async def _woke(self, session: str) -> bool:
+        try:
+            await self._engine.wake(session)
+        except Exception as error:  # the engine cannot be reached, or does not take this name: with the next look it is tried again
+            log.warning("session %r could not be woken: %s", session, type(error).__name__)
+            return False
+        return True

@@ -38,8 +38,10 @@
     store that it came from; closing it does nothing.
 15. `release(lease, rested=n)` also says that the driver came to rest when it had seen `n` facts: nothing was left to be done without its
     people. `unrested(limit)` gives ledgers that have grown beyond that, or that never came to rest, and that nobody has leased: the one
-    that was appended to longest ago first. None is ever left out for long; one that rests may be named, and is found to rest by whoever
-    drives it. A lease that is over says nothing about rest any more.
+    that was appended to longest ago first. `unrested(limit, after)` goes on behind a line that it gave, whatever has become of that
+    ledger since: whoever goes on until there are no more has seen every one that wanted a driver all the while. None is ever left
+    out for long; one that rests may be named, and is found to rest by whoever drives it. A lease that is over says nothing about
+    rest any more.
 16. `redact(ledger, erasing)` asks `erasing` what becomes of the ledger, and of each other with a name that shares facts with it by forks;
     then it replaces facts, appends, and adds and drops contents as told, in all of them or in none. `erasing` is asked about facts
     that nobody changes before it is done; what it raises is raised, and nothing was written. A content is dropped where some
@@ -69,12 +71,16 @@ class Lease(Struct, frozen=True, gc=False):
 
 
 class LedgerInfo(Struct, frozen=True):
-    """One line of `list()`. `updated` is the `at` of the last fact, in milliseconds since the epoch."""
+    """One line of `list()`. `updated` is the `at` of the last fact, in milliseconds since the epoch, by the clock of who wrote it.
+
+    `touched` is the line's place in the order of lists. It grows with every append, so two lines that are equal tell of the same facts.
+    """
 
     ledger: str
     length: int
     updated: int
     parent: str = ""
+    touched: int = 0
 
 
 @runtime_checkable
@@ -137,8 +143,8 @@ class Store(Protocol):
         """Give the right to drive back (9); `rested` is how many facts the driver had seen when it came to rest, if it did (15)."""
         ...
 
-    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
-        """The ledgers that want a driver and have none (15)."""
+    async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
+        """The ledgers that want a driver and have none (15); those behind a line that was given before, to go on there."""
         ...
 
     def tenant(self, name: str) -> Store:

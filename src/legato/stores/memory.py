@@ -238,12 +238,14 @@ class MemoryStore:
             full = [kept for kept in recent if kept.facts]
             return [_info(kept) for kept in full[: max(limit, 0)]]
 
-    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+    async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
         with self._lock:
             if self._closed:
                 raise closed_store()
-            waiting = [kept for kept in self._ledgers.values() if len(kept.facts) > kept.rested and not kept.held]
+            seen = after.touched if after is not None else 0
+            all_behind = (kept for kept in self._ledgers.values() if kept.touched > seen)
+            waiting = [kept for kept in all_behind if len(kept.facts) > kept.rested and not kept.held]
             waiting.sort(key=attrgetter("touched"))
             return [_info(kept) for kept in waiting[: max(limit, 0)]]
 
@@ -317,7 +319,7 @@ class MemoryStore:
 
 
 def _info(kept: _Ledger) -> LedgerInfo:
-    return LedgerInfo(kept.name, len(kept.facts), kept.facts[-1].at, kept.origin.name if kept.origin else "")
+    return LedgerInfo(kept.name, len(kept.facts), kept.facts[-1].at, kept.origin.name if kept.origin else "", kept.touched)
 
 
 def _check_birth(ledger: str, kept: _Ledger | None, born: str) -> None:

@@ -256,9 +256,10 @@ class PostgresStore:
         """The most recent ledgers first."""
         return [LedgerInfo(*row) for row in await self._look(sql.RECENT, (self._tenant, Int8(max(limit, 0))))]
 
-    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+    async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
-        given = (self._tenant, self._server.lease_seconds, Int8(max(limit, 0)))
+        behind = Int8(after.touched if after is not None else -1)
+        given = (self._tenant, behind, self._server.lease_seconds, Int8(max(limit, 0)))
         return [LedgerInfo(*row) for row in await self._look(sql.UNRESTED, given)]
 
     async def lease(self, ledger: str) -> Lease | None:

@@ -38,14 +38,14 @@ REDACT: Final = (
     " %s::text[], %s::bigint[], %s::text[], %s::integer[], %s::integer[], %s::bytea[])"
 )
 RECENT: Final = (
-    "SELECT l.name, l.length, l.updated, coalesce(o.name, '') FROM legato.ledgers l"
+    "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.ledgers l"
     " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
     " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > 0 ORDER BY l.touched DESC LIMIT %s::bigint"
 )
 UNRESTED: Final = (
-    "SELECT l.name, l.length, l.updated, coalesce(o.name, '') FROM legato.ledgers l"
+    "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.ledgers l"
     " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
-    " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > l.rested"
+    " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > l.rested AND l.touched > %s::bigint"
     " AND legato.is_free(l.until, %s::double precision) ORDER BY l.touched LIMIT %s::bigint"
 )
 LEASE: Final = "SELECT legato.lease(%s::text, %s::text, %s::double precision)"

@@ -217,13 +217,13 @@ class SQLiteStore:
         if row is not None and rested is not None:
             self._rests[row] = rested
 
-    async def unrested(self, limit: int = 100) -> Sequence[LedgerInfo]:
+    async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
         if self._rests:
             await self._write(_nothing)
 
         def found(connection: sqlite3.Connection) -> list[LedgerInfo]:
-            waiting = (info for row, info in ledgers.unrested(connection) if not self._leases.is_held(row))
+            waiting = (info for row, info in ledgers.unrested(connection, after) if not self._leases.is_held(row))
             return list(islice(waiting, max(limit, 0)))
 
         return await self._read(found)

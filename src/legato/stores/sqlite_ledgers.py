@@ -247,22 +247,24 @@ def delete(connection: sqlite3.Connection, ledger: str, expected: int | None = N
 
 def recent(connection: sqlite3.Connection, limit: int) -> list[LedgerInfo]:
     rows = connection.execute(
-        "SELECT l.name, l.length, l.updated, coalesce(o.name, '') FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
+        "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
         " WHERE l.name IS NOT NULL AND l.length > 0 ORDER BY l.touched DESC, l.id DESC LIMIT ?",
         (max(limit, 0),),
     )
     return [LedgerInfo(*row) for row in rows]
 
 
-def unrested(connection: sqlite3.Connection) -> Generator[tuple[int, LedgerInfo], None, None]:
+def unrested(connection: sqlite3.Connection, after: LedgerInfo | None = None) -> Generator[tuple[int, LedgerInfo], None, None]:
     """The ledgers whose driver did not come to rest at their end, with their numbers, the one that waits for longest first.
 
     A ledger never gets shorter. So a number that is not its length, for whatever reason, names a ledger that may well rest, and never
-    hides one that does not.
+    hides one that does not. Two that were touched in the same microsecond are told apart by their numbers.
     """
     rows = connection.execute(
-        "SELECT l.id, l.name, l.length, l.updated, coalesce(o.name, '') FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
-        " WHERE l.name IS NOT NULL AND l.length > 0 AND l.rested <> l.length ORDER BY l.touched, l.id"
+        "SELECT l.id, l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
+        " WHERE l.name IS NOT NULL AND l.length > 0 AND l.rested <> l.length"
+        " AND (l.touched, l.id) > (?, coalesce((SELECT id FROM ledgers WHERE name = ?), 0)) ORDER BY l.touched, l.id",
+        (after.touched, after.ledger) if after is not None else (-1, ""),
     )
     with contextlib.closing(rows):
         for id, *info in rows:

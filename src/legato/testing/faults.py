@@ -212,8 +212,8 @@ class FailingStore:
 
         return take()
 
-    def unrested(self, limit: int = 100) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
-        return self._do("unrested", lambda: self.store.unrested(limit))
+    def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
+        return self._do("unrested", lambda: self.store.unrested(limit, after))
 
     def tenant(self, name: str) -> FailingStore:
         """The same process on a tenant's store: it fails by the same plan, and counts for itself."""

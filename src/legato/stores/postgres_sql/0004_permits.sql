@@ -12,22 +12,30 @@ CREATE TABLE legato.permit_starts (
     next timestamptz NOT NULL              -- when the next call may begin
 );
 
--- Seconds until the call may begin; NULL while there is no seat.
+-- NULL: the seat is taken, and the call begins now. Else in how many seconds one may be had; 0 if that is not known, while there is no seat.
+-- Nothing is kept for who has to wait, so that who dies meanwhile keeps nobody waiting.
 CREATE FUNCTION legato.take_permit(
     of_name text, for_seat text, at_once integer, apart double precision, lasts double precision, OUT wait double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    begins timestamptz;
+    due timestamptz;
+    present timestamptz;
 BEGIN
     -- The row is the lock: what the statements after it see was left by whoever had it before.
     INSERT INTO legato.permit_starts AS s (name, next) VALUES (of_name, clock_timestamp())
-        ON CONFLICT (name) DO UPDATE SET next = s.next RETURNING greatest(s.next, clock_timestamp()) INTO begins;
-    DELETE FROM legato.permits p WHERE p.name = of_name AND p.until < clock_timestamp();
+        ON CONFLICT (name) DO UPDATE SET next = s.next RETURNING s.next INTO due;
+    present := clock_timestamp();
+    DELETE FROM legato.permits p WHERE p.name = of_name AND p.until < present;
+    wait := extract(epoch FROM due - present);
+    IF wait > 0 AND wait <= apart THEN -- one that is further off was left by a clock that was set back, or by another limit
+        RETURN;
+    END IF;
+    wait := 0;
     IF at_once > 0 AND (SELECT count(*) FROM legato.permits p WHERE p.name = of_name) >= at_once THEN
         RETURN;
     END IF;
-    INSERT INTO legato.permits (seat, name, until) VALUES (for_seat, of_name, begins + make_interval(secs => lasts));
-    UPDATE legato.permit_starts s SET next = begins + make_interval(secs => apart) WHERE s.name = of_name;
-    wait := extract(epoch FROM begins - clock_timestamp());
+    INSERT INTO legato.permits (seat, name, until) VALUES (for_seat, of_name, present + make_interval(secs => lasts));
+    UPDATE legato.permit_starts s SET next = present + make_interval(secs => apart) WHERE s.name = of_name;
+    wait := NULL;
 END
 $$;

@@ -45,6 +45,25 @@ async def _unrested(place: Place) -> None:
     expect(await names(store), ["b", "fork"], "after a deletion and a fork, which was never driven")
 
 
+@proves(15, "whoever goes on behind the last line that was given sees each, whatever becomes of the ledgers meanwhile")
+async def _pages(place: Place) -> None:
+    store, other = await place.open(), await place.open()
+    for name in "abcdefg":
+        await store.append(name, 0, said(0))
+    await drive(store, "c", 1)
+    first = await store.unrested(3)
+    expect([info.ledger for info in first], ["a", "b", "d"], "the first three")
+    await store.append("d", 1, said(1))
+    await store.delete("a")
+    second = await other.unrested(2, first[-1])
+    expect([info.ledger for info in second], ["e", "f"], "the next two, as another sees them, when the last has grown")
+    await store.delete("f")
+    third = await store.unrested(2, second[-1])
+    expect([info.ledger for info in third], ["g", "d"], "those behind one that is deleted; what has grown has moved to the end")
+    expect(await store.unrested(2, third[-1]), [], "what is behind the last")
+    expect(await other.unrested(10), await store.unrested(10), "the lines, as another sees them")
+
+
 @proves(15, "a ledger that somebody drives is not named until it is released")
 async def _held(place: Place) -> None:
     store, other = await place.open(), await place.open()
