@@ -204,13 +204,33 @@ class _Unshown(dict[str, Any]):
 def parameters_of(dsn: str) -> dict[str, Any]:
     """What a DSN says; `BadInput` if it is none."""
     try:
-        return _Unshown(conninfo_to_dict(dsn))
+        said = _Unshown(conninfo_to_dict(dsn))
     except (psycopg.Error, TypeError, AttributeError):
-        pass  # what it says quotes the DSN, and so perhaps a password
+        said = _Unshown()  # what it says quotes the DSN, and so perhaps a password
+        understood = False
+    else:
+        understood = not _has_a_password_astray(said)
+    del dsn  # so that it is not among what a report of the error shows of this place
+    if understood:
+        return said
     raise BadInput(
         "this is no DSN that Postgres understands",
         expected="postgresql://user:password@host:port/database, or key=value pairs",
-        do="check it for characters that a URL needs to have escaped; it is not shown here, for it may hold a password",
+        do="escape what a URL needs to have escaped, as %2F for / and %40 for @ in a password; it is not shown here, for it may hold one",
+    )
+
+
+def _has_a_password_astray(said: Mapping[str, Any]) -> bool:
+    """Whether a part of a password, with a / or an @ that was not escaped, was taken for where the database is.
+
+    No host and no port is called so; a database may be, and cannot be told from that. A path to a socket comes from elsewhere in a DSN.
+    """
+    hosts = str(said.get("host") or "").split(",")
+    ports = str(said.get("port") or "").split(",")
+    return (
+        any("@" in host and not host.startswith("/") for host in hosts)
+        or "@" in str(said.get("dbname") or "")
+        or not all(port.isdecimal() for port in ports if port)
     )
 
 
