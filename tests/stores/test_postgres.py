@@ -8,6 +8,7 @@ import gc
 import re
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import psycopg
@@ -312,6 +313,10 @@ async def test_a_password_is_in_no_repr_and_in_no_error() -> None:
         "postgresql://user:hunter2@[broken/db",
         "hunter2",
         "postgresql://user:hunter2@127.0.0.1/db?no_such_option=1",
+        "postgresql://user:hunter2/x@127.0.0.1:1/db",
+        "postgresql://user:1/hunter2@127.0.0.1:1/db",
+        "postgresql://user:x@hunter2@127.0.0.1:1/db",
+        "postgresql://user:@hunter2@127.0.0.1:1/db",
     ):
         seen = []
         try:
@@ -322,12 +327,25 @@ async def test_a_password_is_in_no_repr_and_in_no_error() -> None:
             chain: BaseException | None = error
             while chain is not None:
                 seen += [str(chain), repr(chain)]
+                places = [frame for frame, _ in traceback.walk_tb(chain.__traceback__) if "/tests/" not in frame.f_code.co_filename]
+                seen += [repr(frame.f_locals) for frame in places if frame.f_code.co_name != "__init__"]  # who calls gave the DSN
                 chain = chain.__cause__ or (None if chain.__suppress_context__ else chain.__context__)
         assert seen
         assert "hunter2" not in " ".join(seen)
     with pytest.raises(BadInput) as refused:
         open_store("mysql://user:hunter2@host/db")
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_that_was_not_escaped_is_refused_with_what_to_do() -> None:
+    for password in ("s3c/ret", "s3c@ret", "1/2", "@", "/"):
+        with pytest.raises(BadInput, match="%2F"):
+            PostgresStore(f"postgresql://me:{password}{'@' if password == '@' else ''}@db.example.com/talks")
+    for fine in ("s3c%2Fret", "s3c%40ret", "s3c:ret", ""):
+        shown = repr(PostgresStore(f"postgresql://me:{fine}@db.example.com/talks"))
+        assert shown == "PostgresStore('postgresql://me@db.example.com/talks')"
+    for dsn in ("postgresql://me@a:1,b:2/talks", "host=a,b port=5432, user=me@azure", "postgresql:///talks?host=/run/user@1"):
+        PostgresStore(dsn)
 
 
 async def test_stores_are_opened_by_url_or_path(tmp_path: Path, database: str) -> None:

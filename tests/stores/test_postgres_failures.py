@@ -19,7 +19,7 @@ from psycopg import sql
 
 from legato.core.facts import Said
 from legato.errors import DamagedStore, LegatoError, NewerFormat, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable
-from legato.stores import PostgresStore
+from legato.stores import PostgresStore, postgres_schema
 from legato.testing.postgres import NOBODY, PostgresServer, postgres_server
 from tests import databases
 from tests.stores.conftest import Child, said
@@ -165,6 +165,33 @@ async def test_a_newer_schema_is_refused_by_name_and_left_as_it_is(database: str
     async with PostgresStore(database) as store:
         with pytest.raises(NewerFormat, match="schema 999"):
             await store.append("s", 0, said(0))
+
+
+async def test_a_migration_with_a_number_below_the_newest_is_run_where_it_is_missing(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = max(postgres_schema.migrations())
+    files = {**postgres_schema.migrations(), newest + 1: tmp_path / "first.sql", newest + 2: tmp_path / "second.sql"}
+    files[newest + 1].write_text("CREATE TABLE legato.first ()")
+    files[newest + 2].write_text("CREATE TABLE legato.second ()")
+
+    async def use(*numbers: int) -> list[int]:
+        monkeypatch.setattr(postgres_schema, "migrations", lambda: {number: files[number] for number in numbers})
+        async with PostgresStore(database) as store:
+            await store.read("s")
+        with psycopg.connect(database) as connection:
+            return [number for (number,) in connection.execute("SELECT number FROM legato.migrations ORDER BY number")]
+
+    before = [number for number in files if number <= newest]
+    assert await use(newest + 2, *before) == [*before, newest + 2]
+    assert await use(newest + 2, newest + 1, *before) == [*before, newest + 1, newest + 2]
+    with psycopg.connect(database) as connection:
+        connection.execute("SELECT FROM legato.first, legato.second")
+
+
+def test_the_migrations_are_numbered_without_a_gap_and_without_a_double() -> None:
+    numbers = sorted(int(path.name.partition("_")[0]) for path in postgres_schema.FOLDER.glob("*.sql"))
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 async def test_no_database_of_that_name_is_told(postgres_server: databases.Server) -> None:

@@ -292,7 +292,7 @@ class PostgresStore:
 
         async def length() -> int:
             self._server.line.watch(key, self._tenant, ledger, looks=True)
-            rows = await self._look(sql.BORN, (self._tenant, ledger))
+            rows = await self._server.for_as_long_as_asked(self._look(sql.BORN, (self._tenant, ledger)))
             return int(rows[0][1]) if rows else 0
 
         return await self._server.waiters.wait(key, position, timeout, length)

@@ -1,6 +1,7 @@
 """Postgres's errors in the contract's words. May know: SQLSTATE codes. Decides: which promise a failure falls under.
 
-Passwords are in nobody's errors: libpq puts none into its own, and what it says of a DSN that it cannot read is not passed on.
+Passwords are in nobody's errors: libpq puts none into its own, and what it says of a DSN that it cannot read is not passed on. Nor are the
+places where psycopg was when it failed: among what a report shows of them is what it connects with.
 """
 
 from __future__ import annotations
@@ -34,9 +35,13 @@ def is_gone(error: BaseException) -> bool:
 
 
 def in_our_words(error: BaseException, where: str) -> LegatoError:
-    """The `StoreError` that a failure means, with that failure as its cause."""
+    """The `StoreError` that a failure means, with that failure as its cause, and without the places that it came through."""
     if isinstance(error, LegatoError):
         return error
+    behind: BaseException | None = error
+    while behind is not None and behind.__traceback__ is not None:
+        behind.__traceback__ = None
+        behind = behind.__cause__ or behind.__context__
     told = _told(error, where)
     told.__cause__ = error
     return told

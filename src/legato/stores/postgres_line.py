@@ -3,7 +3,9 @@
 It has a thread of its own, so that leases live on while an event loop is busy with something else, and so that one connection serves all
 event loops of a store. Whoever appends leaves a word here, which goes out as a notification a moment later: not with the append, because
 Postgres lets one transaction at a time commit that notifies, and each would wait for the disk alone. What a notification says is which
-ledger, by a digest, and how long it is now.
+ledger, by a digest, and how long it is now. That is not believed, for whoever may connect may notify: if somebody waits for that ledger
+here, its length is looked at, once for all that was heard together. The server wakes everybody who listens for every word, so a line
+listens only while somebody here waits.
 
 Notifications are a shortcut. When the line has been down, every ledger that somebody waits for is looked at anew; and every few seconds
 anyway, for a word may be lost: with a process that dies before it told, or in a pooler that does not pass on notifications.
@@ -32,6 +34,7 @@ SyncConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 LOOK_AGAIN = 2.0  # seconds between looks at what somebody waits for, in case a word was lost
 FIRST_LOOK = 0.05  # seconds until the first look for somebody who did not look himself: most who drive have ended by then
 SOONEST, LATEST = 0.05, 1.0  # seconds between attempts to connect again
+LINGER = 5.0  # seconds that the line goes on listening when nobody waits any more: the next one is often not far
 BEATS = 4  # how often a lease is renewed in the time that it lasts
 FAREWELL = 5.0  # seconds that closing waits for this thread
 
@@ -44,7 +47,8 @@ class Line:
         self._waiters = waiters
         self._lease_seconds = lease_seconds
         self.notes = Notes(lambda: self._start(ring=True))
-        self.listening = False
+        self._heeds = False  # whether the connection was told to listen
+        self.listening = False  # whether it does
         self.forget()
 
     def forget(self) -> None:
@@ -54,6 +58,7 @@ class Line:
         self._news: dict[str, int] = {}  # lengths to tell, by key
         self._watched: dict[str, tuple[str, str]] = {}  # who is meant by a key that somebody waits for
         self._unseen: dict[str, tuple[str, str]] = {}  # those of them that nobody has looked at since
+        self._called: set[str] = set()  # those of them that somebody elsewhere has named; of the thread alone
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._bell: tuple[socket.socket, socket.socket] | None = None
@@ -142,8 +147,8 @@ class Line:
             try:
                 connection = self._connection = self._connect()
                 try:
-                    connection.add_notify_handler(lambda heard: self._wake(heard.payload))
-                    self.listening = self._listens(connection)
+                    connection.add_notify_handler(lambda heard: self._hear_of(heard.payload, heard.pid))
+                    self._heeds = False
                     pause = SOONEST
                     self._serve(connection, bell)
                 finally:
@@ -163,8 +168,15 @@ class Line:
         beat: float | None = 0.0  # when leases are to be renewed; None: there are none
         look: float | None = 0.0  # when to look at what somebody waits for: at once, for the line was down
         first: float | None = None  # when to look for those who came since
+        hush: float | None = None  # when to listen no more; None: somebody waits, or nobody listens
         while True:
             now = time.monotonic()
+            if self._wants_news():
+                self._heed(connection)
+                hush = None
+            elif self.listening and hush is not None and now >= hush:
+                connection.execute(sql.UNLISTEN)
+                self._heeds = self.listening = False
             if beat is not None and now >= beat:
                 self._renew(connection)
                 beat = None
@@ -174,10 +186,11 @@ class Line:
                 self._look(connection, unseen)
                 first = None
             if look is not None and now >= look:
-                with self._lock:
-                    watched = dict(self._watched)
-                self._look(connection, watched)
+                self._look(connection, self._who_is_watched())
                 look = None
+            if self._called:
+                called, self._called = self._called, set()
+                self._look(connection, {key: self._watched[key] for key in called if key in self._watched})
             self._send(connection)
             if self._stopping:
                 self._give_everything_back(connection)
@@ -185,18 +198,26 @@ class Line:
             beat = (now + self._lease_seconds / BEATS if beat is None else beat) if self._held else None
             look = (now + LOOK_AGAIN if look is None else look) if self._watched else None
             first = (now + FIRST_LOOK if first is None else first) if self._unseen else None
-            due = [at - time.monotonic() for at in (beat, look, first) if at is not None]
-            if _hear(bell, connection, min(due, default=None)):
+            hush = (now + LINGER if hush is None else hush) if self.listening and not self._wants_news() else None
+            due = [at - time.monotonic() for at in (beat, look, first, hush) if at is not None]
+            if _hear(bell, connection, 0 if self._called else min(due, default=None)):
                 connection.pgconn.consume_input()
                 while (heard := connection.pgconn.notifies()) is not None:
-                    self._wake(heard.extra.decode(errors="replace"))
+                    self._hear_of(heard.extra.decode(errors="replace"), heard.be_pid)
 
-    def _listens(self, connection: SyncConnection) -> bool:
-        try:
+    def _wants_news(self) -> bool:
+        return bool(self._watched) or self.notes.asked()
+
+    def _heed(self, connection: SyncConnection) -> None:
+        """Listen from now on. What was told before is looked for, a moment later."""
+        if self._heeds:
+            return
+        self._heeds = True
+        with contextlib.suppress(psycopg.errors.ReadOnlySqlTransaction):  # a standby notifies nobody: looking again has to do
             connection.execute(sql.LISTEN)
-        except psycopg.errors.ReadOnlySqlTransaction:
-            return False  # a standby notifies nobody: looking again has to do
-        return True
+            self.listening = True
+        with self._lock:
+            self._unseen.update(self._watched)
 
     def _renew(self, connection: SyncConnection) -> None:
         with self._lock:
@@ -205,11 +226,16 @@ class Line:
             return
         given = (*map(list, zip(*held, strict=True)), self._lease_seconds, False)
         alive = {epoch for (epoch,) in connection.execute(sql.RENEW, given)}
-        for tenant, ledger, epoch in held:
-            if epoch not in alive:
-                with contextlib.suppress(psycopg.errors.LockNotAvailable):  # somebody writes to it for long: the others must not wait
-                    if not connection.execute(sql.RENEW, ([tenant], [ledger], [epoch], self._lease_seconds, True)).fetchall():
-                        self.let_go(epoch)  # somebody else has it by now, or the ledger is gone
+        rest = [each for each in held if each[2] not in alive]
+        if not rest:
+            return
+        beat = self._lease_seconds / BEATS
+        connection.execute(sql.PATIENCE, (milliseconds(beat / len(rest)),))  # all of them together may take until the next beat
+        for tenant, ledger, epoch in rest:
+            with contextlib.suppress(psycopg.errors.LockNotAvailable):  # somebody writes to it for long: the others must not wait
+                if not connection.execute(sql.RENEW, ([tenant], [ledger], [epoch], self._lease_seconds, True)).fetchall():
+                    self.let_go(epoch)  # somebody else has it by now, or the ledger is gone
+        connection.execute(sql.PATIENCE, (milliseconds(beat),))
 
     def _give_everything_back(self, connection: SyncConnection) -> None:
         with self._lock:
@@ -218,12 +244,17 @@ class Line:
         if held:
             connection.execute(sql.RELEASE, tuple(map(list, zip(*held, strict=True))))
 
-    def _look(self, connection: SyncConnection, at: dict[str, tuple[str, str]]) -> None:
-        waited_for = set(self._waiters.ledgers())
+    def _who_is_watched(self) -> dict[str, tuple[str, str]]:
+        """Those that somebody waits for still; the others are forgotten.
+
+        Whoever comes is among the waiters first and asks for the lock then: so they are found there, or come after this.
+        """
         with self._lock:
-            for key in self._watched.keys() - waited_for:
-                del self._watched[key]
-        asked = [(tenant, ledger, key) for key, (tenant, ledger) in at.items() if key in waited_for]
+            self._watched = {key: who for key, who in self._watched.items() if key in self._waiters}
+            return dict(self._watched)
+
+    def _look(self, connection: SyncConnection, at: dict[str, tuple[str, str]]) -> None:
+        asked = [(tenant, ledger, key) for key, (tenant, ledger) in at.items() if key in self._waiters]
         if asked:
             try:
                 found = connection.execute(sql.LENGTHS, tuple(map(list, zip(*asked, strict=True)))).fetchall()
@@ -235,7 +266,7 @@ class Line:
                 self._waiters.wake(key, length)
 
     def _send(self, connection: SyncConnection) -> None:
-        self.notes.send(connection)
+        self.notes.send(connection, self._heed)
         with self._lock:
             news, self._news = self._news, {}
         if news:
@@ -246,12 +277,17 @@ class Line:
                     self._news = {**news, **self._news}
                 raise
 
-    def _wake(self, news: str) -> None:
-        key, _, length = news.partition(" ")
-        if length.isdecimal():
-            self._waiters.wake(key, int(length))
-        else:
-            self.notes.take(key, length)
+    def _hear_of(self, told: str, teller: int) -> None:
+        key, _, what = told.partition(" ")
+        if not what.isdecimal():
+            self.notes.take(key, what)
+        elif key in self._watched and self._connection is not None and teller != self._connection.info.backend_pid:
+            self._called.add(key)  # who waits here was told by whoever appended here
+
+
+def milliseconds(seconds: float) -> str:
+    """As a setting of the server, where 0 would mean: for ever."""
+    return str(max(1, int(seconds * 1000)))
 
 
 def _hear(bell: socket.socket, connection: SyncConnection | None, seconds: float | None) -> bool:

@@ -2,8 +2,8 @@
 
 Notes are notifications: they go to all processes that listen to anything, and are kept nowhere. Who listens elsewhere is not known to the
 server, so it is asked for: whoever begins to say something asks on the channel of those who listen, and they answer on the one that
-everybody hears; so does whoever begins to listen later. Where nobody answers, nothing more is sent. An answer that is lost costs pieces of
-replies, which come whole then.
+whoever says something hears; so does whoever begins to listen later. Where nobody answers, nothing more is sent. An answer that is lost
+costs pieces of replies, which come whole then.
 
 The line's thread sends and hears (`postgres_line.py`); nobody who drives waits for it.
 """
@@ -88,8 +88,12 @@ class Notes:
         else:
             self._here.tell(key, told.encode())
 
-    def send(self, connection: Any) -> None:
-        """Listen to notes where somebody here wants them, and send what waits."""
+    def asked(self) -> bool:
+        """Whether answers may come: something is being said here."""
+        return bool(self._elsewhere)
+
+    def send(self, connection: Any, heed: Callable[[Any], None]) -> None:
+        """Listen to notes where somebody here wants them, and send what waits. `heed` has the line listen to answers."""
         if connection is not self._line:  # the line was down: who was missed, and who missed what?
             self._line, self._heard = connection, False
             with self._lock:
@@ -105,6 +109,8 @@ class Notes:
             outgoing = list(self._outgoing)
             self._outgoing.clear()
         if outgoing:
+            if self.asked():
+                heed(connection)  # before anybody is asked
             connection.execute(sql.TELL, tuple(map(list, zip(*outgoing, strict=True))))
 
 

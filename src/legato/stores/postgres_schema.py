@@ -1,6 +1,7 @@
 """The schema of a database. May know: the numbered files of `postgres_sql/`. Decides: which of them are still to be run.
 
-They go forward only, each once. Whoever comes first runs them, in one transaction and alone: the others wait, and find them done.
+They go forward only, each once, in the order of their numbers; one that is missing below others that were run is run too. Whoever comes
+first runs them, in one transaction and alone: the others wait, and find them done.
 """
 
 from __future__ import annotations
@@ -26,32 +27,32 @@ def migrations() -> dict[int, Path]:
 
 async def ensure(connection: psycopg.AsyncConnection[Any], where: str) -> None:
     """Make the schema the one that this Legato knows; refuse a newer one."""
-    if await _version(connection, where) < max(migrations()):
+    if migrations().keys() - await _applied(connection, where):
         async with connection.transaction():
             await connection.execute(sql.ALONE)
             for statement in sql.SCHEMA:
                 await connection.execute(statement)
-            done = await _version(connection, where)  # another process may have been quicker
-            for number, path in migrations().items():
-                if number > done:
+            done = await _applied(connection, where)  # another process may have been quicker
+            for number, path in sorted(migrations().items()):
+                if number not in done:
                     await connection.execute(path.read_bytes(), prepare=False)  # several statements, so as they are
                     await connection.execute(sql.MIGRATED, (number, path.name))
 
 
-async def _version(connection: psycopg.AsyncConnection[Any], where: str) -> int:
+async def _applied(connection: psycopg.AsyncConnection[Any], where: str) -> set[int]:
+    """The numbers of those that were run here."""
     try:
-        row = await (await connection.execute(sql.VERSION)).fetchone()
+        rows = await (await connection.execute(sql.APPLIED)).fetchall()
     except psycopg.Error as error:
         if error.sqlstate not in NO_SCHEMA:
             raise
-        return 0
-    version = int(row[0]) if row else 0
-    known = max(migrations())
-    if version > known:
+        return set()
+    applied = {int(number) for (number,) in rows}
+    if unknown := applied - migrations().keys():
         raise NewerFormat(
-            f"the database at {where} has schema {version}, made by a newer Legato",
-            expected=f"schema {known} or older",
-            found=f"schema {version}",
+            f"the database at {where} has schema {max(unknown)}, made by a newer Legato",
+            expected=f"schema {max(migrations())} or older",
+            found=f"schema {max(unknown)}",
             do="upgrade legato to use it; nothing was changed",
         )
-    return version
+    return applied

@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 from legato.errors import BadInput
 from legato.stores import postgres_statements as sql
 from legato.stores.postgres_errors import NO_SCHEMA, in_our_words, is_gone, worth_another_try
-from legato.stores.postgres_line import BEATS, Line, SyncConnection
+from legato.stores.postgres_line import BEATS, Line, SyncConnection, milliseconds
 from legato.stores.postgres_pool import Connection, Pool, disown
 from legato.stores.postgres_schema import ensure
 from legato.stores.refusals import closed_store
@@ -51,17 +51,18 @@ class Server:
         self.closed = False
         self.waiters = Waiters()
         how = _Unshown({**UNLESS_SAID, **parameters, "autocommit": True, "prepare_threshold": 0 if prepare else None})
-        settings = (str(max(1, int(lock_timeout * 1000))), durable)
+        settings = (milliseconds(lock_timeout), durable)
         self._pool_size = pool_size
         self._patience = max(lock_timeout, 1.0) * 3
         self._pools: list[Pool] = []
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._looks: set[asyncio.Task[Any]] = set()
 
         # Neither knows this object, so that it ends when nobody has it any more, whatever the line's thread does.
         def connect() -> SyncConnection:
             connection = psycopg.connect(**how)
-            connection.execute(sql.CONFIGURE, (str(max(1, int(lease_seconds / BEATS * 1000))), durable))
+            connection.execute(sql.CONFIGURE, (milliseconds(lease_seconds / BEATS), durable))
             return connection
 
         async def connect_in_loop() -> Connection:
@@ -108,6 +109,13 @@ class Server:
                 task.add_done_callback(lambda done: None if done.cancelled() or done.exception() else otherwise(done.result()))
             raise
 
+    async def for_as_long_as_asked(self, looking: Coroutine[Any, Any, T]) -> T:
+        """What a look finds. Whoever has no more time leaves it: to cut it off, the server would have to answer. Closing waits for none."""
+        task = asyncio.get_running_loop().create_task(looking)
+        self._looks.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
     async def run(self, statement: LiteralString, given: Sequence[Any], *, again: bool = False) -> Rows:
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -141,6 +149,7 @@ class Server:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
+        self._looks.discard(task)
         _ = task.cancelled() or task.exception()  # whoever asked was told, or was cancelled
 
     async def close(self) -> None:
@@ -167,6 +176,7 @@ class Server:
         """A child shares nothing with its parent: it makes its own connections, and holds none of its leases."""
         self._lock = threading.Lock()
         self._tasks = set()
+        self._looks = set()
         connection = self.line.disown()
         for pool in self._pools:
             pool.disown()
@@ -204,13 +214,33 @@ class _Unshown(dict[str, Any]):
 def parameters_of(dsn: str) -> dict[str, Any]:
     """What a DSN says; `BadInput` if it is none."""
     try:
-        return _Unshown(conninfo_to_dict(dsn))
+        said = _Unshown(conninfo_to_dict(dsn))
     except (psycopg.Error, TypeError, AttributeError):
-        pass  # what it says quotes the DSN, and so perhaps a password
+        said = _Unshown()  # what it says quotes the DSN, and so perhaps a password
+        understood = False
+    else:
+        understood = not _has_a_password_astray(said)
+    del dsn  # so that it is not among what a report of the error shows of this place
+    if understood:
+        return said
     raise BadInput(
         "this is no DSN that Postgres understands",
         expected="postgresql://user:password@host:port/database, or key=value pairs",
-        do="check it for characters that a URL needs to have escaped; it is not shown here, for it may hold a password",
+        do="escape what a URL needs to have escaped, as %2F for / and %40 for @ in a password; it is not shown here, for it may hold one",
+    )
+
+
+def _has_a_password_astray(said: Mapping[str, Any]) -> bool:
+    """Whether a part of a password, with a / or an @ that was not escaped, was taken for where the database is.
+
+    No host and no port is called so; a database may be, and cannot be told from that. A path to a socket comes from elsewhere in a DSN.
+    """
+    hosts = str(said.get("host") or "").split(",")
+    ports = str(said.get("port") or "").split(",")
+    return (
+        any("@" in host and not host.startswith("/") for host in hosts)
+        or "@" in str(said.get("dbname") or "")
+        or not all(port.isdecimal() for port in ports if port)
     )
 
 

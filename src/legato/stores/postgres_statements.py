@@ -12,6 +12,7 @@ CONFIGURE: Final = (
     " set_config('synchronous_commit', CASE WHEN %s AND current_setting('synchronous_commit') = 'off' THEN 'on'"
     " ELSE current_setting('synchronous_commit') END, false)"
 )
+PATIENCE: Final = "SELECT set_config('lock_timeout', %s, false)"
 APPEND: Final = (
     "SELECT outcome, reached FROM legato.append(%s::text, %s::text, %s::integer, %s::text, %s::bigint, %s::smallint,"
     " %s::bytea[], %s::integer[], %s::text[], %s::bytea[], %s::integer[])"
@@ -53,6 +54,7 @@ RENEW: Final = "SELECT legato.renew(%s::text[], %s::text[], %s::bigint[], %s::do
 RELEASE: Final = "SELECT legato.release(%s::text[], %s::text[], %s::bigint[], %s::integer[])"
 
 LISTEN: Final = "LISTEN legato"
+UNLISTEN: Final = "UNLISTEN legato"
 NOTIFY: Final = "SELECT pg_notify('legato', news) FROM unnest(%s::text[]) AS news"
 NEWS, NOTES = "legato", "legato_notes"
 HEAR: Final = "LISTEN legato_notes"
@@ -68,7 +70,7 @@ LENGTHS: Final = (
 NAMES: Final = "SELECT name FROM legato.ledgers WHERE tenant = %s::text AND name IS NOT NULL AND length > 0 ORDER BY id"
 CONTENTS: Final = 'SELECT ledger, "position", crc, body FROM legato.contents WHERE tenant = %s::text ORDER BY ledger, digest'
 
-VERSION: Final = "SELECT coalesce(max(number), 0) FROM legato.migrations"
+APPLIED: Final = "SELECT number FROM legato.migrations"
 ALONE: Final = "SELECT pg_advisory_xact_lock(5498133208417362244)"
 SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS legato",

@@ -16,6 +16,9 @@ from collections.abc import Awaitable, Callable
 
 from legato.errors import StoreError
 
+A_LOOK = 1.0
+"""Seconds that looking at the store may take at least, however short the time of a wait is: one of no time looks at what is there."""
+
 BEYOND_ALL = sys.maxsize
 """The length that those are told who watch a store which is closed: looking at it, they learn why."""
 
@@ -63,6 +66,9 @@ class Waiters:
 
     def __bool__(self) -> bool:
         return bool(self._watching)
+
+    def __contains__(self, ledger: str) -> bool:
+        return ledger in self._watching
 
     def ledgers(self) -> list[str]:
         """The ledgers somebody watches."""
@@ -115,13 +121,14 @@ class Waiters:
 
         `length` looks at the store once, *after* this waiter can be woken: an append in between is seen one way or the other.
         """
-        until = asyncio.get_running_loop().time() + timeout
+        began = asyncio.get_running_loop().time()
         grown = asyncio.Event()
         stop = self.watch(ledger, position, lambda length: grown.set())
         try:
-            if await length() > position:
-                return True
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(began + max(timeout, A_LOOK)) as time:
+                if await length() > position:
+                    return True
+                time.reschedule(began + timeout)
                 await grown.wait()
         except TimeoutError:
             return False

@@ -1,0 +1,189 @@
+"""The line of a Postgres store: whom it believes, when it listens, what it forgets, and what it does when others hold locks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import psycopg
+import pytest
+
+from legato.stores import PostgresStore, postgres_line
+from legato.stores.postgres_line import Line
+from legato.stores.postgres_rows import key_of
+from legato.stores.waiters import Waiters
+from tests.stores.conftest import said
+
+
+@pytest.fixture(autouse=True)
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told is told by notifications, or at the first look."""
+    monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 60.0)
+
+
+async def until(true: object, seconds: float = 5) -> None:
+    assert callable(true)
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came to be so"
+        await asyncio.sleep(0.005)
+
+
+def notify(dsn: str, *words: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        for word in words:
+            connection.execute("SELECT pg_notify('legato', %s)", (word,))
+
+
+# -- whom it believes ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_false_word_tells_nobody_anything_and_silences_nobody(database: str) -> None:
+    async with PostgresStore(database) as store, PostgresStore(database) as other:
+        await other.append("s", 0, said(0))
+        told: list[int] = []
+        stop = store.watch("s", 1, told.append)
+        waiting = asyncio.ensure_future(store.wait("s", 1, 20))
+        await until(lambda: store._server.line.listening)
+        key = key_of("", "s")
+        notify(database, f"{key} 999999999", f"{key} {'9' * 5000}", f"{key} 0", f"{key} 1")
+        await asyncio.sleep(0.2)
+        assert told == []
+        assert not waiting.done()
+        await other.append("s", 1, said(1))
+        await until(lambda: told, 1)
+        assert await waiting
+        stop()
+        assert told == [2]
+
+
+async def test_words_about_what_nobody_waits_for_cost_no_look_and_many_about_one_ledger_a_few(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    whole = Line._look
+
+    def look(line: Line, connection: Any, at: dict[str, tuple[str, str]]) -> None:
+        looks.append(len(at))
+        whole(line, connection, at)
+
+    monkeypatch.setattr(Line, "_look", look)
+    async with PostgresStore(database) as store:
+        told: list[int] = []
+        stop = store.watch("s", 0, told.append)
+        await until(lambda: store._server.line.listening)
+        await asyncio.sleep(0.2)
+        looks.clear()
+        notify(database, *(f"{key_of('', f't{number}')} 5" for number in range(500)))
+        await asyncio.sleep(0.2)
+        assert looks == []
+        await store.append("s", 0, said(0))
+        await until(lambda: told == [1])
+        await asyncio.sleep(0.1)
+        assert looks == [], "what is appended here is known here"
+        notify(database, *(f"{key_of('', 's')} {number}" for number in range(500)))
+        await until(lambda: looks)
+        await asyncio.sleep(0.2)
+        assert len(looks) < 50
+        stop()
+
+
+# -- when it listens -----------------------------------------------------------------------------------------------------
+
+
+async def test_it_listens_only_while_somebody_here_waits_and_a_while_longer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_line, "LINGER", 0.2)
+    monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 0.2)  # which is also when those who left are forgotten
+    async with PostgresStore(database) as store, PostgresStore(database) as other:
+        line = store._server.line
+        await store.append("s", 0, said(0))
+        lease = await store.lease("s")
+        assert lease is not None
+        await asyncio.sleep(0.1)
+        assert not line.listening, "who only writes need not be woken"
+        for length in (1, 2):
+            told: list[int] = []
+            stop = store.watch("s", length, told.append)
+            await until(lambda: line.listening)
+            await asyncio.sleep(0.5)
+            assert line.listening
+            await other.append("s", length, said(length))
+            await until(lambda told=told: told)
+            stop()
+            await until(lambda: not line.listening)
+
+
+async def test_a_word_that_comes_before_it_listens_is_made_up_for_at_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with PostgresStore(database) as other:
+        for position in range(8):
+            async with PostgresStore(database) as store:
+                await store.append("t", position, said(position))  # there is a line, which does not listen
+                with monkeypatch.context() as slow:
+                    heed = Line._heed
+                    slow.setattr(Line, "_heed", lambda line, connection: (time.sleep(0.02), heed(line, connection))[1])  # noqa: B023
+                    waiting = asyncio.ensure_future(store.wait("s", position, 20))
+                    await asyncio.sleep(0.01)
+                    await other.append("s", position, said(position))
+                    async with asyncio.timeout(2):
+                        assert await waiting
+
+
+# -- what it forgets -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_watch_that_begins_while_the_line_looks_is_not_forgotten(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 0.001)
+    contains, ledgers = Waiters.__contains__, Waiters.ledgers
+
+    def slowly(waiters: Waiters, ledger: str) -> bool:
+        found = contains(waiters, ledger)
+        time.sleep(0.001)  # the thread is put aside here, as any may be
+        return found
+
+    def all_slowly(waiters: Waiters) -> list[str]:
+        found = ledgers(waiters)
+        time.sleep(0.001)
+        return found
+
+    monkeypatch.setattr(Waiters, "__contains__", slowly)
+    monkeypatch.setattr(Waiters, "ledgers", all_slowly)
+    async with PostgresStore(database) as store:
+        await store.list()
+        stop = store.watch("s", 0, lambda length: None)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            stop_another = store.watch("t", 0, lambda length: None)
+            await asyncio.sleep(0)
+            assert key_of("", "t") in store._server.line._watched
+            stop_another()
+            await asyncio.sleep(0.001)
+        stop()
+
+
+# -- what others lock ----------------------------------------------------------------------------------------------------
+
+
+async def test_many_rows_that_somebody_locks_for_long_cost_no_other_lease(database: str) -> None:
+    async with PostgresStore(database, lease_seconds=0.8) as store, PostgresStore(database, lease_seconds=0.8) as other:
+        for number in range(12):
+            assert await store.lease(f"s{number}") is not None
+        with psycopg.connect(database) as slow:
+            slow.execute("SELECT FROM legato.ledgers WHERE name <> 's11' FOR UPDATE")
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                assert await other.lease("s11") is None, "its holder lives"
+                await asyncio.sleep(0.05)
+
+
+async def test_a_wait_ends_in_its_time_while_the_server_does_not_answer(database: str) -> None:
+    async with PostgresStore(database, lock_timeout=4) as store:
+        await store.append("s", 0, said(0))
+        with psycopg.connect(database) as connection:
+            connection.execute("LOCK TABLE legato.ledgers IN ACCESS EXCLUSIVE MODE")
+            began = time.monotonic()
+            assert not await store.wait("s", 1, 1.2)
+            assert 1.1 < time.monotonic() - began < 2
+            assert not await store.wait("s", 1, 0), "a wait of no time looks, for a second at most"
+            assert time.monotonic() - began < 3.5
+        assert await store.wait("s", 0, 0), "it works on"
