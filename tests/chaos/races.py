@@ -143,10 +143,12 @@ def _raced(monkey: Monkey, names: list[str], mutant: str) -> list[tuple[str, dic
     ]
     for racer in racers:
         racer.start()
-    ends = [told.get(timeout=60 + len(names)) for _ in racers]
-    for racer in racers:
-        racer.join()
-    return ends
+    try:
+        return [told.get(timeout=60 + len(names)) for _ in racers]
+    finally:
+        for racer in racers:  # those who have told have nothing else to do
+            racer.kill()
+            racer.join()
 
 
 def _racer(dsn: str, address: str, names: list[str], verdict: Verdict, together: Barrier, told: Any, mutant: str) -> None:
