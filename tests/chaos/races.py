@@ -34,10 +34,10 @@ from tests.chaos.mutants import MUTANTS
 from tests.chaos.running import ENGINES, Progress, quiet
 from tests.sim.mutants import applied
 
-VERDICTS: tuple[Verdict, ...] = ("approve", ("reject", "no"), ("edit", {"order": "another"}), ("answer", "done by hand"))
-"""What each of the processes says."""
-BEGUN = {"approve": "m00-refund", "edit": "another"}
-"""What the tool is begun with, if that wins."""
+VERDICTS: tuple[Verdict, ...] = ("approve", ("reject", "no"), ("edit", {"order": "this"}), ("edit", {"order": "that"}))
+"""What each of the processes says: all of it may be said."""
+BEGUN = ("m00-refund", None, "this", "that")
+"""What the tool is begun with if that wins; None: it is not."""
 
 
 @dataclass
@@ -96,7 +96,7 @@ async def _race(found: Raced, monkey: Monkey, mutant: str, progress: Progress) -
             await asyncio.wait_for(asyncio.gather(*(_waits(engine.session(desk, name, store), store) for name in names)), 60)
         monkey.book.read()
         for number, name in enumerate(names):
-            await _judge(found, store, monkey.book, name, {verdict: told[number] for verdict, told in ends})
+            await _judge(found, store, monkey.book, name, [told[number] for _, told in sorted(ends)])
 
 
 async def _waits(session: Any, store: Store) -> None:
@@ -106,7 +106,7 @@ async def _waits(session: Any, store: Store) -> None:
             await store.wait(session.id, session.state.length, 2.0)
 
 
-async def _judge(found: Raced, store: Store, book: Book, name: str, ends: dict[str, str]) -> None:
+async def _judge(found: Raced, store: Store, book: Book, name: str, ends: list[str]) -> None:
     def say(promise: str, what: str) -> None:
         found.broken.append(Violation(promise, f"{name}: {what}"))
 
@@ -114,46 +114,56 @@ async def _judge(found: Raced, store: Store, book: Book, name: str, ends: dict[s
     for violation in check_promises(facts, rules=RULES, session=name):
         say(violation.promise, violation.what)
     decided = [fact for fact in facts if isinstance(fact, Decided)]
-    winners = [verdict for verdict, end in ends.items() if end == "won"]
-    for verdict, end in ends.items():
+    for number, end in enumerate(ends):
         if end not in ("won", "lost"):
-            say("D3", f"who gave {verdict} was told {end[:100]}")
-    if len(winners) != 1 or [fact.verdict for fact in decided] != winners:
-        say("D3", f"{winners} were told that they won; recorded is {[fact.verdict for fact in decided]}")
+            say("D3", f"who gave {VERDICTS[number]} was told {end[:100]}")
+    winners = [number for number, end in enumerate(ends) if end == "won"]
+    if len(winners) != 1 or [fact.verdict for fact in decided] != [_name(winners[0])]:
+        told = [VERDICTS[number] for number in winners]
+        say("D3", f"those who said {told} were told that they won; recorded is {[fact.verdict for fact in decided]}")
         return
-    found.won.update(winners)
+    [winner] = winners
+    found.won[f"process {winner + 1} ({_name(winner)})"] += 1
+    order = BEGUN[winner]
     kinds = [type(fact) for fact in facts if isinstance(fact, (Gated, Decided, Started))]
-    runs = winners[0] in BEGUN
-    if kinds != [Gated, Decided, *([Started] if runs else [])]:
+    if kinds != [Gated, Decided, *([] if order is None else [Started])]:
         say("S2", f"a tool started at another time than after the answer: {[kind.__name__ for kind in kinds]}")
     begun = [line for lines in book.begun.values() for line in lines if line["session"] == name]
-    if [line["order"] for line in begun] != ([BEGUN[winners[0]]] if runs else []):
-        say("D2", f"after {winners[0]} the tool was begun with {[line['order'] for line in begun]}")
+    if [line["order"] for line in begun] != ([] if order is None else [order]):
+        say("D2", f"after {VERDICTS[winner]} the tool was begun with {[line['order'] for line in begun]}")
     if any(line["time"] * 1000 < decided[0].at for line in begun):
         say("S2", "the tool began before anybody had answered")
 
 
-def _raced(monkey: Monkey, names: list[str], mutant: str) -> list[tuple[str, dict[int, str]]]:
-    """How each race ended for each verdict, as those who gave it were told."""
+def _name(number: int) -> str:
+    verdict = VERDICTS[number]
+    return verdict if isinstance(verdict, str) else verdict[0] if verdict else ""
+
+
+def _raced(monkey: Monkey, names: list[str], mutant: str) -> list[tuple[int, dict[int, str]]]:
+    """For each process, how each race ended, as it was told."""
     processes = multiprocessing.get_context("spawn")
     together = processes.Barrier(len(VERDICTS))
     told = processes.Queue()
     racers = [
-        processes.Process(target=_racer, args=(monkey.dsn, monkey.address, names, verdict, together, told, mutant)) for verdict in VERDICTS
+        processes.Process(target=_racer, args=(monkey.dsn, monkey.address, names, number, together, told, mutant))
+        for number in range(len(VERDICTS))
     ]
     for racer in racers:
         racer.start()
-    ends = [told.get(timeout=60 + len(names)) for _ in racers]
-    for racer in racers:
-        racer.join()
-    return ends
+    try:
+        return [told.get(timeout=60 + len(names)) for _ in racers]
+    finally:
+        for racer in racers:  # those who have told have nothing else to do
+            racer.kill()
+            racer.join()
 
 
-def _racer(dsn: str, address: str, names: list[str], verdict: Verdict, together: Barrier, told: Any, mutant: str) -> None:
+def _racer(dsn: str, address: str, names: list[str], number: int, together: Barrier, told: Any, mutant: str) -> None:
     quiet()
     with applied(mutant, MUTANTS) if mutant else contextlib.nullcontext():
-        ends = asyncio.run(_answering(dsn, address, names, verdict, together.wait))
-    told.put((verdict if isinstance(verdict, str) else verdict[0], ends))  # type: ignore[index]
+        ends = asyncio.run(_answering(dsn, address, names, VERDICTS[number], together.wait))
+    told.put((number, ends))
 
 
 async def _answering(dsn: str, address: str, names: list[str], verdict: Verdict, together: Callable[[], object]) -> dict[int, str]:

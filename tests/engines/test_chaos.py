@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.mutants import MUTANTS, RESTARTS
+from tests.chaos.mutants import RESTARTS
 from tests.chaos.races import race
 from tests.chaos.running import ENGINES, Plan, run
 
 ANYWHERE = "the store appends wherever the ledger ends, whatever position was expected"
 FOUND = {
     RESTARTS: "D2",
-    ANYWHERE: "D",
     "a model is sent the user's first message twice": "C1",
     "steps come to nothing, and say that all is well": "D4",
 }
-"""Each bug, and with which letters the promises begin that it breaks."""
-PROMISES = {"C1", "C2", "C3", "D1", "D2", "D3", "D4", "D6", "S2"}
-"""Not what else may go wrong in a harness."""
+"""Each bug, and the promise that it breaks. A store that appends anywhere is for the races: chaos in small meets it by luck only."""
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -41,9 +38,9 @@ def test_the_races_find_a_store_that_does_not_look_at_the_expected_position() ->
     assert race("restate", 10, mutant=ANYWHERE).broken
 
 
-@pytest.mark.parametrize("sentence", MUTANTS)
+@pytest.mark.parametrize("sentence", FOUND)
 def test_chaos_finds_workers_with_this_bug(sentence: str) -> None:
-    deck = {RESTARTS: ["worker killed"], ANYWHERE: ["worker stopped"]}.get(sentence, [])
+    deck = ["worker killed"] if sentence == RESTARTS else []
     few = {"conversations": 6, "turns": 4, "minutes": 0.4, "calm": 4.0, "pause": (0.1, 0.3), "acts": 0, "durable": False}
     report = run(Plan("restate", seed=2, deck=deck, mutant=sentence, **few))
-    assert any(each.promise in PROMISES and each.promise.startswith(FOUND[sentence]) for each in report.broken), str(report)
+    assert any(each.promise == FOUND[sentence] for each in report.broken), str(report)
