@@ -84,6 +84,12 @@ class DrivenElsewhere(LegatoError):
     code = "driven_elsewhere"
 
 
+class EngineUnavailable(LegatoError):
+    """The server of a durable engine cannot be reached, or does not serve what was named. What is in ledgers is as it was."""
+
+    code = "engine_unavailable"
+
+
 class ModelFailed(LegatoError):
     """A model gave no usable reply. `retryable` says whether the same call may go again; `reason` is the provider's own code.
 

@@ -79,7 +79,7 @@ def run(
     """
     for option, value in (("--engine", engine), ("--store", store)):
         if not value:
-            raise BadInput(f"a worker needs {option}", do="look at legato worker --help")
+            raise BadInput(f"a worker needs {option}", do="look at legato worker run --help")
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", level=logging.WARNING)
     logging.getLogger("legato.worker").setLevel(logging.WARNING if quiet else logging.INFO)
     given: dict[str, Any] = {
@@ -133,7 +133,10 @@ def retry(
 
     async def again() -> None:
         async with engine_at(engine) as chosen:
-            for session in sessions or [each.session for each in await chosen.dead(10_000)]:
+            aside = [each.session for each in await chosen.dead(10_000)]
+            if unknown := [session for session in sessions or () if session not in aside]:
+                raise BadInput(f"not set aside: {', '.join(unknown)}", do="look at legato worker dead; nothing was retried")
+            for session in sessions or aside:
                 await chosen.retry(session)
                 typer.echo(f"retried {session}")
 

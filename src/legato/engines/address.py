@@ -75,5 +75,5 @@ def engine_at(text: str) -> Engine:
 
 def needs(package: str, extra: str) -> BadInput:
     """What an engine needs is not installed."""
-    return BadInput(f"this engine needs {package}, which is not installed", do=f"pip install 'legato[{extra}]'")
+    return BadInput(f"this engine needs {package}, which is not installed", do=f"pip install '.[{extra}]' in a clone of Legato")
 

@@ -24,6 +24,7 @@ from legato.core.requests import Pending
 from legato.drive.driver import Role
 from legato.engines.pace import Step
 from legato.erasure import Redaction
+from legato.errors import BadInput
 from legato.run import Run
 from legato.session import Session
 from legato.stores.contract import Store
@@ -73,8 +74,11 @@ class Engine(ABC):
     def session(self, workflow: Workflow, id: str, store: Store | None = None, priority: int = 0) -> Submitted:
         """A handle on a session that workers of this engine drive; it need not exist yet. Use it as any other session.
 
-        Without a store it is the workflow's, which must be the one that the workers use.
+        Without a store it is the workflow's, which must be the one that the workers use. `priority`: 1 (first) to 5 (last), where the
+        engine has priorities; 0 for the usual.
         """
+        if priority not in range(6):
+            raise BadInput("a priority is 1 (first) to 5 (last), or 0 for the usual", found=repr(priority))
         return Submitted(self, workflow, id, store or workflow.session(id).store, priority)
 
     async def __aenter__(self) -> Self:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from legato.engines.address import address, needs, number
 from legato.engines.contract import Advance, Dead, Engine
 from legato.engines.pace import Step
-from legato.errors import BadInput, StoreError
+from legato.errors import EngineUnavailable, StoreError
 
 try:
     from temporalio import activity
@@ -68,14 +68,17 @@ class TemporalEngine(Engine):
         """The client, connected at its first use."""
         if self._client is None:
             key = os.environ.get("TEMPORAL_API_KEY") or None
-            self._client = await Client.connect(
-                self._target,
-                namespace=self._namespace,
-                api_key=key,
-                tls=self._tls or key is not None,
-                connect_timeout=TO_BE_TOLD,
-                identity=f"{os.getpid()}@{socket.gethostname()}",
-            )
+            try:
+                self._client = await Client.connect(
+                    self._target,
+                    namespace=self._namespace,
+                    api_key=key,
+                    tls=self._tls or key is not None,
+                    connect_timeout=TO_BE_TOLD,
+                    identity=f"{os.getpid()}@{socket.gethostname()}",
+                )
+            except RuntimeError as error:
+                raise self._unavailable(error) from None
         return self._client
 
     def workflow_id(self, session: str) -> str:
@@ -91,8 +94,6 @@ class TemporalEngine(Engine):
         await self._signal(session, "retry", 0)
 
     async def _signal(self, session: str, signal: str, priority: int) -> None:
-        if priority not in range(6):
-            raise BadInput("a priority is 1 (first) to 5 (last), or 0 for the usual", found=repr(priority))
         client = await self.client()
         await client.start_workflow(
             SessionWorkflow.run,
@@ -136,7 +137,10 @@ class TemporalEngine(Engine):
         try:
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
-                serving.result()
+                try:
+                    serving.result()
+                except RuntimeError as error:
+                    raise self._unavailable(error) from None
             await worker.shutdown()
             await serving
         finally:
@@ -148,10 +152,17 @@ class TemporalEngine(Engine):
         for wait in (0.2, 0.5, 1, 2, 5, 5, 5, 5, 5):
             try:
                 return await self.client()
-            except RuntimeError as error:
-                log.warning("no Temporal server answers at %s: %s", self._target, str(error).partition("\n")[0])
+            except EngineUnavailable as error:
+                log.warning("%s", error)
                 await asyncio.sleep(wait)
         return await self.client()
+
+    def _unavailable(self, error: RuntimeError) -> EngineUnavailable:
+        return EngineUnavailable(
+            f"no Temporal server serves {self._target}/{self._namespace}",
+            found=str(error).partition("Status {")[0].partition("\n")[0][:300],
+            do="see that it runs, and that it has this namespace",
+        )
 
     async def close(self) -> None:
         """Let go of the client: its connections close with the last who knows it."""

@@ -147,7 +147,7 @@ class Worker:
             try:
                 await self._swept(now_ms() - old * 1000)
             except Exception as error:  # the store cannot be reached: it is looked again
-                log.warning("could not look for sessions that nobody woke: %s", type(error).__name__)
+                log.warning("could not look for sessions that nobody woke: %s", error)
             old = min(TIME_TO_BE_WOKEN, self._sweep_every)
             await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))
 

@@ -21,7 +21,7 @@ def open_store(url: str) -> Store:
     >>> open_store("postgresql://desk:secret@localhost/desk")
     PostgresStore('postgresql://desk@localhost/desk')
 
-    After `sqlite:///` comes the path, so an absolute one has a fourth slash.
+    After `sqlite:///` comes the path, so an absolute one has a fourth slash; `sqlite:path` means the same as the path.
     """
     if not isinstance(url, str) or not url.strip():
         raise BadInput("a store is named by a URL or a path", expected=_FORMS, found=type(url).__name__ if url else repr(url))
@@ -32,10 +32,11 @@ def open_store(url: str) -> Store:
         from legato.stores import PostgresStore
 
         return PostgresStore(scheme + url[len(scheme) :])
-    if scheme == "sqlite" and not url.startswith("sqlite:///"):
-        raise BadInput("the path of a SQLite file follows three slashes", expected="sqlite:///path", found=url)
     if scheme and scheme != "sqlite":
         raise BadInput(f"there is no kind of store named {scheme!r}", expected=_FORMS)  # the rest of it may hold a password
+    path = url[len("sqlite:") :].removeprefix("//").removeprefix("/") if url.startswith("sqlite://") else url.removeprefix("sqlite:")
+    if "//" in path or re.match("postgres(ql)?/", path):  # what lost its colon would be an empty file
+        raise BadInput("this is neither a URL nor a path", expected=_FORMS)
     from legato.stores import SQLiteStore
 
-    return SQLiteStore(url.removeprefix("sqlite:///"))
+    return SQLiteStore(path)
