@@ -167,13 +167,14 @@ async def test_a_ledger_that_cannot_be_read_is_set_aside_and_told_once_and_is_in
     assert caplog.text.count("its ledger cannot be read") == 1
 
 
-async def test_a_session_that_the_engine_refuses_is_in_nobodys_way() -> None:
+async def test_a_session_that_the_engine_refuses_is_told_and_is_in_nobodys_way(caplog: pytest.LogCaptureFixture) -> None:
     engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
     engine.refused = {"a"}
     for name in "abcdefghijklmnopqrst":
         await workflow.session(name, store=store).say("Hi")
     await worked(Worker(workflow, engine=engine, store=store), lambda: len(engine.steps) == 19)
     assert engine.woken == [*"bcdefghijklmnopqrst"]
+    assert "could not wake 1 sessions that nobody had woken, such as 'a' (ValueError)" in caplog.text
 
 
 async def test_any_number_of_ledgers_that_are_not_ours_hide_nothing_and_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import random
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from legato.drive.clock import now_ms
 from legato.drive.others import holder_of
@@ -159,6 +160,7 @@ class Worker:
         """
         seen: dict[LedgerInfo, frozenset[str] | None] = {}
         woken: set[str] = set()
+        refused: dict[str, str] = {}
         page: Sequence[LedgerInfo] = ()
         more = True
         while more:
@@ -168,11 +170,17 @@ class Worker:
                 waits = info.updated <= before or info in self._known
                 ours = seen[info] = await self._ours(info) if waits else None
                 for session in (ours or frozenset()) - woken:
-                    if await self._woke(session):
+                    try:
+                        await self._engine.wake(session)
                         woken.add(session)
+                    except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
+                        refused[session] = type(error).__name__
         self._known = seen
         if woken:
             log.info("woke %d sessions that nobody had woken", len(woken))
+        if refused:
+            some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
+            log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
 
     async def _ours(self, info: LedgerInfo) -> frozenset[str]:
         """The sessions to wake for a ledger: itself, and the one that it may be held for. While it does not change, it is read once."""
@@ -189,11 +197,3 @@ class Worker:
         except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look
             log.error("session %r: its ledger cannot be read: %s", session, type(error).__name__)
             return True
-
-    async def _woke(self, session: str) -> bool:
-        try:
-            await self._engine.wake(session)
-        except Exception as error:  # the engine cannot be reached, or does not take this name: with the next look it is tried again
-            log.warning("session %r could not be woken: %s", session, type(error).__name__)
-            return False
-        return True
