@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import signal
@@ -143,14 +144,14 @@ class Worker:
     async def _sweep(self, known: asyncio.Event) -> None:
         """Look for what nobody woke, again and again."""
         await known.wait()  # to an engine that knows of no worker nobody could say anything so far
-        old = 0.0  # at first it wakes all; later those whose own wake has had its time
+        before = math.inf  # at first it wakes all; later those whose own wake has had its time
         while True:
             try:
-                await self._swept(now_ms() - old * 1000)
+                await self._swept(before)
             except Exception as error:  # the store cannot be reached: it is looked again
                 log.warning("could not look for sessions that nobody woke: %s", type(error).__name__)
-            old = min(TIME_TO_BE_WOKEN, self._sweep_every)
             await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))
+            before = now_ms() - min(TIME_TO_BE_WOKEN, self._sweep_every) * 1000
 
     async def _swept(self, before: float) -> None:
         """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them.
