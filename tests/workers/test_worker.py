@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
+from legato.core.facts import Said
 from legato.core.wording import ERASED
 from legato.drive.clock import now_ms
 from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
@@ -167,13 +168,14 @@ async def test_a_ledger_that_cannot_be_read_is_set_aside_and_told_once_and_is_in
     assert caplog.text.count("its ledger cannot be read") == 1
 
 
-async def test_a_session_that_the_engine_refuses_is_in_nobodys_way() -> None:
+async def test_a_session_that_the_engine_refuses_is_told_and_is_in_nobodys_way(caplog: pytest.LogCaptureFixture) -> None:
     engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
     engine.refused = {"a"}
     for name in "abcdefghijklmnopqrst":
         await workflow.session(name, store=store).say("Hi")
     await worked(Worker(workflow, engine=engine, store=store), lambda: len(engine.steps) == 19)
     assert engine.woken == [*"bcdefghijklmnopqrst"]
+    assert "could not wake 1 sessions that nobody had woken, such as 'a' (ValueError)" in caplog.text
 
 
 async def test_any_number_of_ledgers_that_are_not_ours_hide_nothing_and_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +195,7 @@ async def test_any_number_of_ledgers_that_are_not_ours_hide_nothing_and_are_read
     assert engine.woken == ["a"]
 
 
-async def test_what_a_machine_said_whose_clock_is_ahead_is_found_at_the_second_look() -> None:
+async def test_what_a_machine_said_whose_clock_is_ahead_is_found_at_the_second_look_or_by_a_new_worker() -> None:
     engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
     served = Worker(workflow, engine=engine, store=store)
     await workflow.session("s", store=store).say("Hi")
@@ -205,6 +207,9 @@ async def test_what_a_machine_said_whose_clock_is_ahead_is_found_at_the_second_l
     assert engine.woken == [], "it was given something more"
     await served._swept(an_hour_ago)
     assert engine.woken == ["s"]
+    await store.append("s", 3, [Said(at=now_ms() + 3_600_000, content="Hello?")])
+    engine.woken = []
+    await worked(Worker(workflow, engine=engine, store=store), lambda: engine.steps == [Step("waiting")])
 
 
 async def test_a_session_whose_id_looks_like_one_that_is_held_for_another_is_found_too() -> None:

@@ -86,6 +86,7 @@ class _Waits(Middleware):
     async def _taken(self) -> Permit:
         """A permit, however long it takes: while the store is away too, since that is no failure of the model."""
         wait, most = ASK_AGAIN
+        told = False
         while True:
             taking = _in_background(self._permits.take(self._name, self._limit))
             try:
@@ -93,7 +94,9 @@ class _Waits(Middleware):
                 if isinstance(answer, Permit):
                     return answer
             except PASSING as error:
-                log.warning("no permit for %s can be had: %s", self._name, error.code)
+                if not told:
+                    log.warning("no permit for %s can be had: %s; the call waits", self._name, error.code)
+                told = True
                 answer = LASTS / 10  # who holds one tries more often to keep it, and comes first
             except asyncio.CancelledError:
                 taking.add_done_callback(self._unwanted)
@@ -114,7 +117,8 @@ class _Waits(Middleware):
                 await self._permits.keep(permit)
                 pause = LASTS / 3
             except Exception as error:  # whatever is the matter: the call runs, so the permit is held as soon as it can be
-                log.warning("a permit for %s could not be kept: %s", permit.name, type(error).__name__)
+                if pause == LASTS / 3:
+                    log.warning("a permit for %s could not be kept: %s; it is tried again", permit.name, type(error).__name__)
                 pause = LASTS / 30
         await self._given_back(permit)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from legato.drive.clock import now_ms
 from legato.drive.others import holder_of
@@ -142,14 +144,14 @@ class Worker:
     async def _sweep(self, known: asyncio.Event) -> None:
         """Look for what nobody woke, again and again."""
         await known.wait()  # to an engine that knows of no worker nobody could say anything so far
-        old = 0.0  # at first it wakes all; later those whose own wake has had its time
+        before = math.inf  # at first it wakes all; later those whose own wake has had its time
         while True:
             try:
-                await self._swept(now_ms() - old * 1000)
+                await self._swept(before)
             except Exception as error:  # the store cannot be reached: it is looked again
                 log.warning("could not look for sessions that nobody woke: %s", error)
-            old = min(TIME_TO_BE_WOKEN, self._sweep_every)
             await asyncio.sleep(self._sweep_every * random.uniform(0.75, 1.25))
+            before = now_ms() - min(TIME_TO_BE_WOKEN, self._sweep_every) * 1000
 
     async def _swept(self, before: float) -> None:
         """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them.
@@ -159,6 +161,7 @@ class Worker:
         """
         seen: dict[LedgerInfo, frozenset[str] | None] = {}
         woken: set[str] = set()
+        refused: dict[str, str] = {}
         page: Sequence[LedgerInfo] = ()
         more = True
         while more:
@@ -168,11 +171,17 @@ class Worker:
                 waits = info.updated <= before or info in self._known
                 ours = seen[info] = await self._ours(info) if waits else None
                 for session in (ours or frozenset()) - woken:
-                    if await self._woke(session):
+                    try:
+                        await self._engine.wake(session)
                         woken.add(session)
+                    except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
+                        refused[session] = type(error).__name__
         self._known = seen
         if woken:
             log.info("woke %d sessions that nobody had woken", len(woken))
+        if refused:
+            some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
+            log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
 
     async def _ours(self, info: LedgerInfo) -> frozenset[str]:
         """The sessions to wake for a ledger: itself, and the one that it may be held for. While it does not change, it is read once."""
@@ -189,11 +198,3 @@ class Worker:
         except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look
             log.error("session %r: its ledger cannot be read: %s", session, type(error).__name__)
             return True
-
-    async def _woke(self, session: str) -> bool:
-        try:
-            await self._engine.wake(session)
-        except Exception as error:  # the engine cannot be reached, or does not take this name: with the next look it is tried again
-            log.warning("session %r could not be woken: %s", session, type(error).__name__)
-            return False
-        return True
