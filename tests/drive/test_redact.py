@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from legato import Agent, HandoffBuilder, file, history, tool
+from legato import Agent, HandoffBuilder, file, guardrail, history, tool
 from legato.core.facts import Answered, Attempted, Compacted, Redacted, Returned, Said
 from legato.core.wording import ERASED, ERASED_ARGUMENTS
 from legato.drive import spare
@@ -300,6 +300,36 @@ async def test_a_call_that_waits_for_a_person_is_not_run_when_its_arguments_are_
     assert ran == []
     with pytest.raises(Exception, match="not pending"):
         await session.approve(request)
+
+
+@pytest.mark.parametrize("on", ["input", "output", "tool"])
+async def test_a_verdict_about_words_that_were_erased_meanwhile_is_not_recorded(store, on):
+    held, asked = Held(), []
+
+    @guardrail(on)
+    async def guard(context, what):
+        asked.append(str(what.arguments if on == "tool" else what))
+        if "Xylophone" in asked[-1]:
+            await held.here()
+            return f"not this: {asked[-1]}"
+        return None
+
+    @tool
+    async def look_up(name: str) -> str:
+        """Look somebody up."""
+        raise AssertionError("its arguments are gone")
+
+    script = {"input": ["Hello."], "output": [SECRET, "Hello."], "tool": [call("look_up", name=SECRET), "Hello."]}[on]
+    session = hall(ScriptedModel(script), tools=[look_up], guardrails=[guard]).session("s", store=store)
+    running = begin(session.run(SECRET if on == "input" else "hi"))
+    await asyncio.wait_for(held.reached.wait(), 5)
+    other = hall(ScriptedModel([])).session("s", store=store)
+    await other.redact(1 if on == "input" else 2)
+    held.go.set()
+    result = await asyncio.wait_for(running, 5)
+    assert result.status == "waiting"
+    assert "Xylophone" not in str(await store.read("s"))
+    assert result.text == (ERASED if on == "output" else "Hello.")
 
 
 async def test_the_key_proves_what_was_erased_and_is_kept_nowhere(store):

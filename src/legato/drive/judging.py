@@ -38,18 +38,19 @@ class Judge:
         group = next((group for group in (*state.waiting, *state.tail) if group.position == effect.position), None)
         if group is None:
             return Outcome()
+        known = self._ledger.recorded
         words, by = await self._objection(effect.agent, "input", text_of(group.content))
         fact = Judged(
             at=now_ms(), kind="input", position=effect.position, stop=bool(words), words=words, by=by, agent=effect.agent
         )
-        return Outcome(partial(_input_if_open, fact))
+        return Outcome(partial(_input_if_open, fact, known))
 
     async def output(self, effect: JudgeOutput) -> Outcome:
         """Whether a reply fits its type and passes the agent's output guardrails."""
         reply = self._ledger.state.reply
         if reply is None or reply.fact is None or reply.position != effect.position:
             return Outcome()
-        agent = self._definition.agents[reply.agent]
+        agent, known = self._definition.agents[reply.agent], self._ledger.recorded
         value: Any = spoken(reply.fact)
         words, by = "", ""
         if agent.output is not None:
@@ -60,18 +61,19 @@ class Judge:
         if not words:
             words, by = await self._objection(reply.agent, "output", value)
         fact = Judged(at=now_ms(), kind="output", position=effect.position, stop=bool(words), words=words, by=by)
-        return Outcome(partial(_if_newest, fact))
+        return Outcome(partial(_if_newest, fact, known))
 
     async def termination(self, effect: JudgeTermination) -> Outcome:
         """Whether the conversation has come to its end."""
         assert self._definition.termination is not None
+        known = self._ledger.recorded
         ended = bool(await called(self._definition.termination, accepted_messages(self._ledger.state)))
         fact = Judged(at=now_ms(), kind="termination", position=effect.position, stop=ended)
-        return Outcome(partial(_if_newest, fact))
+        return Outcome(partial(_if_newest, fact, known))
 
     async def summarise(self, effect: Summarise) -> Outcome:
         """A summary of what an agent has seen up to a position."""
-        state = self._ledger.state
+        state, known = self._ledger.state, self._ledger.recorded
         history = self._definition.agents[effect.agent].history  # owed only where this is the policy in force
         if history.summarise is None:
             raise BadInput(f"agent {effect.agent!r} has no summariser", do="write history=summarised(tokens, by=function)")
@@ -85,7 +87,7 @@ class Judge:
                 f"the summariser of agent {effect.agent!r} gave no summary", found=repr(summary)[:80], do="return text from it"
             )
         fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary)
-        return Outcome(partial(_if_further, fact, state.length))
+        return Outcome(partial(_if_further, fact, known))
 
     async def _objection(self, agent: str, on: str, what: Any) -> tuple[str, str]:
         for guardrail in self._definition.agents[agent].guards(on):
@@ -94,19 +96,27 @@ class Judge:
         return "", ""
 
 
-def _input_if_open(fact: Judged, state: State) -> Iterator[AnyFact]:
-    if any(group.position == fact.position and group.judged != fact.agent for group in (*state.waiting, *state.unseen)):
+def _erased_since(known: int, state: State) -> bool:
+    """Whether words were erased since so many facts were known: what was made from those may hold what is gone, and is made anew."""
+    return state.redacted_at >= known
+
+
+def _input_if_open(fact: Judged, known: int, state: State) -> Iterator[AnyFact]:
+    if not _erased_since(known, state) and any(
+        group.position == fact.position and group.judged != fact.agent for group in (*state.waiting, *state.unseen)
+    ):
         yield fact
 
 
-def _if_newest(fact: Judged, state: State) -> Iterator[AnyFact]:
+def _if_newest(fact: Judged, known: int, state: State) -> Iterator[AnyFact]:
+    if _erased_since(known, state):
+        return
     judged = state.output_checked if fact.kind == "output" else state.termination_judged
     if state.reply is not None and state.reply.position == fact.position and state.reply.complete and not judged:
         yield fact
 
 
-def _if_further(fact: Compacted, length: int, state: State) -> Iterator[AnyFact]:
+def _if_further(fact: Compacted, known: int, state: State) -> Iterator[AnyFact]:
     before = state.summaries.get(fact.agent)
-    erased = state.redacted_at >= length  # since: it may hold what is gone
-    if not erased and (before is None or fact.upto > before.upto):
+    if not _erased_since(known, state) and (before is None or fact.upto > before.upto):
         yield fact

@@ -280,7 +280,7 @@ def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
 
 def _unless_moved(ref: CallRef, facts: list[AnyFact], state: State) -> Iterator[AnyFact]:
     call = state.call(ref)
-    if call is not None and call.output is None and call.gate is None and not state.halt:
+    if call is not None and call.output is None and call.gate is None and not call.stopped and not state.halt:
         yield from facts
 
 
