@@ -154,7 +154,7 @@ async def test_a_watch_that_begins_while_the_line_looks_is_not_forgotten(databas
         end = time.monotonic() + 1
         while time.monotonic() < end:
             stop_another = store.watch("t", 0, lambda length: None)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.005)  # until a look that had begun is over
             assert key_of("", "t") in store._server.line._watched
             stop_another()
             await asyncio.sleep(0.001)

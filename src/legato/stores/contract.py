@@ -21,7 +21,8 @@
     facts, and then again whenever it has grown, appended here or in any other process; until what it returns is called. What is
     appended here it tells at once; of others it may hear later. A store that is closed says once more that there is something to see:
     whoever looks is told. `wait(ledger, position, timeout)` returns True once the ledger has more than `position` facts, or False when
-    the time is over.
+    the time is over; looking at what is there may take a second, however short that time is. Both are about lengths alone: of a ledger
+    that was deleted and made again, they tell when it is longer than what was known. Who must know sooner looks, by birth name (13).
 11. Damage is told as `DamagedStore`, naming how many facts are still readable; a full disk as `StoreFull`, a lock held too long
     as `StoreLocked`, a read-only file as `StoreReadOnly`. After any of them the store works on once the cause is gone.
 12. No operation makes the event loop wait for a lock, a network, or a disk that is to confirm a write. What is small, and is done by
