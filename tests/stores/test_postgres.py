@@ -353,11 +353,11 @@ async def test_stores_are_opened_by_url_or_path(tmp_path: Path, database: str) -
     sqlite = open_store(f"sqlite:///{tmp_path}/a.db")
     assert isinstance(sqlite, SQLiteStore)
     assert sqlite.path == f"{tmp_path}/a.db"
-    for path in ("a.db", "./a:b.db", "/tmp/x.db", "C.db"):
+    for path in ("a.db", "./a:b.db", "/tmp/x.db", "C.db", "sqlite:a.db", "sqlite:/tmp/x.db"):
         assert isinstance(open_store(path), SQLiteStore)
     for url in ("postgres://u@h/d", "postgresql://u@h/d", "POSTGRESQL://u@h/d"):
         assert isinstance(open_store(url), PostgresStore)
-    for wrong in ("", "mysql://h/d", "sqlite://a.db", "redis://h", None):
+    for wrong in ("", "mysql://h/d", "sqlite://a.db", "redis://h", "postgres//u@h/d", "postgresql/h/d", None):
         with pytest.raises(BadInput):
             open_store(wrong)  # type: ignore[arg-type]
 

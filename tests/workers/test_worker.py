@@ -267,7 +267,7 @@ def test_an_address_that_is_none_is_refused_with_what_one_looks_like(address: st
 
 
 @pytest.mark.parametrize(
-    ("missing", "engine", "extra"), [("temporalio", "temporal://h", "legato[temporal]"), ("restate", "restate://h", "legato[restate]")]
+    ("missing", "engine", "extra"), [("temporalio", "temporal://h", ".[temporal]"), ("restate", "restate://h", ".[restate]")]
 )
 def test_an_engine_whose_package_is_missing_names_the_extra(missing: str, engine: str, extra: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from legato.cli.app import run; run()"

@@ -34,7 +34,7 @@ def open_store(url: str) -> Store:
         return PostgresStore(scheme + url[len(scheme) :])
     if scheme and scheme != "sqlite":
         raise BadInput(f"there is no kind of store named {scheme!r}", expected=_FORMS)  # the rest of it may hold a password
-    path = url[len("sqlite:") :].removeprefix("//").removeprefix("/") if url.startswith("sqlite://") else url.removeprefix("sqlite:")
+    path = url[len(scheme) :].removeprefix(":///").removeprefix(":")
     if "//" in path or re.match("postgres(ql)?/", path):  # what lost its colon would be an empty file
         raise BadInput("this is neither a URL nor a path", expected=_FORMS)
     from legato.stores import SQLiteStore
