@@ -54,18 +54,18 @@ async def test_a_session_with_a_higher_priority_is_advanced_first(place: Place, 
     worker = place.worker("--concurrency", "1")
     await temporal.session(desk, "first", place.store).say("slow please")
     await done(place.folder, "slow-begun")
-    later = [temporal.session(desk, f"later-{number}", place.store, priority=5) for number in range(6)]
+    later = [temporal.session(desk, f"later-{number}", place.store, priority=5) for number in range(16)]
     for session in later:
         await session.say("hello")
     await asyncio.sleep(0.5)
     urgent = temporal.session(desk, "urgent", place.store, priority=1)
     await urgent.say("hello")
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(1)
     (place.folder / "go").touch()
     for session in (*later, urgent):
         await rests(session, "waiting")
     order = [line.split("'")[1] for line in worker.said.splitlines() if "is waiting" in line and "first" not in line]
-    assert order.index("urgent") <= 1, order  # one may have been handed out already
+    assert order.index("urgent") <= 3, order  # a few may have been handed out already, or while the server decided about this one
 
 
 async def test_a_session_over_which_worker_after_worker_falls_silent_is_set_aside(place: Place) -> None:
