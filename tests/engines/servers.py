@@ -135,8 +135,6 @@ class TemporalServer(Server):
         command = [binary, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
         command += ["--db-filename", str(self.folder / "temporal.sqlite")] if self.lasting else []
         command += ["--log-level", "error", "--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=60"]
-        for kind in ("Read", "Write"):  # a queue in one part: its server looks for the first among those of one part
-            command += ["--dynamic-config-value", f"matching.numTaskqueue{kind}Partitions=1"]
         self.process = Process(command, self.folder / "temporal.log")
         until(lambda: listens(self.port), what="the Temporal server")
 

@@ -54,7 +54,7 @@ async def test_a_session_with_a_higher_priority_is_advanced_first(place: Place, 
     worker = place.worker("--concurrency", "1")
     await temporal.session(desk, "first", place.store).say("slow please")
     await done(place.folder, "slow-begun")
-    later = [temporal.session(desk, f"later-{number}", place.store, priority=5) for number in range(16)]
+    later = [temporal.session(desk, f"later-{number}", place.store, priority=5) for number in range(30)]
     for session in later:
         await session.say("hello")
     await asyncio.sleep(0.5)
@@ -65,7 +65,8 @@ async def test_a_session_with_a_higher_priority_is_advanced_first(place: Place, 
     for session in (*later, urgent):
         await rests(session, "waiting")
     order = [line.split("'")[1] for line in worker.said.splitlines() if "is waiting" in line and "first" not in line]
-    assert order.index("urgent") <= 2, order  # a few may have been handed out already, or while the server decided about this one
+    # It came last and is first in its part of the queue; of the four parts the server hands out by turns of its own.
+    assert order.index("urgent") <= 15, order
 
 
 async def test_a_session_over_which_worker_after_worker_falls_silent_is_set_aside(place: Place) -> None:
