@@ -82,9 +82,9 @@ async def test_a_worker_that_hangs_is_replaced_and_refused_by_the_ledger_when_it
     await done(place.folder, "slow-begun")
     zombie.signal(signal.SIGSTOP)
     other = place.worker()
-    await rests(session, "pending", seconds=30)
+    await rests(session, "pending", seconds=90)
     await session.answer(session.pending[0], "it had worked")
-    await rests(session, "waiting", seconds=30)
+    await rests(session, "waiting", seconds=90)
     said = [message.text for message in session.messages]
     (place.folder / "go").touch()
     zombie.signal(signal.SIGCONT)
@@ -96,7 +96,7 @@ async def test_a_worker_that_hangs_is_replaced_and_refused_by_the_ledger_when_it
     await eventually(late)
     other.kill()
     await session.say("hello")
-    await rests(session, "waiting", seconds=30)
+    await rests(session, "waiting", seconds=90)
     assert [message.text for message in session.messages] == [*said, "hello", "You said hello"]
     assert sum(isinstance(fact, Started) for fact in session.facts) == 1
     assert len(session.late_outcomes) == 1
@@ -245,7 +245,7 @@ async def test_limits_of_a_model_hold_across_two_workers(place: Place) -> None:
     sessions = [place.engine.session(desk, f"s{number}", place.store) for number in range(16)]
     await asyncio.gather(*(session.say("hello") for session in sessions))
     for session in sessions:
-        await rests(session, "waiting", seconds=30)
+        await rests(session, "waiting", seconds=90)
     calls = [line.split() for line in (place.folder / "calls").read_text().splitlines()]
     assert {int(call[0]) for call in calls} == {worker.pid for worker in workers}
     starts = sorted(float(call[2]) for call in calls)

@@ -10,7 +10,7 @@ from legato.engines import Submitted
 from tests.engines.servers import deeds
 
 
-async def eventually(condition: Callable[[], Awaitable[object]], seconds: float = 20, what: Callable[[], object] | None = None) -> None:
+async def eventually(condition: Callable[[], Awaitable[object]], seconds: float = 60, what: Callable[[], object] | None = None) -> None:
     """Wait for something to come true; complain if it does not."""
     try:
         async with asyncio.timeout(seconds):
@@ -20,7 +20,7 @@ async def eventually(condition: Callable[[], Awaitable[object]], seconds: float 
         raise AssertionError(f"not within {seconds} s: {what() if what else condition}") from None
 
 
-async def rests(session: Submitted, how: str, seconds: float = 20) -> Submitted:
+async def rests(session: Submitted, how: str, seconds: float = 60) -> Submitted:
     """Wait until workers have brought the session to rest so."""
 
     async def so() -> bool:
@@ -30,7 +30,7 @@ async def rests(session: Submitted, how: str, seconds: float = 20) -> Submitted:
     return session
 
 
-async def done(folder: Path, *what: str, seconds: float = 20) -> list[list[str]]:
+async def done(folder: Path, *what: str, seconds: float = 60) -> list[list[str]]:
     """Wait until tools have done these things, in this order and no others."""
 
     async def so() -> bool:
