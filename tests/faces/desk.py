@@ -1,4 +1,4 @@
-"""The program that is served to a browser: a user's file, which tests copy into a folder of their own. `mind.yaml` says what its models say."""
+"""The program that is served to a browser: a user's file, which tests copy. `mind.yaml` has what its models say."""
 
 from typing import Literal
 
