@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 PALETTE = ("yellow", "magenta", "cyan", "green", "blue", "bright_red", "bright_yellow", "bright_magenta")
 USER = "bold"
+GAP = 2
+"""Spaces between the columns of a table."""
+LEAST = 10
+"""How many letters of a column must have room for it to be shown at all."""
 JOINERS = "\u200c\u200d"  # what emoji and some scripts are put together with; they change nothing but their neighbours
 SYMBOLS = {
     "handoff": ("⇢", "->"),
@@ -107,17 +111,24 @@ def write_json(document: Any) -> None:
     sys.stdout.flush()
 
 
-def table(columns: Iterable[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> None:
-    """Rows under headings. What is no terminal gets whole cells, a line per row."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> None:
+    """Rows under headings. What is no terminal gets whole cells; a narrow one, as many columns from the left as it has room for."""
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in columns:
-        made.add_column(column, overflow="ellipsis", no_wrap=True)
+    lines: list[list[Text]] = []
     for row in rows:
         cells = [cell if isinstance(cell, tuple) else (cell, "") for cell in row]
-        made.add_row(*(Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells))
+        lines.append([Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells])
+    widths = [max([len(name), *(line[index].cell_len for line in lines)]) for index, name in enumerate(columns)]
+    made, room = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0)), screen().width
+    for name, width in zip(columns, widths, strict=True):
+        if made.columns and room < min(width, LEAST):
+            break
+        made.add_column(name, overflow="ellipsis", no_wrap=True, width=min(width, room))
+        room -= width + GAP
+    for line in lines:
+        made.add_row(*line[: len(made.columns)])
     screen().print(made)
 
 
