@@ -22,7 +22,7 @@ def test_a_new_project_is_talked_with_and_its_refund_is_edited_before_it_is_paid
         screen.type("/usage")
         screen.until("in all")
         screen.press("C-d")
-        screen.until("to go on: legato chat desk:desk --session one")
+        assert "\n  · to go on: legato chat desk:desk --session one" in screen.until("to go on:")
         screen.until("ended with 0")
 
 

@@ -7,6 +7,7 @@ question above it, so none is ever written: it is shown by its code instead. Col
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ PALETTE = ("yellow", "magenta", "cyan", "green", "blue", "bright_red", "bright_y
 USER = "bold"
 GAP = 2
 """Spaces between the columns of a table."""
+NUMBER = re.compile(r"[\d.,]+")
 LEAST = 10
 """How many letters of a column must have room for it to be shown at all."""
 JOINERS = "\u200c\u200d"  # what emoji and some scripts are put together with; they change nothing but their neighbours
@@ -122,10 +124,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]
         lines.append([Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells])
     widths = [max([len(name), *(line[index].cell_len for line in lines)]) for index, name in enumerate(columns)]
     made, room = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0)), screen().width
-    for name, width in zip(columns, widths, strict=True):
+    for index, (name, width) in enumerate(zip(columns, widths, strict=True)):
         if made.columns and room < min(width, LEAST):
             break
-        made.add_column(name, overflow="ellipsis", no_wrap=True, width=min(width, room))
+        numbers = all(NUMBER.fullmatch(line[index].plain) for line in lines)
+        made.add_column(name, overflow="ellipsis", no_wrap=True, width=min(width, room), justify="right" if numbers else "left")
         room -= width + GAP
     for line in lines:
         made.add_row(*line[: len(made.columns)])
