@@ -39,10 +39,8 @@ layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)
 pytest: $(VENV)/.dev ## the tests alone
 	@$(PY) -m pytest -q -n 2 $(ARGS)
 
-faces: $(VENV)/.dev ## what people see, in a real terminal: needs tmux, which is installed where that may be done
-	@command -v tmux > /dev/null || { test "$$(id -u)" = 0 && apt-get install -qq -y tmux > /dev/null 2>&1; } \
-		|| { echo "make faces needs tmux: apt-get install tmux, or brew install tmux"; exit 1; }
-	@$(PY) -m pytest -q -n 2 tests/faces $(ARGS)
+faces: $(VENV)/.faces ## what people see, in a real terminal and a real browser: tmux and Chromium, installed where that may be done
+	@$(PY) -m tests.faces $(ARGS)
 
 sim: $(VENV)/.dev ## random conversations under random faults, every promise checked
 	@$(PY) -m tests.sim $(ARGS)
@@ -111,4 +109,9 @@ $(ENGINES)/.ready: tests/engines/requirements.txt $(VENV)/.base
 $(VENV)/.dev: $(VENV)/.base
 	@echo "installing the development tools ..."
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.faces: $(VENV)/.dev
+	@echo "installing what drives a browser ..."
+	@$(PIP) -e '.[faces]'
 	@touch $@

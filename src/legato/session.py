@@ -522,15 +522,9 @@ def _check_key(key: object) -> None:
 
 
 def _check_verdict(asked: Pending, verdict: str) -> None:
-    allowed = {
-        "approval": ("approve", "reject", "edit"),
-        "result": ("answer", "reject"),
-        "outcome": ("approve", "answer", "reject"),
-        "limit": ("approve", "reject"),
-    }[asked.kind]
-    if verdict not in allowed:
+    if verdict not in asked.verdicts:
         raise NotPending(
             f"{asked.id!r} asks for {asked.kind}: it cannot be answered with {verdict!r}",
-            expected=" or ".join(allowed),
+            expected=" or ".join(asked.verdicts),
             do="nothing was changed",
         )

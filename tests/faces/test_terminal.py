@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import LEGATO, Shell
 from tests.faces.tmux import Screen
 
 ASKED = "Order 7 arrived broken. Please refund the 24.50 that I paid."
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
 
 
 def on_screen(shell: Shell, *arguments: str, folder: Path | None = None, columns: int = 100) -> Screen:

@@ -66,9 +66,9 @@ async def _export(id: str, form: Form, out: Path | None, store: str, workflow: s
 async def _document(session: Session) -> str:
     import msgspec
 
-    from legato.cli.hiding import shown_facts, shown_request
     from legato.core.facts import Answered, Attempted
     from legato.core.frame import decode_frame
+    from legato.shown.hiding import shown_facts, shown_request
 
     facts = shown_facts(session.facts, session.workflow.definition.graph)
     named = sorted({fact.frame for fact in facts if isinstance(fact, Answered | Attempted) and fact.frame})

@@ -96,8 +96,8 @@ class Place:
 
         `of_any`: sessions of other workflows than the one that was named are read as they are recorded, and not refused.
         """
-        from legato.cli.recorded import as_recorded
         from legato.drive.ledger import meet
+        from legato.shown.recorded import as_recorded
 
         _, facts = await meet(self.store, id)
         if not facts:

@@ -93,10 +93,10 @@ def show(
 async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) -> None:
     import msgspec
 
-    from legato.cli.hiding import shown_arguments, shown_facts, shown_request
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.cli.transcript import Transcript, plain_event, told
+    from legato.shown.hiding import shown_arguments, shown_facts, shown_request
 
     async with looked_into(store, workflow) as here:
         session = await here.session(id)

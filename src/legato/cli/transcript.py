@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from legato.cli.hiding import shown_request
 from legato.cli.telling import USER, Colours, one_line, symbol, tell
 from legato.core.requests import Pending
 from legato.core.state import fold
 from legato.drive.events import Event, HandoffData, OutputData, ToolData, Waiting, events_of
 from legato.session import Session
+from legato.shown.hiding import shown_request
 
 LONGEST = 300
 """How much of a tool's output is shown, in letters; `legato show --json` has all of it."""

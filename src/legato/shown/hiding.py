@@ -6,6 +6,8 @@ digest (S4). Which arguments those are, the workflow knows. Where only the ledge
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
@@ -28,15 +30,27 @@ def shown_arguments(session: Session, request: Pending) -> str:
     return masked(request.raw_arguments, session.asking(request).workflow.definition.graph.secrets(request.agent, request.tool))
 
 
+def plain_arguments(session: Session, request: Pending) -> Any:
+    """The same as data; as text where they are no JSON, or hidden whole."""
+    arguments = shown_arguments(session, request)
+    try:
+        return json.loads(arguments) if arguments else {}
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def unhidden(session: Session, request: Pending, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as somebody sent them back who was shown digests: one that still is the digest stays the secret that it was."""
+    shown, before = plain_arguments(session, request), request.arguments
+    masks = shown if isinstance(shown, dict) else {}
+    return {name: before[name] if name in before and value == masks.get(name) else value for name, value in arguments.items()}
+
+
 def shown_request(session: Session, request: Pending) -> dict[str, Any]:
     """A question as data."""
     plain = msgspec.to_builtins(request)
     del plain["raw_arguments"]
-    arguments = shown_arguments(session, request)
-    try:
-        plain["arguments"] = msgspec.json.decode(arguments) if arguments else {}
-    except (msgspec.DecodeError, RecursionError):
-        plain["arguments"] = arguments
+    plain["arguments"] = plain_arguments(session, request)
     plain["call"] = str(request.call) if request.call else ""
     return {name: value for name, value in plain.items() if value not in ("", None)}
 
