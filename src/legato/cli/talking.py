@@ -71,7 +71,11 @@ class Lines:
     def read(self, prompt: str, colour: str = USER) -> str:
         """The next line. `EOFError` if there is none."""
         if self._terminal:
-            return input(_painted(f"{prompt} ", colour))
+            try:
+                return input(_painted(f"{prompt} ", colour))
+            except EOFError:  # Ctrl-D: the cursor stands behind the prompt still
+                tell()
+                raise
         line = self.next()
         tell((f"{prompt} ", colour), line)
         return line

@@ -7,6 +7,7 @@ question above it, so none is ever written: it is shown by its code instead. Col
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 PALETTE = ("yellow", "magenta", "cyan", "green", "blue", "bright_red", "bright_yellow", "bright_magenta")
 USER = "bold"
+GAP = 2
+"""Spaces between the columns of a table."""
+NUMBER = re.compile(r"[\d.,]+")
+LEAST = 10
+"""How many letters of a column must have room for it to be shown at all."""
 SYMBOLS = {
     "handoff": ("⇢", "->"),
     "tool": ("⚙", "*"),
@@ -83,17 +89,25 @@ def write_json(document: Any) -> None:
     sys.stdout.flush()
 
 
-def table(columns: Iterable[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> None:
-    """Rows under headings. What is no terminal gets whole cells, a line per row."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> None:
+    """Rows under headings. What is no terminal gets whole cells; a narrow one, as many columns from the left as it has room for."""
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in columns:
-        made.add_column(column, overflow="ellipsis", no_wrap=True)
+    lines: list[list[Text]] = []
     for row in rows:
         cells = [cell if isinstance(cell, tuple) else (cell, "") for cell in row]
-        made.add_row(*(Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells))
+        lines.append([Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells])
+    widths = [max([len(name), *(line[index].cell_len for line in lines)]) for index, name in enumerate(columns)]
+    made, room = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0)), screen().width
+    for index, (name, width) in enumerate(zip(columns, widths, strict=True)):
+        if made.columns and room < min(width, LEAST):
+            break
+        numbers = all(NUMBER.fullmatch(line[index].plain) for line in lines)
+        made.add_column(name, overflow="ellipsis", no_wrap=True, width=min(width, room), justify="right" if numbers else "left")
+        room -= width + GAP
+    for line in lines:
+        made.add_row(*line[: len(made.columns)])
     screen().print(made)
 
 
