@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from legato.engines.address import address, needs, number
 from legato.engines.contract import Advance, Dead, Engine
+from legato.engines.ending import leave_in_order
 from legato.engines.pace import Step
 from legato.engines.reaching import reached
 from legato.engines.stepping import ended_in_time
@@ -58,6 +59,7 @@ class TemporalEngine(Engine):
         self._tls = parts.options.get("tls", "") in ("true", "1")
         self._heartbeat = number(parts, "heartbeat", 10)
         self._client = client
+        leave_in_order()
         self.queue = queue or parts.options.get("queue", "legato")
 
     def __repr__(self) -> str:
