@@ -25,8 +25,10 @@ def leave_in_order() -> None:
 
 def _until_they_left() -> None:
     until = time.monotonic() + PATIENCE
-    while _strangers() and time.monotonic() < until:
-        time.sleep(0.001)  # which lets them run
+    while time.monotonic() < until:
+        time.sleep(0.001)  # which lets those go on who are in, and those in who wait at the door
+        if not _strangers():
+            return
 
 
 def _strangers() -> set[int]:

@@ -22,7 +22,8 @@ from legato.engines.advance import PASSING, Failures, MakeContext, advance, work
 from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace, Step
-from legato.errors import BadInput, LegatoError, StoreError
+from legato.engines.reaching import reached
+from legato.errors import BadInput, LegatoError, StoreError, StoreRefused
 from legato.stores.contract import LedgerInfo, Store
 from legato.workflow import Workflow
 
@@ -74,6 +75,8 @@ class Worker:
             raise BadInput("two workflows have the same name", found=", ".join(each.name for each in given))
         if concurrency < 1:
             raise BadInput("a worker advances at least one session at a time", found=f"concurrency={concurrency}")
+        if limits is not None:
+            limits.check(given)
         observed = [limits.applied_to(each, store) if limits is not None else each for each in given]
         self._workflows = {each.name: each.observed_by(Failures()) for each in observed}
         self._engine = engine
@@ -102,6 +105,7 @@ class Worker:
             log.info("worker %d serves %s for %r", os.getpid(), ", ".join(self._workflows), self._engine)
 
         with self._heeding((signal.SIGTERM, signal.SIGINT) if signals else ()):
+            await reached(self._let_in, self._stop)
             sweeping = asyncio.get_running_loop().create_task(self._sweep(known))
             try:
                 await self._engine.serve(self._step, self._stop, ready, self._at_once, self._grace)
@@ -110,6 +114,15 @@ class Worker:
                 with suppress(asyncio.CancelledError):
                     await sweeping
             log.info("stopped")
+
+    async def _let_in(self) -> None:
+        """A store that is away may come back; one that refuses whoever comes so is told before anything is taken on."""
+        try:
+            await self._store.unrested(1)
+        except StoreRefused:
+            raise
+        except PASSING as error:
+            log.warning("%s", error)
 
     @contextmanager
     def _heeding(self, numbers: tuple[int, ...]) -> Iterator[None]:
@@ -146,10 +159,11 @@ class Worker:
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
             await self._let_rest(session)
-        elif step.wait:
-            log.info("session %r is %s; again in %g s", session, step.how, step.wait)
         else:
-            log.info("session %r is %s", session, step.how)
+            stays_failed = step.how == "failed" and step.wait is None
+            why = f": {step.error}" if step.error else ""
+            when = f"; again in {step.wait:g} s" if step.wait else ""
+            log.log(logging.WARNING if stays_failed else logging.INFO, "session %r is %s%s%s", session, step.how, why, when)
         return step
 
     async def _let_rest(self, session: str) -> None:
