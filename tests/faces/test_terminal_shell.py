@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -67,3 +68,27 @@ def test_sessions_are_listed_on_a_narrow_terminal_as_on_a_wide_one(shell: Shell)
             shown = screen.until("ended with 0")
             assert "first-one" in shown
             assert len(shown.split("ended")[0].strip().splitlines()) == 2, f"a session is one line:\n{shown}"
+
+
+def test_serve_says_where_the_console_is_and_ctrl_c_ends_it(shell: Shell) -> None:
+    with on_screen(shell, "serve", "desk:desk", "--port", "0", columns=120) as screen:
+        shown = screen.until("Ctrl-C stops")
+        address = re.search(r"http://127\.0\.0\.1:(\d+)/#token=(\S+)", shown)
+        assert address, shown
+        with on_screen(shell, "serve", "desk:desk", "--port", address[1]) as second:
+            refused = second.until("ended with 2")
+            assert address[1] in refused
+            assert "Traceback" not in refused
+        screen.press("C-c")
+        ended = screen.until("ended with")
+        assert re.search(r"ended with (0|130)\b", ended), ended
+        assert "Traceback" not in ended
+        assert ended.count(address[2]) == 1, "the token is shown once"
+
+
+def test_serve_refuses_to_let_everybody_in_and_says_why(shell: Shell) -> None:
+    with on_screen(shell, "serve", "desk:desk", "--host", "0.0.0.0", "--port", "0") as screen:
+        shown = screen.until("ended with 2")
+        assert "error: " in shown
+        assert "token" in shown
+        assert "Traceback" not in shown

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from legato.shown.plain import harmless
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,7 +28,6 @@ GAP = 2
 NUMBER = re.compile(r"[\d.,]+")
 LEAST = 10
 """How many letters of a column must have room for it to be shown at all."""
-JOINERS = "\u200c\u200d"  # what emoji and some scripts are put together with; they change nothing but their neighbours
 SYMBOLS = {
     "handoff": ("⇢", "->"),
     "tool": ("⚙", "*"),
@@ -70,31 +71,6 @@ def tell(*pieces: str | tuple[str, str], end: str = "\n", err: bool = False) -> 
 def symbol(name: str) -> str:
     """A symbol, or its stand-in where the encoding has none."""
     return SYMBOLS[name][not (sys.stdout.encoding or "").lower().startswith("utf")]
-
-
-def harmless(text: str, joiners: str = JOINERS) -> str:
-    """The text with everything that is not printed shown by its code.
-
-    >>> print(harmless("a\\x1b[2Jb\\u202ec"))
-    a\\x1b[2Jb\\u202ec
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" or char in joiners else _code(char) for char in text)
-
-
-def one_line(text: str, most: int = 100) -> str:
-    """The beginning of a text, in one line.
-
-    >>> one_line("a\\n  b", 10), one_line("abcdefghijkl", 10)
-    ('a b', 'abcdefghi…')
-    """
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def _code(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 class Colours:
