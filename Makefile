@@ -14,7 +14,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test engines lint types layers pytest faces sim crash chaos fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
+.PHONY: help demo test engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,10 +39,11 @@ layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)
 pytest: $(VENV)/.dev ## the tests alone
 	@$(PY) -m pytest -q -n 2 $(ARGS)
 
-faces: $(VENV)/.dev ## what people see, in a real terminal: needs tmux, which is installed where that may be done
-	@command -v tmux > /dev/null || { test "$$(id -u)" = 0 && apt-get install -qq -y tmux > /dev/null 2>&1; } \
-		|| { echo "make faces needs tmux: apt-get install tmux, or brew install tmux"; exit 1; }
-	@$(PY) -m pytest -q -n 2 tests/faces $(ARGS)
+faces: $(VENV)/.faces ## what people see, in a real terminal and a real browser: tmux and Chromium, installed where that may be done
+	@$(PY) -m tests.faces $(ARGS)
+
+pictures: $(VENV)/.faces ## draw what README.md shows, from the real chat and the real console, into docs/pictures
+	@$(PY) -m tests.faces.pictures $(ARGS)
 
 sim: $(VENV)/.dev ## random conversations under random faults, every promise checked
 	@$(PY) -m tests.sim $(ARGS)
@@ -111,4 +112,9 @@ $(ENGINES)/.ready: tests/engines/requirements.txt $(VENV)/.base
 $(VENV)/.dev: $(VENV)/.base
 	@echo "installing the development tools ..."
 	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.faces: $(VENV)/.dev
+	@echo "installing what drives a browser ..."
+	@$(PIP) -e '.[faces]'
 	@touch $@

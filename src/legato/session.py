@@ -81,6 +81,23 @@ class Session:
         await self.refresh()
         await say()
 
+    async def open(self, message: Any = None, key: str | None = None) -> None:
+        """Begin the session, with a message or without any: it is there afterwards. `LedgerExists` if it was there before, unless this
+        is the same delivery again, by its key."""
+        content, contents = content_from(message) if message is not None else ("", {})
+        _check_key(key)
+
+        def begun(state: State) -> Iterator[AnyFact]:
+            if state.facts and not (key and key in state.keys):
+                raise LedgerExists(f"there is a session {self.id!r} already", do="choose another id, or none; nothing was changed")
+            if message is not None:
+                yield from self._said(state, content, key or "")
+            else:
+                yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
+
+        await self.refresh()
+        await self._ledger.append(begun, contents)
+
     def _saying(self, message: Any, key: str | None) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
         _check_key(key)
@@ -505,15 +522,9 @@ def _check_key(key: object) -> None:
 
 
 def _check_verdict(asked: Pending, verdict: str) -> None:
-    allowed = {
-        "approval": ("approve", "reject", "edit"),
-        "result": ("answer", "reject"),
-        "outcome": ("approve", "answer", "reject"),
-        "limit": ("approve", "reject"),
-    }[asked.kind]
-    if verdict not in allowed:
+    if verdict not in asked.verdicts:
         raise NotPending(
             f"{asked.id!r} asks for {asked.kind}: it cannot be answered with {verdict!r}",
-            expected=" or ".join(allowed),
+            expected=" or ".join(asked.verdicts),
             do="nothing was changed",
         )

@@ -16,10 +16,10 @@ import msgspec
 
 from legato.core.messages import Message
 from legato.core.requests import Pending
-from legato.core.secrets import masked
 from legato.drive.cursor import cursor_after
 from legato.drive.events import Event, OutputData, ToolData
 from legato.errors import BadInput, StoreError, UnknownLedger
+from legato.shown.hiding import shown_arguments
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -52,10 +52,9 @@ def _data(data: Any, session: Session) -> Any:
             parts = msgspec.to_builtins(data.parts)
             return {"role": data.role, "author_name": data.author_name, "text": data.text, "parts": parts}
         case Pending():
-            asked, graph = msgspec.structs.asdict(data), session.asking(data).workflow.definition.graph
+            asked = msgspec.structs.asdict(data)
             del asked["raw_arguments"]
-            arguments = masked(data.raw_arguments, graph.secrets(data.agent, data.tool)) if data.call else ""
-            return {**asked, "arguments": arguments, "call": str(data.call or "")}
+            return {**asked, "arguments": shown_arguments(session, data), "call": str(data.call or "")}
         case ToolData():
             return {**msgspec.structs.asdict(data), "call": str(data.call)}
         case _:

@@ -40,8 +40,8 @@ async def _refusals(workflow: Workflow) -> list[str]:
 
     Agents whose instructions or context come from functions are judged without them: a check calls nothing of the user's.
     """
-    from legato.cli.wired import compiled_for
     from legato.core.state import fold
+    from legato.shown.wired import compiled_for
 
     problems = []
     said = fold([Opened(at=0, ledger="check", workflow=workflow.name), Said(at=0, content="Hello")], "check")

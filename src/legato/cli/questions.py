@@ -12,11 +12,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.cli.hiding import shown_arguments
-from legato.cli.telling import Colours, harmless, symbol, tell
-from legato.core.requests import Pending
+from legato.cli.telling import Colours, symbol, tell
+from legato.core.requests import VERDICTS, Pending
 from legato.errors import BadInput
 from legato.session import Session
+from legato.shown.hiding import shown_arguments, unhidden
+from legato.shown.plain import harmless
 
 Verb: TypeAlias = Literal["approve", "reject", "edit", "always", "answer", "later"]
 
@@ -35,12 +36,6 @@ _WORDS: dict[str, Verb] = {
     "answer": "answer",
     "l": "later",
     "later": "later",
-}
-_ALLOWED: dict[str, tuple[Verb, ...]] = {
-    "approval": ("approve", "reject", "edit", "always", "later"),
-    "result": ("answer", "reject", "later"),
-    "outcome": ("approve", "answer", "reject", "later"),
-    "limit": ("approve", "reject", "later"),
 }
 _HINTS = {
     "approval": "y run it · n WORDS decline · e NAME=VALUE run it with other arguments · a always run this tool here · l later",
@@ -87,7 +82,8 @@ def understood(kind: str, line: str) -> Answer | None:
     if line.strip().startswith("="):
         word, rest = "=", line.strip()[1:]
     verb = _WORDS.get(word.lower().rstrip(",.:"))
-    return Answer(verb, rest.strip()) if verb is not None and verb in _ALLOWED[kind] else None
+    allowed = verb == "later" or verb in VERDICTS[kind] or (verb == "always" and kind == "approval")
+    return Answer(verb, rest.strip()) if verb is not None and allowed else None
 
 
 async def give(session: Session, request: Pending, answer: Answer) -> None:
@@ -102,29 +98,20 @@ async def give(session: Session, request: Pending, answer: Answer) -> None:
         case "answer":
             await session.answer(request, _value(answer.rest))
         case "edit":
-            await session.edit(request, edited(request, shown_arguments(session, request), answer.rest))
+            await session.edit(request, unhidden(session, request, edited(request, answer.rest)))
         case "later":
             pass
 
 
-def edited(request: Pending, shown: str, typed: str) -> dict[str, Any]:
-    """The arguments that somebody typed: all of them as JSON, or those that change as name=value.
-
-    What was shown as a digest and is typed as that digest stays what it was.
-    """
+def edited(request: Pending, typed: str) -> dict[str, Any]:
+    """The arguments that somebody typed: all of them as JSON, or those that change as name=value."""
     before = request.arguments
-    try:
-        masks = json.loads(shown)
-    except ValueError:
-        masks = {}
     if typed.startswith("{"):
         try:
-            after = json.loads(typed)
+            return dict(json.loads(typed))
         except (ValueError, RecursionError) as error:
             raise BadInput(f"this is no JSON: {error}", do='write {"name": "value"}, or name=value') from None
-    else:
-        after = {**before, **_assigned(typed, before)}
-    return {name: before[name] if name in before and value == masks.get(name) else value for name, value in after.items()}
+    return {**before, **_assigned(typed, before)}
 
 
 def _assigned(typed: str, before: dict[str, Any]) -> dict[str, Any]:

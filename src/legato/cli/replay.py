@@ -18,12 +18,12 @@ import typer
 from legato.cli.options import Json, Named, SessionId, Stored
 
 if TYPE_CHECKING:
-    from legato.cli.wired import Wired
     from legato.core.facts import Answered
     from legato.core.state import State
     from legato.core.view import Request
     from legato.drive.ledger import Ledger
     from legato.session import Session
+    from legato.shown.wired import Wired
 
 
 def replay(
@@ -88,10 +88,10 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
 
 
 async def _step(session: Session, ledger: Ledger, fact: Answered, frame: bytes, compare: bool) -> dict[str, Any]:
-    from legato.cli.hiding import shown_seen
-    from legato.cli.wired import sent
     from legato.core.frame import decode_frame
     from legato.core.view import request_seen
+    from legato.shown.hiding import shown_seen
+    from legato.shown.wired import sent
 
     graph = session.workflow.definition.graph
     then = await _whole(session, request_seen(ledger.state, decode_frame(frame), fact))
@@ -152,7 +152,7 @@ async def _whole(session: Session, request: Request) -> Request:
 def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:
     """As the agent's model would be sent it now. Where it is sent to is no part of the definition: the address stays as it was."""
     from legato.cli.definition import model_of
-    from legato.cli.wired import would_be_sent
+    from legato.shown.wired import would_be_sent
     from legato.wire.options import options_from
 
     model = model_of(session.workflow.definition.agents[fact.agent], fact.origin)
@@ -164,7 +164,7 @@ def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:
 
 
 def _diff(was: Wired, is_: Wired) -> list[str]:
-    from legato.cli.telling import harmless
+    from legato.shown.plain import harmless
 
     before, after = (_lines(each.body) for each in (was, is_))
     return [

@@ -10,10 +10,10 @@ import typer
 from legato.cli.options import Json, Named, SessionId, Stored
 
 if TYPE_CHECKING:
-    from legato.cli.wired import Wired
     from legato.core.facts import Answered
     from legato.core.view import Request
     from legato.session import Session
+    from legato.shown.wired import Wired
 
 
 def seen(
@@ -52,8 +52,8 @@ async def _seen(id: str, call: int, body: bool, store: str, workflow: str, as_js
 
 async def looked_up(session: Session, call: int) -> tuple[int, Answered, Request]:
     """The number of a reply, the reply, and its request; with digests in place of secrets."""
-    from legato.cli.hiding import shown_seen
     from legato.core.facts import Answered
+    from legato.shown.hiding import shown_seen
 
     request = await session.seen(call)
     replies = [fact for fact in session.facts if isinstance(fact, Answered)]
@@ -63,7 +63,7 @@ async def looked_up(session: Session, call: int) -> tuple[int, Answered, Request
 
 def wired_shown(session: Session, request: Request, fact: Answered) -> Wired:
     """The request as bytes, for people: compiled from what may be shown."""
-    from legato.cli.wired import sent
+    from legato.shown.wired import sent
 
     return sent(request, fact)
 
@@ -131,6 +131,6 @@ def _left_out(session: Session, fact: Answered, request: Request) -> str:
 def _indented(body: bytes) -> str:
     import json
 
-    from legato.cli.telling import harmless
+    from legato.shown.plain import harmless
 
     return harmless(json.dumps(json.loads(body), indent=2, ensure_ascii=False), joiners="")

@@ -13,6 +13,7 @@ from legato.core.facts import AnyFact, CallRef, Content, Decided, Gated, Lost, P
 from legato.core.folded import Folded
 from legato.core.groups import Attempt, CallState, Output
 from legato.core.messages import text_of
+from legato.core.requests import VERDICTS
 from legato.errors import IllegalFact
 
 
@@ -49,8 +50,8 @@ class CallRules(Folded):
     def _decided_call(self, fact: Decided, call: CallState) -> None:
         if fact.digest != digest_arguments(call.arguments):
             self._refuse(fact, f"it was given for other arguments of call {call.ref}")
-        asked, allowed = self._asked(call)
-        if fact.kind != asked or fact.verdict not in allowed:
+        asked = self._asked(call)
+        if fact.kind != asked or fact.verdict not in VERDICTS[asked]:
             self._refuse(fact, f"call {call.ref} waits for {asked or 'nobody'}, not for {fact.verdict} of its {fact.kind}")
         if fact.verdict == "answer":
             ran = fact.output if fact.kind != "outcome" else with_arguments(call, fact.output)
@@ -69,15 +70,13 @@ class CallRules(Folded):
                 self.standing.add(fact.standing)
             call.approved = True
 
-    def _asked(self, call: CallState) -> tuple[str, tuple[str, ...]]:
-        """What a call waits for, as far as the ledger alone can tell, and which verdicts answer it."""
+    def _asked(self, call: CallState) -> str:
+        """What a call waits for, as far as the ledger alone can tell."""
         if call.lost:
-            return "outcome", ("approve", "answer", "reject")
+            return "outcome"
         if call.gate and not call.approved:
-            return "approval", ("approve", "edit", "reject")
-        if not call.attempts:
-            return "result", ("answer", "reject")
-        return "", ()
+            return "approval"
+        return "" if call.attempts else "result"
 
     def _started(self, fact: Started) -> None:
         call = self._open_call(fact, fact.call)

@@ -18,6 +18,15 @@ from legato.core.groups import CallState
 from legato.core.secrets import masked
 
 Kind = Literal["approval", "result", "outcome", "limit"]
+Verdict = Literal["approve", "reject", "edit", "answer"]
+
+VERDICTS: dict[str, tuple[Verdict, ...]] = {
+    "approval": ("approve", "reject", "edit"),
+    "result": ("answer", "reject"),
+    "outcome": ("approve", "answer", "reject"),
+    "limit": ("approve", "reject"),
+}
+"""How each kind of question may be answered. Whoever offers, reads or records an answer asks here."""
 
 
 class Pending(Struct, frozen=True):
@@ -34,6 +43,11 @@ class Pending(Struct, frozen=True):
     limit: str = ""
     session: str = ""
     """The conversation that asks: the session's own, or that of an agent that works for it as a tool."""
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """How it may be answered."""
+        return VERDICTS[self.kind]
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -6,24 +6,15 @@ call. A person who dismisses a form has decided nothing: the request stays pendi
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from mcp.types import ElicitRequestFormParams, ElicitResult
 from msgspec import Struct
 
 from legato.core.requests import Pending
-from legato.core.secrets import masked
 from legato.errors import BadInput
 from legato.session import Session
-
-VERDICTS = {
-    "approval": ("approve", "reject"),
-    "result": ("answer", "reject"),
-    "outcome": ("approve", "answer", "reject"),
-    "limit": ("approve", "reject"),
-}
-"""What may be decided by a form. `edit`, which needs arguments, is for the tool that answers."""
+from legato.shown.hiding import plain_arguments
 
 
 class Answer(Struct, frozen=True):
@@ -38,21 +29,19 @@ def shown(session: Session, request: Pending) -> dict[str, Any]:
     """A request, for clients."""
     told: dict[str, Any] = {"id": request.id, "kind": request.kind, "prompt": request.prompt, "agent": request.agent}
     if request.call is not None:
-        graph = session.asking(request).workflow.definition.graph
-        arguments = masked(request.raw_arguments, graph.secrets(request.agent, request.tool))
-        try:
-            told |= {"tool": request.tool, "arguments": json.loads(arguments), "digest": request.digest}
-        except ValueError:
-            told |= {"tool": request.tool, "digest": request.digest}
+        told |= {"tool": request.tool, "digest": request.digest}
+        if isinstance(arguments := plain_arguments(session, request), dict):
+            told["arguments"] = arguments
     return told
 
 
 def form(request: Pending) -> ElicitRequestFormParams:
     """The form by which a person decides about a request."""
     about = {"answer": "the answer", "reject": "why not"}
-    words = ", or ".join(about[verdict] for verdict in VERDICTS[request.kind] if verdict in about)
+    verdicts = [verdict for verdict in request.verdicts if verdict != "edit"]  # which needs arguments: for the tool that answers
+    words = ", or ".join(about[verdict] for verdict in verdicts if verdict in about)
     properties = {
-        "decision": {"type": "string", "enum": list(VERDICTS[request.kind]), "description": "What is to be done."},
+        "decision": {"type": "string", "enum": verdicts, "description": "What is to be done."},
         "words": {"type": "string", "description": f"If you like: {words}."},
     }
     schema = {"type": "object", "properties": properties, "required": ["decision"]}

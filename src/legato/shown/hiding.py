@@ -6,10 +6,11 @@ digest (S4). Which arguments those are, the workflow knows. Where only the ledge
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Decided, Text
@@ -28,25 +29,28 @@ def shown_arguments(session: Session, request: Pending) -> str:
     return masked(request.raw_arguments, session.asking(request).workflow.definition.graph.secrets(request.agent, request.tool))
 
 
-def shown_request(session: Session, request: Pending) -> dict[str, Any]:
-    """A question as data."""
-    plain = msgspec.to_builtins(request)
-    del plain["raw_arguments"]
+def plain_arguments(session: Session, request: Pending) -> Any:
+    """The same as data; as text where they are no JSON, or hidden whole."""
     arguments = shown_arguments(session, request)
     try:
-        plain["arguments"] = msgspec.json.decode(arguments) if arguments else {}
-    except (msgspec.DecodeError, RecursionError):
-        plain["arguments"] = arguments
-    plain["call"] = str(request.call) if request.call else ""
-    return {name: value for name, value in plain.items() if value not in ("", None)}
+        return json.loads(arguments) if arguments else {}
+    except (ValueError, RecursionError):
+        return arguments
 
 
-def shown_facts(facts: list[AnyFact], graph: Graph) -> list[AnyFact]:
-    """The facts, with digests in place of secrets. They tell what happened; they are no ledger that could go on."""
-    return [_shown_fact(fact, facts, graph) for fact in facts]
+def unhidden(session: Session, request: Pending, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as somebody sent them back who was shown digests: one that still is the digest stays the secret that it was."""
+    shown, before = plain_arguments(session, request), request.arguments
+    masks = shown if isinstance(shown, dict) else {}
+    return {name: before[name] if name in before and value == masks.get(name) else value for name, value in arguments.items()}
 
 
-def _shown_fact(fact: AnyFact, facts: list[AnyFact], graph: Graph) -> AnyFact:
+def shown_facts(facts: Sequence[AnyFact], graph: Graph, start: int = 0, end: int | None = None) -> list[AnyFact]:
+    """Facts of a ledger, with digests in place of secrets. They tell what happened; they are no ledger that could go on."""
+    return [_shown_fact(fact, facts, graph) for fact in facts[start:end]]
+
+
+def _shown_fact(fact: AnyFact, facts: Sequence[AnyFact], graph: Graph) -> AnyFact:
     match fact:
         case Answered():
             return _shown_reply(fact, graph)

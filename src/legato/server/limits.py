@@ -1,0 +1,172 @@
+"""How much is too much. May know: ASGI. Decides: the bounds on what is sent here, and how one that is passed is told.
+
+A body is read as it comes and cut off at its bound; nothing is kept of what was refused. Streams are counted, and one whose reader does not
+read is ended: whoever connects again goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from legato.listening import HANG_UP
+from legato.server.answering import Refused, refuse, unexpected
+
+MIB = 1024 * 1024
+WITH_FILES = ("/messages", "/api/sessions")
+"""Where a message may have pictures and files, beside the protocols, which all may."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`body`: bytes of a request, `files`: of one that may have pictures and files in it. `connections`, `requests`, `streams`: how many at
+    once. `reading`: seconds in which a request has to come, and in which each piece of an answer has to be taken."""
+
+    body: int = MIB
+    files: int = 20 * MIB
+    connections: int = 1_000
+    requests: int = 200
+    streams: int = 100
+    reading: float = 30.0
+
+    def longest(self, path: str) -> int:
+        """Bytes that the body of a request may have."""
+        return self.body if path.startswith("/api") and not path.endswith(WITH_FILES) else self.files
+
+
+class TooMuch(Exception):
+    """Raised into whoever reads the body of a request or begins an answer, to be answered outside."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.code)
+        self.refused = refused
+
+
+class _Unread(Exception):
+    """Nobody reads the answer."""
+
+
+class Limited:
+    """Cuts off what is too much. What goes wrong inside ends here: no exception, whose words might be somebody's, goes on to the server."""
+
+    def __init__(self, inner: ASGIApp, limits: Limits) -> None:
+        self._inner = inner
+        self.limits = limits
+        self.requests = self.streams = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        longest = self.limits.longest(scope["path"])
+        if _length(scope) > longest:
+            await refuse(_too_large(longest), scope, receive, send)
+        elif self.requests >= self.limits.requests:
+            await refuse(_too_busy(), scope, receive, send)
+        else:
+            await self._answered(scope, receive, send, longest)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send, longest: int) -> None:
+        answering = _Answering(self, send)
+        self.requests += 1
+        try:
+            await self._inner(scope, self._cut(receive, longest), answering)
+        except TooMuch as much:
+            await answering.refuse(much.refused, scope, receive)
+        except _Unread:
+            _hang_up(scope)
+        except Exception as error:
+            await answering.refuse(unexpected(error), scope, receive)
+        finally:
+            answering.over()
+
+    def _cut(self, receive: Receive, longest: int) -> Receive:
+        taken, whole, until = 0, False, asyncio.get_running_loop().time() + self.limits.reading
+
+        async def cut() -> Message:
+            nonlocal taken, whole
+            if whole:  # whoever waits now waits for the other side to leave
+                return await receive()
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError:
+                raise TooMuch(Refused(408, "too_slow", "the request did not come in time", connection="close")) from None
+            taken += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if taken > longest:
+                raise TooMuch(_too_large(longest))
+            return message
+
+        return cut
+
+
+class _Answering:
+    """Sends an answer. One that is a stream counts as one, and no longer as a request."""
+
+    def __init__(self, limited: Limited, send: Send) -> None:
+        self._limited = limited
+        self._send = send
+        self._started = self._is_stream = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if _is_stream(message):
+                if self._limited.streams >= self._limited.limits.streams:
+                    raise TooMuch(_too_many())
+                self._limited.streams += 1
+                self._limited.requests -= 1
+                self._is_stream = True
+            self._started = True
+        try:
+            async with asyncio.timeout(self._limited.limits.reading):
+                await self._send(message)
+        except TimeoutError:
+            raise _Unread from None
+
+    async def refuse(self, error: Exception, scope: Scope, receive: Receive) -> None:
+        """Answer with an error; if an answer has begun, it ends in its middle."""
+        if self._started:
+            _hang_up(scope)
+        else:
+            await refuse(error, scope, receive, self._send)
+
+    def over(self) -> None:
+        """It counts no more."""
+        if self._is_stream:
+            self._limited.streams -= 1
+        else:
+            self._limited.requests -= 1
+
+
+def _hang_up(scope: Scope) -> None:
+    """Close the connection, unsent bytes or not."""
+    if HANG_UP in scope:
+        scope[HANG_UP]()
+
+
+def _is_stream(message: Message) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in message.get("headers", ()))
+
+
+def _length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            with contextlib.suppress(ValueError):
+                return int(value)
+    return 0
+
+
+def _too_large(longest: int) -> Refused:
+    return Refused(413, "too_large", "this is too much in one request", expected=f"{longest} bytes at most", connection="close")
+
+
+def _too_many() -> Refused:
+    return Refused(429, "too_many_streams", "too many streams are open here", do="come again later", retry_after="5")
+
+
+def _too_busy() -> Refused:
+    return Refused(429, "too_many_requests", "too much is being asked here at once", do="come again later", retry_after="1")

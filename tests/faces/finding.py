@@ -1,0 +1,57 @@
+"""What the faces are tested with, found on this machine or installed: tmux for the terminal, a browser of Chromium's kind for the console.
+
+A Chrome that is on a laptop already will do, on macOS as well: no driver of its own is needed. Only root on a Debian is given anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+APPLICATIONS = (
+    "Google Chrome.app/Contents/MacOS/Google Chrome",
+    "Chromium.app/Contents/MacOS/Chromium",
+    "Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+)
+CHOSEN = "LEGATO_BROWSER"
+
+NO_BROWSER = (
+    "no browser was found, so the console was not tested: `apt-get install chromium` or `brew install --cask google-chrome`,\n"
+    f"or set {CHOSEN} to the program of a Chrome, Chromium or Edge that is elsewhere"
+)
+NO_TMUX = "tmux was not found, so the terminal was not tested: `apt-get install tmux` or `brew install tmux`"
+
+
+def browser() -> str:
+    """The path of a browser; empty if there is none."""
+    if chosen := os.environ.get(CHOSEN):
+        return shutil.which(chosen) or ""
+    folders = [folder / "Applications" for folder in (Path("/"), Path.home())]
+    installed = [str(folder / name) for folder in folders for name in APPLICATIONS if (folder / name).exists()]
+    return next((path for path in [*map(shutil.which, NAMES), *installed] if path), "")
+
+
+def tmux() -> str:
+    """The path of tmux; empty if there is none."""
+    return shutil.which("tmux") or ""
+
+
+def ensured(find: Callable[[], str], *packages: str) -> bool:
+    """Whether it is there, if need be after it was installed. Another program may be installing too: apt waits for it."""
+    if find():
+        return True
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    if not root or not shutil.which("apt-get") or (find is browser and CHOSEN in os.environ):
+        return False
+    print(f"installing {' and '.join(packages)} ...", flush=True)
+    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]
+    quiet = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "text": True}
+    subprocess.run([*apt, "update"], **quiet)
+    done = subprocess.run([*apt, "install", "-y", "--no-install-recommends", *packages], **quiet)
+    if done.returncode:
+        print(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "apt-get could not do it", flush=True)
+    return bool(find())
