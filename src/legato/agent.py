@@ -164,6 +164,7 @@ class Agent:
             providers=self.context_providers,
             middleware=self.middleware,
             guardrails=self.guardrails,
+            description=self.description,
         )
 
 

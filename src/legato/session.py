@@ -81,6 +81,23 @@ class Session:
         await self.refresh()
         await say()
 
+    async def open(self, message: Any = None, key: str | None = None) -> None:
+        """Begin the session, with a message or without any: it is there afterwards. `LedgerExists` if it was there before, unless this
+        is the same delivery again, by its key."""
+        content, contents = content_from(message) if message is not None else ("", {})
+        _check_key(key)
+
+        def begun(state: State) -> Iterator[AnyFact]:
+            if state.facts and not (key and key in state.keys):
+                raise LedgerExists(f"there is a session {self.id!r} already", do="choose another id, or none; nothing was changed")
+            if message is not None:
+                yield from self._said(state, content, key or "")
+            else:
+                yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
+
+        await self.refresh()
+        await self._ledger.append(begun, contents)
+
     def _saying(self, message: Any, key: str | None) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
         _check_key(key)

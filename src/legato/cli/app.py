@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli import chat, check, doctor, emulator, export, importing, mcp, migrate, new, replay, seen, sessions, stores, worker
+from legato.cli import chat, check, doctor, emulator, export, importing, mcp, migrate, new, replay, seen, serve, sessions, stores, worker
 from legato.errors import LegatoError
 
 INTERRUPTED = 130
@@ -40,6 +40,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "redact": stores.redact,
     "retire": stores.retire_,
     "copy": stores.copy_,
+    "serve": serve.serve,
     "doctor": doctor.doctor,
     "mcp": mcp.mcp,
     "emulator": emulator.emulator,

@@ -51,8 +51,9 @@ def mcp(
 
 
 async def _over_http(offered: object, host: str, port: int, token: str, origins: list[str]) -> None:
+    from legato.listening.hosts import is_loopback
     from legato.mcp.offering import Offered
-    from legato.mcp.serving import PATH, is_loopback, server
+    from legato.mcp.serving import PATH, server
 
     assert isinstance(offered, Offered)
     if not token and not is_loopback(host):

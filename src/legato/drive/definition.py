@@ -122,6 +122,7 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     providers: tuple[ContextProvider, ...] = ()
     middleware: tuple[Middleware, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
+    description: str = ""
 
     @cached_property
     def keeper(self) -> KeepsConversations | None:

@@ -1,4 +1,4 @@
-"""Engines that make sure a session is being driven somewhere: Temporal, Restate. `contract.py` says what every engine keeps.
+"""Engines that make sure a session is being driven somewhere: Temporal, Restate, or this process. `contract.py` says what all of them keep.
 
 `TemporalEngine` and `RestateEngine` are imported when they are first used: each needs an SDK of its own.
 """
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from legato.engines.address import engine_at
 from legato.engines.contract import Dead, Engine, Submitted
 from legato.engines.limits import ModelLimits
+from legato.engines.local import LocalEngine
 from legato.engines.pace import Pace
 from legato.engines.permits import Limit
 from legato.engines.worker import Worker
@@ -20,6 +21,7 @@ __all__ = [
     "Dead",
     "Engine",
     "Limit",
+    "LocalEngine",
     "ModelLimits",
     "Pace",
     "RestateEngine",

@@ -120,6 +120,11 @@ class Submitted(Session):
         await super().say(message, key)
         await self.wake()
 
+    async def open(self, message: Any = None, key: str | None = None) -> None:
+        await super().open(message, key)
+        if message is not None:
+            await self.wake()
+
     async def cancel(self, words: str = "") -> None:
         await super().cancel(words)
         await self.wake()

@@ -6,8 +6,6 @@ somebody points at this machine, cannot speak to it. Where others than this mach
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 from collections.abc import Sequence
 
 import uvicorn
@@ -15,12 +13,10 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from legato.errors import BadInput
+from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, check_token, is_loopback
 from legato.mcp.offering import Offered
 
 PATH = "/mcp"
-SHORTEST = 16
-"""Letters of a token: fewer could be guessed."""
 
 
 async def serve_stdio(offered: Offered) -> None:
@@ -32,10 +28,10 @@ async def serve_stdio(offered: Offered) -> None:
 def app(offered: Offered, token: str, host: str, port: int, origins: Sequence[str] = ()) -> ASGIApp:
     """The application that serves it over streamable HTTP."""
     check_token(token)
-    names = {host, "127.0.0.1", "localhost", "[::1]"} if is_loopback(host) else {host}
+    names = {host, *LOOPBACK_NAMES} if is_loopback(host) else {host}
     settings = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=[f"{_bracketed(name)}:{port}" for name in names],
+        allowed_hosts=[f"{bracketed(name)}:{port}" for name in names],
         allowed_origins=list(origins),
     )
     return _Guarded(offered.server.streamable_http_app(streamable_http_path=PATH, transport_security=settings, host=host), token)
@@ -47,40 +43,18 @@ def server(offered: Offered, token: str, host: str, port: int, origins: Sequence
     return uvicorn.Server(config)
 
 
-def check_token(token: str) -> None:
-    """`BadInput` if somebody could guess it, or could not send it."""
-    if not isinstance(token, str) or len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
-        raise BadInput("this cannot be the token", expected=f"{SHORTEST} or more printable ASCII characters without spaces")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
 class _Guarded:
     """Lets pass who has the token."""
 
     def __init__(self, inner: ASGIApp, token: str) -> None:
         self._inner = inner
-        self._expected = f"Bearer {token}".encode()
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._knows(scope):
+        if scope["type"] == "http" and not bears(scope["headers"], self._token):
             headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
             await send({"type": "http.response.body", "body": b"this server needs its token: Authorization: Bearer ..."})
             return
         if scope["type"] in ("http", "lifespan"):
             await self._inner(scope, receive, send)
-
-    def _knows(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)

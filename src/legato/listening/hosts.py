@@ -1,0 +1,44 @@
+"""Who can reach a server. May know: how hosts are written. Decides: what is this machine alone, and what may be a token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable
+
+from legato.errors import BadInput
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+"""The names by which this machine's own programs reach a server that listens on loopback, as a `Host` header has them."""
+
+SHORTEST = 16
+"""Letters of a token: fewer could be guessed."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bracketed(host: str) -> str:
+    """A host as addresses and `Host` headers have it.
+
+    >>> bracketed("::1"), bracketed("127.0.0.1")
+    ('[::1]', '127.0.0.1')
+    """
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def check_token(token: str) -> None:
+    """`BadInput` if somebody could guess it, or could not send it."""
+    if not isinstance(token, str) or len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        raise BadInput("this cannot be the token", expected=f"{SHORTEST} or more printable ASCII characters without spaces")
+
+
+def bears(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
+    """Whether a request has the token: once, and as `Authorization: Bearer TOKEN`."""
+    given = [value for name, value in headers if name == b"authorization"]
+    return len(given) == 1 and hmac.compare_digest(given[0], f"Bearer {token}".encode())

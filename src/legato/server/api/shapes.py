@@ -1,0 +1,167 @@
+"""What goes into the API and comes out of it. May know: msgspec. Decides: names and types, once for reading and for describing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+Key = Annotated[str, Meta(max_length=400)]
+SessionId = Annotated[str, Meta(max_length=400)]
+Words = Annotated[str, Meta(max_length=1_000_000)]
+
+
+class Given(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is sent to us: a field that is not known is a mistake of whoever sent it."""
+
+
+# -- workflows ---------------------------------------------------------------------------------------------------------
+
+
+class ToolShape(Struct, frozen=True):
+    """A tool of an agent. `asks`: whether people are asked before it runs; `deferred`: its result comes from elsewhere."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    asks: bool | Literal["depends"]
+    deferred: bool
+    secrets: list[str]
+
+
+class AgentShape(Struct, frozen=True):
+    """An agent of a workflow."""
+
+    name: str
+    model: str
+    description: str
+    tools: list[ToolShape]
+
+
+class HandoffShape(Struct, frozen=True):
+    """Who may hand over to whom, and by which tool."""
+
+    source: str
+    target: str
+    tool: str
+    asks: bool
+
+
+class WorkflowShape(Struct, frozen=True):
+    """A workflow that is served."""
+
+    name: str
+    description: str
+    start: str
+    agents: list[AgentShape]
+    handoffs: list[HandoffShape]
+
+
+class About(Struct, frozen=True):
+    """What is served here. `drives`: this process drives the conversations itself; else workers elsewhere do."""
+
+    legato: str
+    store: str
+    drives: bool
+    workflows: list[WorkflowShape]
+
+
+# -- giving ------------------------------------------------------------------------------------------------------------
+
+
+class TextPart(Given, tag_field="part", tag="text", frozen=True):
+    """Words."""
+
+    text: Words
+
+
+class ImagePart(Given, tag_field="part", tag="image", frozen=True):
+    """A picture, by its bytes."""
+
+    base64: str
+    media_type: str = "image/png"
+    name: str = ""
+
+
+class FilePart(Given, tag_field="part", tag="file", frozen=True):
+    """A document, by its bytes."""
+
+    base64: str
+    media_type: str = "application/octet-stream"
+    name: str = ""
+
+
+MessageParts = Annotated[list[TextPart | ImagePart | FilePart], Meta(min_length=1, max_length=50)]
+
+
+class BeginBody(Given, frozen=True):
+    """A new session; with a message, it begins to be driven."""
+
+    workflow: str = ""
+    id: SessionId = ""
+    message: Words | MessageParts | None = None
+    key: Key = ""
+
+
+class SayBody(Given, frozen=True):
+    """A message. With a `key` it is recorded once, however often it is delivered."""
+
+    message: Words | MessageParts
+    key: Key = ""
+
+
+class CancelBody(Given, frozen=True):
+    """Why the conversation is stopped, for the record."""
+
+    words: Words = ""
+
+
+class AnswerBody(Given, frozen=True):
+    """An answer to a request. `digest` is that of the arguments which were looked at: it is required where a call is asked about."""
+
+    request: Annotated[str, Meta(min_length=1, max_length=400)]
+    verdict: Literal["approve", "reject", "edit", "answer"]
+    digest: str = ""
+    always: bool = False
+    words: Words = ""
+    arguments: dict[str, Any] | None = None
+    value: Any = None
+    key: Key = ""
+
+
+class EventsQuery(Given, frozen=True):
+    """`after`: the `id` of the last event that was received, where the header `Last-Event-ID` cannot be sent."""
+
+    after: Annotated[str, Meta(max_length=100)] = ""
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+class Rests(Struct, frozen=True):
+    """How a session is after what was given to it."""
+
+    status: str
+
+
+class Taken(Struct, frozen=True):
+    """What was given is recorded: how many facts there are, and how the session is."""
+
+    facts: int
+    status: str
+
+
+class RequestShape(Struct, frozen=True):
+    """What blocks a conversation until somebody answers. `arguments` has digests in place of secrets; `session` is the one that asks."""
+
+    id: str
+    kind: Literal["approval", "result", "outcome", "limit"]
+    prompt: str
+    agent: str
+    tool: str
+    arguments: Any
+    digest: str
+    session: str
+    verdicts: list[str]
+    parameters: dict[str, Any] | None = field(name="schema")
+    secrets: list[str]

@@ -1,0 +1,142 @@
+"""What an endpoint is. May know: HTTP requests, msgspec. Decides: how a request is read before an endpoint sees it.
+
+One table has them all. What is read and answered by it, and what describes it (`openapi.py`), cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from legato.errors import BadInput
+from legato.server.answering import answer, error_answer
+from legato.server.limits import TooMuch
+from legato.server.serving import Serving
+
+DEEPEST = 64
+"""How deep JSON may be nested. Nobody's arguments are; what is deeper is made to hurt whoever reads it."""
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """A body or a query without anything in it."""
+
+
+Q = TypeVar("Q", bound=Struct)
+B = TypeVar("B", bound=Struct)
+
+
+@dataclass(frozen=True)
+class Asked(Generic[Q, B]):
+    """A request as an endpoint sees it: read, and as it should be."""
+
+    serving: Serving
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    request: Request
+
+    @property
+    def id(self) -> str:
+        """The session that it is about."""
+        return self.path["id"]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One line of the table. `gives` is the shape of the answer; None if it is no JSON, and `as_type` says what."""
+
+    method: str
+    path: str
+    does: Callable[[Asked[Any, Any]], Awaitable[Any]]
+    tells: str
+    query: type[Struct] = Nothing
+    body: type[Struct] | None = None
+    gives: Any = None
+    status: int = 200
+    as_type: str = "application/json"
+    errors: tuple[int, ...] = ()
+
+
+def route(endpoint: Endpoint, serving: Serving) -> Route:
+    """The endpoint where requests reach it."""
+
+    async def answered(request: Request) -> Response | ASGIApp:
+        try:
+            asked = Asked(serving, _path(request), _query(request, endpoint.query), await _body(request, endpoint.body), request)
+            given = await endpoint.does(asked)
+        except TooMuch:
+            raise
+        except Exception as error:
+            return error_answer(error)
+        return answer(given, endpoint.status) if isinstance(given, (Struct, dict)) else given
+
+    return Route(endpoint.path, answered, methods=[endpoint.method], name=endpoint.does.__name__)
+
+
+def _path(request: Request) -> dict[str, str]:
+    try:
+        return {name: unquote(value, errors="strict") for name, value in request.path_params.items()}
+    except UnicodeDecodeError:
+        raise BadInput("the path is not UTF-8", do="percent-encode what you put into it") from None
+
+
+def _query(request: Request, kind: type[Struct]) -> Struct:
+    try:
+        pairs = parse_qsl(request.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20)
+    except ValueError:
+        raise BadInput("the query cannot be read", do="percent-encode what you put into it") from None
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise BadInput("a parameter is given more than once")
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"a parameter is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__) or "no parameters") from None
+
+
+async def _body(request: Request, kind: type[Struct] | None) -> Struct:
+    if kind is None:
+        return Nothing()
+    body = await request.body()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and media_type != "application/json":
+        raise BadInput("a body is JSON", expected="content-type: application/json", found=media_type[:80] or "no content-type")
+    try:
+        _check_depth(body)
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"the body is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"the body is no JSON: {error}"[:300]) from None
+
+
+def _check_depth(body: bytes) -> None:
+    """`RecursionError` if it is nested too deep. Brackets within strings do not count; what is no JSON is told by the decoder."""
+    depth, at, end = 0, 0, len(body)
+    if body.count(b"[") + body.count(b"{") <= DEEPEST:
+        return
+    within = False
+    while at < end:
+        byte = body[at]
+        if within:
+            if byte == 0x5C:  # a backslash: whatever follows is no quote
+                at += 1
+            within = byte != 0x22
+        elif byte == 0x22:
+            within = True
+        elif byte in b"[{":
+            depth += 1
+            if depth > DEEPEST:
+                raise RecursionError(f"nested deeper than {DEEPEST}")
+        elif byte in b"]}":
+            depth -= 1
+        at += 1

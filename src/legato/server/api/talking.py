@@ -1,0 +1,151 @@
+"""What is given to a conversation, and what happens in it. May know: sessions. Decides: how what was sent is given to a session."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from legato.core.facts import Answered, Call, Decided
+from legato.core.messages import file, image
+from legato.core.requests import Pending
+from legato.core.secrets import masked
+from legato.drive.cursor import cursor_after
+from legato.engines.contract import Submitted
+from legato.errors import BadInput
+from legato.server.api.shapes import (
+    AnswerBody,
+    BeginBody,
+    CancelBody,
+    EventsQuery,
+    FilePart,
+    ImagePart,
+    Rests,
+    SayBody,
+    Taken,
+    TextPart,
+)
+from legato.server.api.table import Asked, Endpoint, Nothing
+from legato.server.streams import Stream
+from legato.session import Session
+from legato.sse import EventStream
+
+
+async def begin(asked: Asked[Nothing, BeginBody]) -> dict[str, Any]:
+    """Begin a session, and say something in it."""
+    body = asked.body
+    if body.key and not body.id:
+        raise BadInput("a key tells deliveries to one session apart", do='add the "id" that the session is to have')
+    session = asked.serving.begin(body.workflow, body.id)
+    await session.open(_message(body.message) if body.message is not None else None, body.key or None)
+    session = asked.serving.drivable(await asked.serving.session(session.id))
+    return {"id": session.id, "workflow": session.workflow.name, "status": session.status, "facts": session.state.length}
+
+
+async def say(asked: Asked[Nothing, SayBody]) -> Taken:
+    """Say something."""
+    session = await _drivable(asked)
+    await session.say(_message(asked.body.message), asked.body.key or None)
+    return Taken(session.state.length, session.status)
+
+
+async def resume(asked: Asked[Nothing, Nothing]) -> Rests:
+    """Go on with what is owed: after a failure, or because nobody does."""
+    session = await _drivable(asked)
+    await session.wake()
+    return Rests(session.status)
+
+
+async def cancel(asked: Asked[Nothing, CancelBody]) -> Rests:
+    """Stop what the conversation is doing."""
+    session = await _drivable(asked)
+    await session.cancel(asked.body.words)
+    return Rests((await session.refresh()).status)
+
+
+async def decide(asked: Asked[Nothing, AnswerBody]) -> Rests:
+    """Answer a request. One that is not pending, or not with these arguments, is refused, and nothing is changed."""
+    session, body = await _drivable(asked), asked.body
+    found = next((each for each in session.pending if each.id == body.request), None)
+    if found is not None and found.call is not None and not body.digest:
+        raise BadInput("say which arguments you looked at", expected='the "digest" of the request', do="nothing was changed")
+    # What is looked for is the id and the digest. That it is pending, and was when it was delivered before, is for the ledger to say.
+    meant = Pending(id=body.request, kind="approval", prompt="", agent="", digest=body.digest)
+    key = body.key or None
+    match body.verdict:
+        case "approve":
+            await session.approve(meant, always=body.always, key=key)
+        case "reject":
+            await session.reject(meant, body.words, key=key)
+        case "edit":
+            await session.edit(meant, _edited(session, found, body), key=key)
+        case "answer":
+            await session.answer(meant, body.value, key=key)
+    return Rests((await session.refresh()).status)
+
+
+def _edited(session: Session, found: Pending | None, body: AnswerBody) -> dict[str, Any]:
+    """The arguments to run with. A secret one that was left as it was shown keeps the value that is recorded."""
+    if body.arguments is None:
+        raise BadInput("an edit needs arguments", expected='"arguments": {...}', do="nothing was changed")
+    if found is not None:
+        asking = session.asking(found)
+        return _revealed(body.arguments, found.raw_arguments, asking.workflow.definition.graph.secrets(found.agent, found.tool))
+    recorded = session.state.facts[session.state.keys[body.key]] if body.key in session.state.keys else None
+    if isinstance(recorded, Decided) and recorded.call is not None:  # delivered again: the arguments were those of that call
+        reply = session.state.facts[recorded.call.position]
+        called = reply.items[recorded.call.index] if isinstance(reply, Answered) else None
+        if isinstance(reply, Answered) and isinstance(called, Call):
+            secrets = session.workflow.definition.graph.secrets(reply.agent, called.tool)
+            return _revealed(body.arguments, called.arguments, secrets)
+    return body.arguments
+
+
+def _revealed(given: Mapping[str, Any], recorded: str, secrets: tuple[str, ...] | None) -> dict[str, Any]:
+    exact = replace(Pending("", "approval", "", ""), raw_arguments=recorded).arguments
+    shown = replace(Pending("", "approval", "", ""), raw_arguments=masked(recorded, secrets)).arguments
+    hidden = {name for name in exact if secrets is None or name in secrets}
+    return {name: exact[name] if name in hidden and value == shown.get(name) else value for name, value in given.items()}
+
+
+async def events(asked: Asked[EventsQuery, Nothing]) -> Stream:
+    """What happens in the conversation, from the beginning or after an event, as server-sent events."""
+    last = asked.request.headers.get("last-event-id") or asked.query.after
+    cursor_after(last or None)
+    return Stream(EventStream(await asked.serving.session(asked.id), asked.query.after), asked.serving.closing)
+
+
+async def _drivable(asked: Asked[Any, Any]) -> Submitted:
+    return asked.serving.drivable(await asked.serving.session(asked.id))
+
+
+def _message(given: str | list[TextPart | ImagePart | FilePart]) -> Any:
+    if isinstance(given, str):
+        return given
+    return [_part(part) for part in given]
+
+
+def _part(part: TextPart | ImagePart | FilePart) -> Any:
+    if isinstance(part, TextPart):
+        return part.text
+    try:
+        content = base64.b64decode(part.base64, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadInput("a picture or file is sent as base64", do="encode its bytes with padding, and without line breaks") from None
+    if isinstance(part, ImagePart):
+        return image(content, part.media_type)
+    return file(content, part.name, part.media_type)
+
+
+SESSION = "/api/sessions/{id}"
+ENDPOINTS = [
+    Endpoint("POST", "/api/sessions", begin, "Begin a session", body=BeginBody, status=201),
+    Endpoint("POST", f"{SESSION}/messages", say, "Say something", body=SayBody, gives=Taken, status=202),
+    Endpoint("POST", f"{SESSION}/resume", resume, "Go on with what is owed", body=Nothing, gives=Rests, status=202),
+    Endpoint("POST", f"{SESSION}/cancel", cancel, "Stop what the conversation is doing", body=CancelBody, gives=Rests),
+    Endpoint("POST", f"{SESSION}/answers", decide, "Answer a request", body=AnswerBody, gives=Rests),
+    Endpoint("GET", f"{SESSION}/events", events, "What happens, as it happens", query=EventsQuery, as_type="text/event-stream"),
+]

@@ -1,0 +1,67 @@
+"""The application. May know: Starlette. Decides: which path leads where, and that workers live as long as the application does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from legato.engines.worker import Worker
+from legato.server.access import Access, Guarded
+from legato.server.answering import Refused, error_answer
+from legato.server.api import about, talking
+from legato.server.api.table import Endpoint, route
+from legato.server.limits import Limited, Limits
+from legato.server.protocols import protocols
+from legato.server.serving import Serving
+from legato.server.static import Static
+
+ENDPOINTS: list[Endpoint] = [*about.ENDPOINTS, *talking.ENDPOINTS]
+"""The API."""
+
+
+def make_app(serving: Serving, access: Access, limits: Limits | None = None, worker: Worker | None = None) -> ASGIApp:
+    """The application, for any server that speaks ASGI. A `worker` works for as long as the application lives."""
+    routes = [*(route(each, serving) for each in ENDPOINTS), *protocols(serving), *Static().routes()]
+    inner = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: _not_here, Exception: _unexpected},
+        lifespan=lambda _: _living(serving, worker),
+    )
+    inner.router.redirect_slashes = False
+    return Guarded(Limited(inner, limits or Limits()), access)
+
+
+def _living(serving: Serving, worker: Worker | None) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def living() -> AsyncIterator[None]:
+        working = asyncio.get_running_loop().create_task(worker.run(signals=False)) if worker is not None else None
+        try:
+            yield
+        finally:
+            if worker is not None and working is not None:
+                worker.stop()
+                await working  # what it records until then, streams still tell
+            serving.closing.set()
+
+    return living()
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return error_answer(Refused(405, "method_not_allowed", "this path is asked in another way", expected=allowed, allow=allowed))
+    if error.status_code == 404:
+        return error_answer(Refused(404, "not_found", "nothing is here", do="see /api/openapi.json for what there is"))
+    return error_answer(Refused(error.status_code, "refused", "this cannot be answered"))
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return error_answer(error)
