@@ -3,6 +3,8 @@
  * A person approves exact arguments. 12345678901234567890 and 24.50 must not become 12345678901234567000 and 24.5 on the way through a page.
  */
 
+const SHORT = 60; // letters of a list that stands in one line
+
 /** A number, as it was written. */
 export class Written {
   constructor(source) {
@@ -27,6 +29,8 @@ export function write(value, indent = 0, depth = 0) {
     : Object.entries(value).filter(([, each]) => each !== undefined).map(([name, each]) => `${JSON.stringify(name)}:${indent ? " " : ""}${write(each, indent, depth + 1)}`);
   const [open, close] = Array.isArray(value) ? "[]" : "{}";
   if (!indent || entries.length === 0) return `${open}${entries.join(",")}${close}`;
+  const flat = `${open}${entries.join(", ")}${close}`;
+  if (Array.isArray(value) && flat.length <= SHORT && !flat.includes("\n")) return flat;
   const margin = " ".repeat(indent * (depth + 1));
   return `${open}\n${margin}${entries.join(`,\n${margin}`)}\n${" ".repeat(indent * depth)}${close}`;
 }

@@ -7,6 +7,7 @@
 import { fieldOf, fits, initial, isObject, numberTyped, resolved, wrong } from "../model/schema.js";
 import { el, show } from "./dom.js";
 import { parse, write } from "./exact.js";
+import { brief } from "./format.js";
 import { icon } from "./icons.js";
 
 export class Mistaken extends Error {}
@@ -118,7 +119,7 @@ function rawField(value, field) {
 function listField(value, field, root) {
   const items = [];
   const holder = el("ol", { class: "list-items" });
-  const draw = () => show(holder, items.map((item, index) => el("li", null, item.element, el("button", { class: "plain small", type: "button", "aria-label": `Remove item ${index + 1}`, onclick: () => { items.splice(index, 1); draw(); } }, icon("cross")))));
+  const draw = () => show(holder, items.map((item, index) => el("li", null, el("span", { class: "soft small-print item-number" }, `${index + 1}`), item.element, el("button", { class: "plain small", type: "button", "aria-label": `Remove item ${index + 1}`, onclick: () => { items.splice(index, 1); draw(); } }, icon("cross")))));
   const add = (one) => items.push(nullableField(field.schema.items, root, one, true));
   for (const one of value ?? []) add(one);
   draw();
@@ -147,21 +148,23 @@ function labelled(name, schema, required, field) {
   const control = field.control;
   if (control) control.id ||= id;
   return el("div", { class: "field" },
-    el(control ? "label" : "span", { class: "label", for: control?.id }, el("code", null, name), required && el("span", { class: "required", title: "required" }, " required")),
-    schema.description && el("p", { class: "soft small-print" }, schema.description),
-    field.element,
-    schema.default !== undefined && el("p", { class: "soft small-print" }, `If it is left out: ${write(schema.default)}`));
+    el("div", { class: "field-name" },
+      el(control ? "label" : "span", { class: "label", for: control?.id }, el("code", null, name), required && el("span", { class: "required" }, " required")),
+      schema.description && el("p", { class: "soft small-print" }, schema.description)),
+    field.element);
 }
 
 /** A field that may be left out, or be null: what it is, is chosen beside it. */
 function nullableField(schema, root, value, required) {
   const field = fieldFor(schema, root, value, []);
+  const otherwise = resolved(schema, root).default;
+  const words = { value: "given", null: "null", "left out": otherwise === undefined ? "left out" : `left out: ${brief(write(otherwise), 24)}` };
   const ways = ["value", ...(field.nullable ? ["null"] : []), ...(required ? [] : ["left out"])];
   if (ways.length === 1) return made(field, root, value === undefined ? initial(schema, root) : value);
   const now = value === undefined && !required ? "left out" : value === null && field.nullable ? "null" : "value";
   let inner = now === "value" ? made(field, root, value) : null;
   const place = el("div", { class: "maybe-value" }, inner?.element);
-  const choice = el("select", { class: "maybe", "aria-label": "given, null or left out" }, ways.map((way) => el("option", { value: way, selected: way === now }, way === "value" ? "given" : way)));
+  const choice = el("select", { class: "maybe", "aria-label": "given, null or left out" }, ways.map((way) => el("option", { value: way, selected: way === now }, words[way])));
   choice.addEventListener("change", () => {
     inner = choice.value === "value" ? made(fieldOf(schema, root), root, initial(schema, root)) : null;
     show(place, inner?.element);

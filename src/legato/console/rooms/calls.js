@@ -7,6 +7,7 @@ import { attachment, coloured, jsonBlock } from "../parts/pieces.js";
 import { to } from "../parts/routes.js";
 
 const SHORT_ARGUMENTS = 120;
+const BESIDE = 44; // letters of arguments that stand beside the tool's name; longer ones stand below
 const SHORT_OUTPUT = 280;
 
 const ENDED = { ok: "done", error: "failed", timeout: "timed out", cancelled: "cancelled", superseded: "superseded", stopped: "stopped" };
@@ -27,10 +28,10 @@ export function callTold(row, at) {
   const { word, tone } = callStatus(row);
   const paused = row.attempts.at(-1)?.paused;
   return el("div", { class: `card call ${tone}` },
-    el("div", { class: "call-head" }, icon("tool"), el("b", null, row.tool), briefArguments(row.arguments),
+    el("div", { class: "call-head" }, icon("tool"), el("b", null, row.tool), row.arguments.length <= BESIDE && briefArguments(row.arguments),
       el("span", { class: `chip ${tone}` }, word), row.output?.took > 0 && el("span", { class: "soft small-print" }, lasted(row.output.took)),
       row.attempts.length > 1 && el("span", { class: "soft small-print" }, `attempt ${row.attempts.length}`)),
-    longArguments(row.arguments),
+    row.arguments.length > BESIDE && (isShort(row.arguments) ? briefArguments(row.arguments) : longArguments(row.arguments)),
     row.decisions.map(decisionTold),
     paused && !row.output && el("p", { class: "small-print" }, "In ", el("a", { href: to("sessions", paused) }, paused)),
     row.output && outputTold(row.output, at),
@@ -40,11 +41,11 @@ export function callTold(row, at) {
 const isShort = (text) => text.length <= SHORT_ARGUMENTS && !text.includes("\n");
 
 function briefArguments(text) {
-  return el("code", { class: "arguments" }, isShort(text) ? coloured(text) : brief(text, 60));
+  return el("code", { class: "arguments" }, coloured(text));
 }
 
 function longArguments(text) {
-  return isShort(text) ? null : el("details", { class: "fold" }, el("summary", null, "arguments"), jsonBlock(text));
+  return el("details", { class: "fold" }, el("summary", null, el("code", { class: "arguments" }, brief(text, 90))), jsonBlock(text));
 }
 
 function decisionTold(decision) {

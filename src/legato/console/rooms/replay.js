@@ -123,7 +123,7 @@ export class Replay {
     this.rows.list.pinned = true;
     this.rows.update(story);
     this.score.mark(this.at);
-    this.room.asOf(story);
+    this.room.asOf(story, then);
     const last = facts[this.at - 1];
     show(this.told, el("b", null, `${count(this.at)} of ${count(facts.length)}`), then && statusPill(then.status), (then?.agent || story.active) && agentTag(this.room.palette, then?.agent || story.active), last && el("span", { class: "soft" }, `${last.fact.replaceAll("_", " ")}, ${clock(last.at)}`));
     settleAt("sessions", this.room.id, "replay", this.at);

@@ -84,14 +84,15 @@ export class Score {
       pen.fillStyle = pen.strokeStyle = colours.get(who) ?? soft;
       if (fact.fact === "handed_off") {
         pen.lineWidth = 1.2;
+        const [from, to] = [y(fact.source), y(fact.target)];
         pen.beginPath();
-        pen.moveTo(x - step / 2, y(fact.source));
-        pen.lineTo(x + Math.max(step / 2, 2), y(fact.target));
+        pen.moveTo(x - step / 2, from);
+        pen.quadraticCurveTo(x + step / 4, Math.min(from, to) - 2, x + Math.max(step / 2, 2), to);
         pen.stroke();
         control = fact.target;
       } else if (fact.fact === "said") {
         pen.fillStyle = soft;
-        pen.fillRect(x - 0.6, 1, Math.max(1.2, step * 0.2), height - 2);
+        pen.fillRect(x - 0.6, 1, Math.min(2, Math.max(1.2, step * 0.2)), height - 2);
       } else if (fact.fact === "answered") {
         control = fact.agent;
         note(pen, x, y(who), Math.min(4.2, Math.max(1.4, step * 0.6)));

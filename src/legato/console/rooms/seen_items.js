@@ -11,7 +11,7 @@ export function itemElement(item, room, seen) {
   const [word, mark] = MARKS[item.shown];
   const isNew = seen.changes?.call?.items.added.includes(item.position);
   return el("div", { class: `seen-item ${mark}`, role: "listitem" },
-    el("div", { class: "seen-mark", title: item.rule }, el("span", { class: `mark mark-${mark}`, "aria-hidden": "true" }), el("span", { class: "mark-word" }, word)),
+    el("div", { class: "seen-mark", title: item.rule }, el("span", { class: `sign sign-${mark}`, "aria-hidden": "true" }), el("span", { class: "mark-word" }, word)),
     el("div", { class: "seen-body" },
       el("div", { class: "who" }, item.kind === "said" ? el("span", { class: "user" }, item.author || "user") : item.kind === "reply" ? agentTag(room.palette, item.author) : el("span", { class: "soft" }, `${item.kind}${item.author ? ` for ${item.author}` : ""}`),
         el("span", { class: "soft small-print" }, `#${item.position}`), isNew && el("span", { class: "chip" }, "new")),

@@ -6,7 +6,7 @@ import { counted } from "../parts/format.js";
 import { agentTag, jsonBlock } from "../parts/pieces.js";
 import { to } from "../parts/routes.js";
 
-export const PARTS = [["frame", "Around it"], ["body", "As sent"], ["call", "Since the last call"], ["agent", "Since the last agent"]];
+export const PARTS = [["frame", "Frame"], ["body", "As sent"], ["call", "Since last call"], ["agent", "Since last agent"]];
 
 const PROOF = {
   proved: ["Proved", "A digest of the request was recorded with the reply, and it fits these bytes."],

@@ -33,6 +33,7 @@ export class SessionRoom {
     this.head = el("header", { class: "session-head" });
     this.heading = el("h1", { tabindex: "-1" }, el("bdi", null, id));
     this.state = el("div", { class: "session-state" });
+    this.then = null; // what a replay is at
     this.line = el("p", { class: "line-state", role: "status", hidden: true });
     this.nav = el("div", { class: "session-nav" });
     this.body = el("div", { class: "session-body" });
@@ -134,9 +135,11 @@ export class SessionRoom {
     return length >= this.story.length ? this.story : Story.of(this.ledger.facts, length, this.handoffTools);
   }
 
-  /** Light the graph as of another story; null: as of now. */
-  asOf(story) {
+  /** Show the graph and the status as of another story; null: as of now. */
+  asOf(story, then = null) {
     this.graph.update(story ?? this.story);
+    this.then = story ? { status: then?.status ?? "", agent: then?.agent || story.active } : null;
+    this.#drawState();
   }
 
   // -- the head ------------------------------------------------------------------------------------------------------
@@ -155,8 +158,13 @@ export class SessionRoom {
           el("button", { class: "small", type: "button", title: "Fork from here", onclick: () => this.fork() }, icon("fork"), "Fork"),
           this.#menu()));
     }
-    show(this.state, detail && [statusPill(detail.status), detail.agent && this.palette && agentTag(this.palette, detail.agent)]);
+    this.#drawState();
     this.#drawFigures();
+  }
+
+  #drawState() {
+    const now = this.then ?? this.ledger.detail;
+    show(this.state, now && [now.status && statusPill(now.status), now.agent && this.palette && agentTag(this.palette, now.agent), this.then && el("span", { class: "chip" }, "then")]);
   }
 
   #drawFigures() {

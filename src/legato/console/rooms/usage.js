@@ -67,7 +67,7 @@ export class UsageView {
           el("span", { class: "bar-told" }, `${count(edge.tokens)} tokens, ${count(edge.resent)} again, ${dollars(edge.dollars)}`)))),
         el("h2", null, counted(handoffs.length, "handoff")),
         this.handoffs.element]);
-    this.handoffs.element.classList.toggle("few", handoffs.length <= 12);
+    this.handoffs.element.style.height = `${Math.min(420, 40 * handoffs.length + 2)}px`;
     this.handoffs.reset(handoffs.length);
   }
 
