@@ -33,7 +33,7 @@ class Completing:
 
     def whole(self) -> dict[str, Any]:
         """The completion, from the ledger."""
-        told = recorded(self.turn.session, self.turn.after + 1, self.turn.end())
+        told = recorded(self.turn.session, self.turn.since, self.turn.end())
         texts = [moment.text for moment in told if isinstance(moment, Spoke)]
         rest = self._rest(told)
         message = {"role": "assistant", "content": BETWEEN.join([*texts, *_asked(rest)]), "refusal": None}
@@ -52,16 +52,16 @@ class Completing:
         return {"id": self.turn.name("chatcmpl-"), "object": kind, "created": self.turn.created, "model": self.turn.session.workflow.name}
 
     def _finish(self) -> str:
-        return FINISHES[finish_of(self.turn.session, self.turn.end(), self.turn.after + 1)]
+        return FINISHES[finish_of(self.turn.session, self.turn.end(), self.turn.since)]
 
     def _usage(self) -> dict[str, Any]:
-        return chat_usage(usage_of(self.turn.session.state, self.turn.after + 1, self.turn.end()))
+        return chat_usage(usage_of(self.turn.session.state, self.turn.since, self.turn.end()))
 
     async def stream(self, include_usage: bool) -> AsyncGenerator[bytes, None]:
         """The completion in chunks."""
         writing, rest = _Paragraphs(), Rested("running", (), "", 0)
         yield self._chunk({"role": "assistant", "content": ""})
-        async with aclosing(moments(self.turn.session, self.turn.after + 1, self.turn.until)) as told:
+        async with aclosing(moments(self.turn.session, self.turn.since, self.turn.until)) as told:
             async for moment in told:
                 if isinstance(moment, Rested):
                     rest = moment

@@ -35,10 +35,10 @@ def openai_error(error: Exception) -> Response:
 
 def shaped(told: dict[str, str], status: int, param: str | None = None) -> dict[str, str | None]:
     """What is told of an error, in one sentence after the other."""
-    more = [f"Expected: {told['expected']}." if "expected" in told else "", f"Found: {told['found']}." if "found" in told else ""]
-    words = [told["message"].rstrip(".") + ".", *more, told.get("do", "")]
+    labelled = {"message": "", "expected": "Expected: ", "found": "Found: ", "do": "Do: "}
+    words = " ".join(f"{label}{told[name].rstrip('.')}." for name, label in labelled.items() if told.get(name))
     kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return {"message": " ".join(filter(None, words)), "type": kind, "param": param, "code": told["code"]}
+    return {"message": words, "type": kind, "param": param, "code": told["code"]}
 
 
 def error_line(told: dict[str, Any]) -> bytes:

@@ -40,10 +40,10 @@ class Responding:
     def whole(self) -> dict[str, Any]:
         """The response, as far as it is recorded."""
         turn, session, upto = self.turn, self.turn.session, self.turn.end()
-        told = recorded(session, turn.after + 1, upto)
+        told = recorded(session, turn.since, upto)
         rest = told[-1] if told and isinstance(told[-1], Rested) else None
         output = [item for moment in told for item in self._items(moment)]
-        status, finish = STATUSES.get(rest.status if rest else "running", "completed"), finish_of(session, upto, turn.after + 1)
+        status, finish = STATUSES.get(rest.status if rest else "running", "completed"), finish_of(session, upto, turn.since)
         if status == "completed" and finish in INCOMPLETE:
             status = "incomplete"
         return self._object(
@@ -51,7 +51,7 @@ class Responding:
             output=output,
             error={"code": "server_error", "message": rest.error} if rest and status == "failed" else None,
             incomplete_details={"reason": INCOMPLETE[finish]} if status == "incomplete" else None,
-            usage=responses_usage(usage_of(session.state, turn.after + 1, upto)) if status != "in_progress" else None,
+            usage=responses_usage(usage_of(session.state, turn.since, upto)) if status != "in_progress" else None,
             legato=legato_field(session, rest.status if rest else "running", rest.pending if rest else (), self._ignored),
         )
 
@@ -97,7 +97,7 @@ class Responding:
         writing = _Events()
         for kind in ("response.created", "response.in_progress"):
             yield writing.event(kind, response=self._object())
-        async with aclosing(moments(self.turn.session, self.turn.after + 1, self.turn.until)) as told:
+        async with aclosing(moments(self.turn.session, self.turn.since, self.turn.until)) as told:
             async for moment in told:
                 for event in self._told(moment, writing):
                     yield event

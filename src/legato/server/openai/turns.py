@@ -31,7 +31,8 @@ _NAMED = re.compile(r"(?:resp_|chatcmpl-)([0-9a-f]{8})_(0|[1-9][0-9]{0,8})_([A-Z
 
 
 class Turn(Struct, frozen=True):
-    """A response: what is recorded in a session after a position, until it rests with `until` facts or more."""
+    """A response: what is recorded in a session from what was given to it on, the last of it at `after`, until it rests with `until` facts
+    or more."""
 
     session: Submitted
     after: int
@@ -42,6 +43,13 @@ class Turn(Struct, frozen=True):
         """When it was asked for, in seconds."""
         return self.session.state.facts[self.after].at // 1000
 
+    @property
+    def since(self) -> int:
+        """Where it begins: several answers that were given at once have keys that say so."""
+        state = self.session.state
+        key = getattr(state.facts[self.after], "key", "")
+        return min(state.keys.get(f"{key} 0", self.after), self.after)
+
     def name(self, prefix: str = "resp_") -> str:
         """Its id."""
         session = base64.urlsafe_b64encode(self.session.id.encode()).decode().rstrip("=")
@@ -49,7 +57,7 @@ class Turn(Struct, frozen=True):
 
     async def rest(self) -> Rested:
         """Wait until it is over, and say how."""
-        async with aclosing(moments(self.session, self.after + 1, self.until)) as told:
+        async with aclosing(moments(self.session, self.since, self.until)) as told:
             return [moment async for moment in told if isinstance(moment, Rested)][-1]
 
     def end(self) -> int:
@@ -68,7 +76,7 @@ async def turn_named(serving: Serving, name: str) -> Turn:
         id = base64.b64decode(found[3] + "=" * (-len(found[3]) % 4), altchars=b"-_", validate=True).decode() if found else ""
     except (binascii.Error, UnicodeDecodeError):
         id = ""
-    if found and id:
+    if found and 0 < len(id) <= 400 and id.isprintable():
         session = serving.drivable(await serving.session(id))
         turn = Turn(session, int(found[2]), int(found[2]) + 1)
         if turn.after < session.state.length and turn.name(name[: found.start(1)]) == name:
