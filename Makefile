@@ -14,7 +14,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test engines lint types layers pytest faces sim crash chaos fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
+.PHONY: help demo test engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ pytest: $(VENV)/.dev ## the tests alone
 
 faces: $(VENV)/.faces ## what people see, in a real terminal and a real browser: tmux and Chromium, installed where that may be done
 	@$(PY) -m tests.faces $(ARGS)
+
+pictures: $(VENV)/.faces ## draw what README.md shows, from the real chat and the real console, into docs/pictures
+	@$(PY) -m tests.faces.pictures $(ARGS)
 
 sim: $(VENV)/.dev ## random conversations under random faults, every promise checked
 	@$(PY) -m tests.sim $(ARGS)

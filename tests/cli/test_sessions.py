@@ -44,7 +44,7 @@ def test_ls_lists_sessions_the_most_recent_first(talked: Shell) -> None:
         ["waits", "desk", "pending", "15"],
     ]
     assert "\x1b" not in listed.out, "neither colours nor what somebody said can do anything to a terminal"
-    assert [row["session"] for row in talked("ls", "--json", "-n", "1").json] == ["over"]
+    assert [row["id"] for row in talked("ls", "--json", "-n", "1").json] == ["over"]
 
 
 def test_before_anything_was_said_there_are_no_sessions_and_that_is_no_mistake(shell: Shell) -> None:
@@ -168,7 +168,7 @@ def test_delete_asks_first_and_says_what_is_gone(talked: Shell) -> None:
 
 def test_a_damaged_session_is_told_and_hides_no_other(talked: Shell) -> None:
     _damage(talked.folder / "desk.sqlite")
-    rows = {row["session"]: row["status"] for row in talked("ls", "--json").json}
+    rows = {row["id"]: row["status"] for row in talked("ls", "--json").json}
     assert rows == {"over": "waiting", "waits": "damaged"}
     sick = talked("doctor", "--json")
     assert sick.code == 1
@@ -195,7 +195,7 @@ def test_a_workflow_with_a_store_of_its_own_is_looked_at_there(shell: Shell) -> 
         "own = HandoffBuilder(name='own', participants=[triage]).with_checkpointing(SQLiteStore('own.sqlite')).build()\n"
     )
     assert shell("chat", "own:own", "-s", "here", "-m", "hello").code == 0
-    assert [row["session"] for row in shell("ls", "-w", "own:own", "--json").json] == ["here"]
+    assert [row["id"] for row in shell("ls", "-w", "own:own", "--json").json] == ["here"]
     rows = shell("ls", "--store", "own.sqlite", "-w", "desk:desk", "--json").json
     assert [(row["workflow"], row["status"]) for row in rows] == [("own", "waiting")], "those of other workflows are listed, too"
     other = shell("show", "here", "--store", "own.sqlite", "-w", "desk:desk", "--json")

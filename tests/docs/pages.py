@@ -67,7 +67,7 @@ def run_page(path: Path, name: str = "page") -> int:
 
 def _run(example: Example, path: Path, module: types.ModuleType, runner: asyncio.Runner) -> str:
     # The blank lines make tracebacks name the page's own lines.
-    source = "\n" * (example.line - 1) + example.code
+    source = "\n" * (example.line - 1) + example.code.replace('if __name__ == "__main__":', "if True:")  # an example is a program
     code = compile(source, str(path), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     out = io.StringIO()
     with redirect_stdout(out):

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.cli.conftest import LEGATO, Shell
-from tests.faces.tmux import Screen
+from tests.cli.conftest import Shell
+from tests.faces.tmux import on_screen
 
 ASKED = "Order 7 arrived broken. Please refund the 24.50 that I paid."
-
-
-def on_screen(shell: Shell, *arguments: str, folder: Path | None = None, columns: int = 100) -> Screen:
-    return Screen([*LEGATO, *arguments], folder or shell.folder, {**shell.environment, "COLUMNS": "", "LANG": "C.UTF-8"}, columns)
 
 
 def test_a_new_project_is_talked_with_and_its_refund_is_edited_before_it_is_paid(shell: Shell) -> None:
@@ -28,7 +22,7 @@ def test_a_new_project_is_talked_with_and_its_refund_is_edited_before_it_is_paid
         screen.type("/usage")
         screen.until("in all")
         screen.press("C-d")
-        screen.until("to go on: legato chat desk:desk --session one")
+        assert "\n  · to go on: legato chat desk:desk --session one" in screen.until("to go on:")
         screen.until("ended with 0")
 
 
@@ -90,3 +84,42 @@ def test_words_of_a_model_cannot_rewrite_the_question_above_them(shell: Shell) -
         assert "clerk wants to run pay" in shown
         assert "mallory\\u001b[1A\\u001b[2Kalice\\u202e" in shown
 
+
+def test_what_was_seen_undone_and_forked_is_told_where_one_types(shell: Shell) -> None:
+    with on_screen(shell, "chat", "desk:desk", "-s", "one", columns=140) as screen:
+        screen.until("you ›")
+        screen.type("hello")
+        screen.until("you ›", 2)
+        screen.type("I want a refund")
+        asked = screen.until("l later")
+        assert "refunds wants to run refund" in asked
+        assert '"24.5' not in asked, "a number is shown as one"
+        screen.type("n not today")
+        screen.until("you ›", 3)
+        screen.type("/seen")
+        seen = screen.until("you ›", 4)
+        assert "reply 3 of refunds by clerk-1" in seen
+        assert "Handle refunds." in seen
+        assert "not today" in seen
+        screen.type("/fork 3")
+        screen.until("this is session one-")
+        screen.type("/undo")
+        screen.until("as if you had not said: hello")
+        screen.type("hello again")
+        screen.until("Hello, I am triage.", 2)
+        screen.press("C-d")
+        screen.until("ended with 0")
+    assert [row["facts"] for row in shell("ls", "--json").json if row["session"] == "one"] == [10]
+
+
+def test_a_model_that_fails_is_told_in_a_sentence_and_asked_again(shell: Shell) -> None:
+    with on_screen(shell, "chat", "desk:desk", "-s", "one") as screen:
+        screen.until("you ›")
+        screen.type("fail, please")
+        shown = screen.until("/go tries again")
+        assert "the provider is on holiday" in shown
+        (shell.folder / "mended.txt").touch()
+        screen.type("/go")
+        screen.until("Hello, I am triage.")
+        screen.type("/gone")
+        assert "Traceback" not in screen.until("you ›", 4)

@@ -12,6 +12,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.cli.conftest import LEGATO, Shell
+
 PATIENCE = 30.0
 
 
@@ -41,8 +43,12 @@ class Screen:
         return shown
 
     def type(self, line: str) -> None:
-        self._tmux("send-keys", "-t", "one", "-l", line)
+        """Type a line, and the key that ends it."""
+        self.write(line)
         self.press("Enter")
+
+    def write(self, letters: str) -> None:
+        self._tmux("send-keys", "-t", "one", "-l", "--", letters)
 
     def press(self, key: str) -> None:
         self._tmux("send-keys", "-t", "one", key)
@@ -55,3 +61,13 @@ class Screen:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         subprocess.run(["tmux", "-L", self._server, "kill-server"], capture_output=True, timeout=PATIENCE)
+
+
+def on_screen(shell: Shell, *arguments: str, folder: Path | None = None, columns: int = 100, rows: int = 30) -> Screen:
+    """A verb of the command, on a screen."""
+    return Screen([*LEGATO, *arguments], folder or shell.folder, environment(shell), columns, rows)
+
+
+def environment(shell: Shell) -> dict[str, str]:
+    """The variables of a person's terminal, which knows by itself how wide it is."""
+    return {**shell.environment, "COLUMNS": "", "LANG": "C.UTF-8"}

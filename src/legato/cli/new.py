@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +53,6 @@ def new(
         (f"cd {folder}", ""),
         ("legato chat desk:desk", 'talk with it: "Order 7 arrived broken. Please refund the 24.50 that I paid."'),
         ("legato check desk:desk", "who hands over to whom"),
-        ("python -m pytest", "its test"),
+        ("python -m pytest", "its test" if find_spec("pytest") else "its test, after `pip install pytest`"),
     ):
         tell(f"  {command:<24}", (about, "dim"))

@@ -12,11 +12,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.cli.telling import Colours, harmless, symbol, tell
+from legato.cli.telling import Colours, symbol, tell
 from legato.core.requests import VERDICTS, Pending
 from legato.errors import BadInput
 from legato.session import Session
 from legato.shown.hiding import shown_arguments, unhidden
+from legato.shown.plain import harmless
 
 Verb: TypeAlias = Literal["approve", "reject", "edit", "always", "answer", "later"]
 

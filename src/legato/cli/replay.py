@@ -164,7 +164,7 @@ def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:
 
 
 def _diff(was: Wired, is_: Wired) -> list[str]:
-    from legato.cli.telling import harmless
+    from legato.shown.plain import harmless
 
     before, after = (_lines(each.body) for each in (was, is_))
     return [

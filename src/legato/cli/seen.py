@@ -131,6 +131,6 @@ def _left_out(session: Session, fact: Answered, request: Request) -> str:
 def _indented(body: bytes) -> str:
     import json
 
-    from legato.cli.telling import harmless
+    from legato.shown.plain import harmless
 
     return harmless(json.dumps(json.loads(body), indent=2, ensure_ascii=False), joiners="")

@@ -7,11 +7,17 @@ can tell about what is owed.
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from legato.cli.options import Json, Named, SessionId, Stored
+
+if TYPE_CHECKING:
+    from legato.cli.places import Place
+    from legato.session import Session
+    from legato.shown.listing import Row
+    from legato.stores.contract import LedgerInfo
 
 
 def ls(
@@ -26,7 +32,8 @@ def ls(
 
 async def _ls(store: str, workflow: str, limit: int, as_json: bool) -> None:
     from legato.cli.places import default_path, looked_into
-    from legato.cli.telling import one_line, table, tell, when, write_json
+    from legato.cli.telling import table, tell, when, write_json
+    from legato.shown.plain import one_line
 
     if not store and not workflow and not default_path().exists():  # nobody has begun yet: that is no mistake
         if as_json:
@@ -35,10 +42,7 @@ async def _ls(store: str, workflow: str, limit: int, as_json: bool) -> None:
             tell("no sessions yet: `legato chat module:workflow` begins one")
         return
     async with looked_into(store, workflow) as here:
-        infos = await here.store.list(limit)
-        rows: list[dict[str, Any]] = []
-        for info in infos:
-            rows.append({"session": info.ledger, "facts": info.length, "updated": info.updated, **await _about(here, info.ledger)})
+        rows = [await _row(here, info) for info in await here.store.list(limit)]
         name = here.name
     if as_json:
         write_json(rows)
@@ -50,33 +54,28 @@ async def _ls(store: str, workflow: str, limit: int, as_json: bool) -> None:
             ("session", "workflow", "status", "facts", "last", "said"),
             [
                 (
-                    row["session"],
-                    row["workflow"],
-                    (row["status"], colours.get(row["status"], "")),
-                    str(row["facts"]),
-                    when(row["updated"]),
-                    one_line(row["last"], 60),
+                    row.id,
+                    row.workflow,
+                    (row.status, colours.get(row.status, "")),
+                    str(row.facts),
+                    when(row.updated),
+                    one_line(row.damaged or (f"{row.last.author}: {row.last.text}" if row.last.author else ""), 60),
                 )
                 for row in rows
             ],
         )
 
 
-async def _about(here: Any, id: str) -> dict[str, Any]:
+async def _row(here: Place, info: LedgerInfo) -> Row:
     """What one session is about. One that cannot be read is told, and hides no other."""
     from legato.errors import LegatoError
+    from legato.shown.listing import row_of, unreadable
 
     try:
-        session = await here.session(id, of_any=True)
+        session = await here.session(info.ledger, of_any=True)
     except LegatoError as error:
-        return {"workflow": "", "status": "damaged" if error.code == "damaged" else "unreadable", "agent": "", "last": error.summary}
-    messages, state = session.messages, session.state
-    return {
-        "workflow": state.workflow,
-        "status": session.status,
-        "agent": state.active,
-        "last": str(messages[-1]) if messages else "",
-    }
+        return unreadable(info, error)
+    return row_of(session, info, served=session.workflow is here.workflow)
 
 
 def show(
@@ -91,36 +90,21 @@ def show(
 
 
 async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) -> None:
-    import msgspec
-
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
-    from legato.cli.transcript import Transcript, plain_event, told
-    from legato.shown.hiding import shown_arguments, shown_facts, shown_request
+    from legato.cli.transcript import Transcript
+    from legato.shown.exporting import told
+    from legato.shown.hiding import shown_arguments
+    from legato.shown.listing import facts_page
 
     async with looked_into(store, workflow) as here:
         session = await here.session(id)
+        if as_json and not facts:
+            write_json(await _document(session, bool(workflow)))
+            return
     if facts:
-        for position, fact in enumerate(shown_facts(session.facts, session.workflow.definition.graph)):
-            write_json({"position": position, **msgspec.to_builtins(fact)})
-        return
-    if as_json:
-        write_json(
-            {
-                "session": id,
-                "workflow": session.state.workflow,
-                "status": session.status,
-                "agent": session.state.active,
-                "error": session.error,
-                "messages": session.messages,
-                "events": [plain_event(session, event) for event in told(session)],
-                "pending": [shown_request(session, request) for request in session.pending],
-                "usage": session.usage,
-                "usage_by_agent": session.usage_by_agent,
-                "losses": session.losses,
-                "facts": msgspec.to_builtins(session.state.length),
-            }
-        )
+        for fact in facts_page(session, 0, session.state.length).facts:
+            write_json(fact)
         return
     tell((f"{id}", "bold"), f"  {session.state.workflow}, {session.status}, {session.state.length} facts")
     screen = Transcript(session.workflow.agents)
@@ -138,6 +122,23 @@ async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) 
     tell((f"{used.input} tokens in, {used.output} out{f', {used.dollars:.4f} dollars' if used.cost else ''}", "dim"))
     if not workflow and any(event.type == "tool_started" for event in told(session)):
         tell(("values of arguments are hidden: --workflow module:name says which of them are secret", "dim"))
+
+
+async def _document(session: Session, served: bool) -> dict[str, Any]:
+    """A session with all that was said and done in it, as data."""
+    import msgspec
+
+    from legato.cli.transcript import plain_event
+    from legato.shown.exporting import told
+    from legato.shown.listing import detail_of
+    from legato.shown.spending import spending
+
+    return {
+        **msgspec.to_builtins(detail_of(session, served=served, can_drive=served)),
+        "messages": session.messages,
+        "events": [plain_event(session, event) for event in told(session)],
+        "spent": await spending(session),
+    }
 
 
 def fork(
@@ -179,8 +180,9 @@ def delete(
 
 async def _delete(id: str, yes: bool, store: str, workflow: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
-    from legato.cli.telling import harmless, tell, write_json
+    from legato.cli.telling import tell, write_json
     from legato.errors import BadInput, LegatoError
+    from legato.shown.plain import harmless
 
     async with looked_into(store, workflow) as here:
         try:

@@ -82,7 +82,8 @@ def retire_(
     \b
     legato retire --older-than 90d --archive /var/archive --store desk.db
     """
-    from legato.cli.telling import harmless, write_json
+    from legato.cli.telling import write_json
+    from legato.shown.plain import harmless
     from legato.stores import retire
 
     age = _age(older_than)
@@ -161,7 +162,7 @@ def _progress() -> Callable[[int, int, str], None] | None:
     """A line that is written over, for people who watch."""
     if not sys.stderr.isatty():
         return None
-    from legato.cli.telling import one_line
+    from legato.shown.plain import one_line
 
     def show(done: int, total: int, session: str) -> None:
         told = f"{done}/{total} {one_line(session)}" if session else ""
@@ -171,6 +172,6 @@ def _progress() -> Callable[[int, int, str], None] | None:
 
 
 def _list(values: tuple[object, ...]) -> str:
-    from legato.cli.telling import harmless
+    from legato.shown.plain import harmless
 
     return ", ".join(harmless(str(value)) for value in values)

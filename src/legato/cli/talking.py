@@ -19,8 +19,8 @@ from typing import Any, NoReturn, TypeVar
 from legato.cli import questions
 from legato.cli.places import Place, place, shown_url
 from legato.cli.seen import looked_up, tell_seen
-from legato.cli.telling import USER, one_line, screen, symbol, tell
-from legato.cli.transcript import Transcript, told
+from legato.cli.telling import USER, screen, symbol, tell
+from legato.cli.transcript import Transcript
 from legato.cli.usage import tell_usage
 from legato.core.facts import Said
 from legato.core.requests import Pending
@@ -28,6 +28,8 @@ from legato.drive.events import Event
 from legato.errors import BadInput, LegatoError, NotPending
 from legato.run import Run
 from legato.session import Session
+from legato.shown.exporting import told
+from legato.shown.plain import one_line
 from legato.workflow import Workflow
 
 T = TypeVar("T")
@@ -69,7 +71,11 @@ class Lines:
     def read(self, prompt: str, colour: str = USER) -> str:
         """The next line. `EOFError` if there is none."""
         if self._terminal:
-            return input(_painted(f"{prompt} ", colour))
+            try:
+                return input(_painted(f"{prompt} ", colour))
+            except EOFError:  # Ctrl-D: the cursor stands behind the prompt still
+                tell()
+                raise
         line = self.next()
         tell((f"{prompt} ", colour), line)
         return line

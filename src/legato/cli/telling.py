@@ -7,6 +7,7 @@ question above it, so none is ever written: it is shown by its code instead. Col
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,12 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from legato.shown.plain import harmless
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 PALETTE = ("yellow", "magenta", "cyan", "green", "blue", "bright_red", "bright_yellow", "bright_magenta")
 USER = "bold"
-JOINERS = "\u200c\u200d"  # what emoji and some scripts are put together with; they change nothing but their neighbours
+GAP = 2
+"""Spaces between the columns of a table."""
+NUMBER = re.compile(r"[\d.,]+")
+LEAST = 10
+"""How many letters of a column must have room for it to be shown at all."""
 SYMBOLS = {
     "handoff": ("⇢", "->"),
     "tool": ("⚙", "*"),
@@ -66,31 +73,6 @@ def symbol(name: str) -> str:
     return SYMBOLS[name][not (sys.stdout.encoding or "").lower().startswith("utf")]
 
 
-def harmless(text: str, joiners: str = JOINERS) -> str:
-    """The text with everything that is not printed shown by its code.
-
-    >>> print(harmless("a\\x1b[2Jb\\u202ec"))
-    a\\x1b[2Jb\\u202ec
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" or char in joiners else _code(char) for char in text)
-
-
-def one_line(text: str, most: int = 100) -> str:
-    """The beginning of a text, in one line.
-
-    >>> one_line("a\\n  b", 10), one_line("abcdefghijkl", 10)
-    ('a b', 'abcdefghi…')
-    """
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def _code(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
-
-
 class Colours:
     """A colour per agent, by the order in which the workflow names them: the same in every process."""
 
@@ -107,17 +89,25 @@ def write_json(document: Any) -> None:
     sys.stdout.flush()
 
 
-def table(columns: Iterable[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> None:
-    """Rows under headings. What is no terminal gets whole cells, a line per row."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]]) -> None:
+    """Rows under headings. What is no terminal gets whole cells; a narrow one, as many columns from the left as it has room for."""
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in columns:
-        made.add_column(column, overflow="ellipsis", no_wrap=True)
+    lines: list[list[Text]] = []
     for row in rows:
         cells = [cell if isinstance(cell, tuple) else (cell, "") for cell in row]
-        made.add_row(*(Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells))
+        lines.append([Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells])
+    widths = [max([len(name), *(line[index].cell_len for line in lines)]) for index, name in enumerate(columns)]
+    made, room = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0)), screen().width
+    for index, (name, width) in enumerate(zip(columns, widths, strict=True)):
+        if made.columns and room < min(width, LEAST):
+            break
+        numbers = all(NUMBER.fullmatch(line[index].plain) for line in lines)
+        made.add_column(name, overflow="ellipsis", no_wrap=True, width=min(width, room), justify="right" if numbers else "left")
+        room -= width + GAP
+    for line in lines:
+        made.add_row(*line[: len(made.columns)])
     screen().print(made)
 
 

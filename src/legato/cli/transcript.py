@@ -5,17 +5,17 @@ The same events are shown whether they happen now or are read from a ledger: a s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from legato.cli.telling import USER, Colours, one_line, symbol, tell
+from legato.cli.telling import USER, Colours, symbol, tell
 from legato.core.requests import Pending
-from legato.core.state import fold
-from legato.drive.events import Event, HandoffData, OutputData, ToolData, Waiting, events_of
+from legato.drive.events import Event, HandoffData, OutputData, ToolData, Waiting
 from legato.session import Session
-from legato.shown.hiding import shown_request
+from legato.shown.listing import question
+from legato.shown.plain import one_line, shortened
 
 LONGEST = 300
 """How much of a tool's output is shown, in letters; `legato show --json` has all of it."""
@@ -107,24 +107,14 @@ class Transcript:
 
 
 def _shortened(call: ToolData) -> str:
-    words = call.output if len(call.output) <= LONGEST else call.output[: LONGEST - 1] + "…"
-    return f"{words}{f' [{call.status}]' if call.status not in ('', 'ok') else ''}"
-
-
-def told(session: Session, since: int = 0) -> Iterator[Event]:
-    """What has happened in a session, from a position on, as the events that it was."""
-    graph, state = session.workflow.definition.graph, fold((), session.id)
-    for position, fact in enumerate(session.facts):
-        state.apply(fact)
-        if position >= since:
-            yield from events_of(fact, position, state, graph)
+    return f"{shortened(call.output, LONGEST)}{f' [{call.status}]' if call.status not in ('', 'ok') else ''}"
 
 
 def plain_event(session: Session, event: Event) -> dict[str, Any]:
     """An event as data, without secrets."""
     data = event.data
     if isinstance(data, Pending):
-        data = shown_request(session, data)
+        data = question(session, data)
     elif isinstance(data, Waiting):
         data = {"kind": "message", "agent": data.agent}
     plain = {"type": event.type, "position": event.position, "data": msgspec.to_builtins(data, str_keys=True)}

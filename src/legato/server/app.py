@@ -10,19 +10,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from legato.engines.worker import Worker
 from legato.server.access import Access, Guarded
 from legato.server.answering import Refused, error_answer
-from legato.server.api import about, talking
+from legato.server.api import about, looking, talking
 from legato.server.api.table import Endpoint, route
 from legato.server.limits import Limited, Limits
 from legato.server.protocols import protocols
 from legato.server.serving import Serving
 from legato.server.static import Static
 
-ENDPOINTS: list[Endpoint] = [*about.ENDPOINTS, *talking.ENDPOINTS]
+ENDPOINTS: list[Endpoint] = [*about.ENDPOINTS, *looking.ENDPOINTS, *talking.ENDPOINTS]
 """The API."""
 
 
@@ -31,7 +32,7 @@ def make_app(serving: Serving, access: Access, limits: Limits | None = None, wor
     routes = [*(route(each, serving) for each in ENDPOINTS), *protocols(serving), *Static().routes()]
     inner = Starlette(
         routes=routes,
-        exception_handlers={HTTPException: _not_here, Exception: _unexpected},
+        exception_handlers={HTTPException: _not_here},
         lifespan=lambda _: _living(serving, worker),
     )
     inner.router.redirect_slashes = False
@@ -56,12 +57,14 @@ def _living(serving: Serving, worker: Worker | None) -> AbstractAsyncContextMana
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = _allowed(request)
         return error_answer(Refused(405, "method_not_allowed", "this path is asked in another way", expected=allowed, allow=allowed))
     if error.status_code == 404:
         return error_answer(Refused(404, "not_found", "nothing is here", do="see /api/openapi.json for what there is"))
     return error_answer(Refused(error.status_code, "refused", "this cannot be answered"))
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
-    return error_answer(error)
+def _allowed(request: Request) -> str:
+    """The ways in which a path may be asked: of all routes that it leads to."""
+    matching = [route for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(request.scope["path"])]
+    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))

@@ -7,11 +7,10 @@ digest (S4). Which arguments those are, the workflow knows. Where only the ledge
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Decided, Text
@@ -46,21 +45,12 @@ def unhidden(session: Session, request: Pending, arguments: Mapping[str, Any]) -
     return {name: before[name] if name in before and value == masks.get(name) else value for name, value in arguments.items()}
 
 
-def shown_request(session: Session, request: Pending) -> dict[str, Any]:
-    """A question as data."""
-    plain = msgspec.to_builtins(request)
-    del plain["raw_arguments"]
-    plain["arguments"] = plain_arguments(session, request)
-    plain["call"] = str(request.call) if request.call else ""
-    return {name: value for name, value in plain.items() if value not in ("", None)}
+def shown_facts(facts: Sequence[AnyFact], graph: Graph, start: int = 0, end: int | None = None) -> list[AnyFact]:
+    """Facts of a ledger, with digests in place of secrets. They tell what happened; they are no ledger that could go on."""
+    return [_shown_fact(fact, facts, graph) for fact in facts[start:end]]
 
 
-def shown_facts(facts: list[AnyFact], graph: Graph) -> list[AnyFact]:
-    """The facts, with digests in place of secrets. They tell what happened; they are no ledger that could go on."""
-    return [_shown_fact(fact, facts, graph) for fact in facts]
-
-
-def _shown_fact(fact: AnyFact, facts: list[AnyFact], graph: Graph) -> AnyFact:
+def _shown_fact(fact: AnyFact, facts: Sequence[AnyFact], graph: Graph) -> AnyFact:
     match fact:
         case Answered():
             return _shown_reply(fact, graph)

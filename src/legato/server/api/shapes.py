@@ -6,8 +6,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from legato.shown.listing import Question
+
+SESSION = "/api/sessions/{id}"
+"""Where a session is."""
+
 Key = Annotated[str, Meta(max_length=400)]
 SessionId = Annotated[str, Meta(max_length=400)]
+Cursor = Annotated[str, Meta(max_length=500)]
+Limit = Annotated[int, Meta(ge=1, le=500)]
 Words = Annotated[str, Meta(max_length=1_000_000)]
 
 
@@ -129,6 +136,44 @@ class AnswerBody(Given, frozen=True):
     key: Key = ""
 
 
+class ForkBody(Given, frozen=True):
+    """`at`: how many facts to share, all by default. `id`: what the new session is called, made up by default."""
+
+    at: Annotated[int, Meta(ge=0)] | None = None
+    id: SessionId = ""
+
+
+class SessionsQuery(Given, frozen=True):
+    """`search` finds ids and words that were said. `after` is the `next` of the page before."""
+
+    search: Annotated[str, Meta(max_length=400)] = ""
+    status: Annotated[str, Meta(max_length=40)] = ""
+    workflow: Annotated[str, Meta(max_length=400)] = ""
+    limit: Limit = 50
+    after: Cursor = ""
+
+
+class InboxQuery(Given, frozen=True):
+    """`after` is the `next` of the page before."""
+
+    limit: Limit = 50
+    after: Cursor = ""
+
+
+class FactsQuery(Given, frozen=True):
+    """Which facts: from a position on."""
+
+    start: Annotated[int, Meta(ge=0)] = field(default=0, name="from")
+    limit: Annotated[int, Meta(ge=1, le=5_000)] = 500
+
+
+class ExportQuery(Given, frozen=True):
+    """As what. `session` is exact, has the session's secrets, and wants `exact=yes`."""
+
+    form: Literal["json", "markdown", "session"] = field(default="json", name="as")
+    exact: Literal["", "yes"] = ""
+
+
 class EventsQuery(Given, frozen=True):
     """`after`: the `id` of the last event that was received, where the header `Last-Event-ID` cannot be sent."""
 
@@ -151,17 +196,13 @@ class Taken(Struct, frozen=True):
     status: str
 
 
-class RequestShape(Struct, frozen=True):
-    """What blocks a conversation until somebody answers. `arguments` has digests in place of secrets; `session` is the one that asks."""
+class PendingShape(Struct, frozen=True):
+    """What blocks a conversation until somebody answers."""
 
-    id: str
-    kind: Literal["approval", "result", "outcome", "limit"]
-    prompt: str
-    agent: str
-    tool: str
-    arguments: Any
-    digest: str
-    session: str
-    verdicts: list[str]
-    parameters: dict[str, Any] | None = field(name="schema")
-    secrets: list[str]
+    pending: list[Question]
+
+
+class Deleted(Struct, frozen=True):
+    """It is gone."""
+
+    deleted: bool

@@ -79,7 +79,9 @@ def route(endpoint: Endpoint, serving: Serving) -> Route:
             return error_answer(error)
         return answer(given, endpoint.status) if isinstance(given, (Struct, dict)) else given
 
-    return Route(endpoint.path, answered, methods=[endpoint.method], name=endpoint.does.__name__)
+    made = Route(endpoint.path, answered, methods=[endpoint.method], name=endpoint.does.__name__)
+    made.methods = {endpoint.method}  # Starlette adds HEAD, to which a stream has no answer
+    return made
 
 
 def _path(request: Request) -> dict[str, str]:

@@ -1,0 +1,166 @@
+"""The sessions of a store, page by page. May know: stores, sessions. Decides: in which order they come, what a search finds, what is kept.
+
+Newest first. A cursor is a line's place in the store's order of lists (`LedgerInfo.touched`, and whose it is), so what happens meanwhile
+moves sessions to the front, and whoever goes on behind a cursor sees nothing twice.
+
+To tell of a session it has to be read. What was told is kept with the store's line of it, and told again while that line is the same: two
+that are equal tell of the same facts. It is a cache and never a source. A session that waits for another is not kept: its own line does
+not say what happens there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from legato.errors import BadInput, LegatoError, UnknownLedger
+from legato.session import Session
+from legato.shown.listing import Question, Row, questions, row_of, said_in, unreadable
+from legato.stores.contract import LedgerInfo, Store
+
+AT_ONCE = 256
+"""Lines that a store is asked for at a time."""
+
+LOOKED_AT = 2_000
+"""Sessions that are read for one page at most. A search that has not filled its page by then gives what it found, and where to go on."""
+
+KEPT_LETTERS = 32_000_000
+OF_A_ROW = 1_000
+"""Letters that are kept at most: of what was said, for searches; and what a row is taken for besides."""
+
+
+class RowsPage(Struct, frozen=True):
+    """Some sessions; `next` is where to go on, empty where there are no more."""
+
+    sessions: list[Row]
+    next: str = ""
+
+
+class Asked(Question, frozen=True, kw_only=True, rename={"where": "in"}):
+    """A question in the inbox. `in`: the session where it is answered, which may hold the conversation that asks."""
+
+    where: str
+    workflow: str
+    updated: int
+
+
+class Inbox(Struct, frozen=True):
+    """What people are asked, across sessions."""
+
+    requests: list[Asked]
+    next: str = ""
+
+
+class Known(Struct, frozen=True):
+    """What was told of a session when the store's line of it was this one."""
+
+    info: LedgerInfo
+    row: Row
+    said: str
+
+
+class Browsing:
+    """The sessions of a store. `opened` gives a handle that has read its session; `served` says whether a workflow is at hand, by name."""
+
+    def __init__(self, store: Store, opened: Callable[[str], Awaitable[Session]], served: Callable[[str], bool]) -> None:
+        self._store = store
+        self._opened = opened
+        self._served = served
+        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._letters = 0
+
+    async def page(self, *, search: str = "", status: str = "", workflow: str = "", limit: int = 50, after: str = "") -> RowsPage:
+        """Sessions whose id or words have this in them, with this status, of this workflow. The newest first."""
+        found: list[Row] = []
+        looked, sought = 0, search.casefold()
+        async for info in self._lines(after):
+            if (known := await self._told(info)) is not None and _fits(known, sought, status, workflow):
+                found.append(known.row)
+            looked += 1
+            if len(found) >= limit or looked >= LOOKED_AT:
+                return RowsPage(found, _cursor(info))
+        return RowsPage(found)
+
+    async def inbox(self, *, limit: int = 50, after: str = "") -> Inbox:
+        """What is pending anywhere: that of the session that moved last, first. The questions of one session are never parted."""
+        asked: list[Asked] = []
+        looked = 0
+        async for info in self._lines(after):
+            known = await self._told(info)
+            if known is not None and known.row.pending:
+                asked += await self._asked(known.row)
+            looked += 1
+            if len(asked) >= limit or looked >= LOOKED_AT:
+                return Inbox(asked, _cursor(info))
+        return Inbox(asked)
+
+    async def _asked(self, row: Row) -> list[Asked]:
+        own = await self._questions(row.id)
+        told = {each.id for each in await self._questions(row.within)} if row.within else set()  # there they are asked, and answered
+        more: dict[str, Any] = {"where": row.id, "workflow": row.workflow, "updated": row.updated}
+        return [Asked(**asdict(each), **more) for each in own if each.id not in told]
+
+    async def _questions(self, id: str) -> tuple[Question, ...]:
+        try:
+            return questions(await self._opened(id))
+        except LegatoError:  # deleted, or not to be read
+            return ()
+
+    async def _lines(self, after: str) -> AsyncIterator[LedgerInfo]:
+        """The store's lines behind a cursor."""
+        behind = _place(after)
+        while lines := await self._store.list(AT_ONCE, behind):
+            for info in lines:
+                yield info
+            behind = lines[-1]
+
+    async def _told(self, info: LedgerInfo) -> Known | None:
+        known = self._known.get(info.ledger)
+        if known is not None and known.info == info:
+            self._known.move_to_end(info.ledger)
+            return known
+        try:
+            session = await self._opened(info.ledger)
+        except UnknownLedger:  # deleted since it was listed
+            return None
+        except LegatoError as error:
+            return Known(info, unreadable(info, error), "")
+        state = session.state
+        told = Known(info, row_of(session, info, self._served(state.workflow)), said_in(session).casefold())
+        if state.length == info.length and not any(call.waited for call in state.batch):
+            self._keep(told)
+        return told
+
+    def _keep(self, told: Known) -> None:
+        if (before := self._known.pop(told.row.id, None)) is not None:
+            self._letters -= len(before.said) + OF_A_ROW
+        self._known[told.row.id] = told
+        self._letters += len(told.said) + OF_A_ROW
+        while self._letters > KEPT_LETTERS:
+            _, oldest = self._known.popitem(last=False)
+            self._letters -= len(oldest.said) + OF_A_ROW
+
+
+def _fits(known: Known, sought: str, status: str, workflow: str) -> bool:
+    row = known.row
+    if (status and row.status != status) or (workflow and row.workflow != workflow):
+        return False
+    return not sought or sought in row.id.casefold() or sought in known.said
+
+
+def _cursor(info: LedgerInfo) -> str:
+    return f"{info.touched}-{info.ledger}"
+
+
+def _place(cursor: str) -> LedgerInfo | None:
+    """The line that a cursor is of, as far as the store's order needs it."""
+    if not cursor:
+        return None
+    touched, _, ledger = cursor.partition("-")
+    if not touched.isdecimal() or not touched.isascii() or len(touched) > 18 or not ledger:
+        raise BadInput("this is no cursor of a list", found=repr(cursor)[:80], do="give the one that the page before had, or none")
+    return LedgerInfo(ledger, 0, 0, "", int(touched))

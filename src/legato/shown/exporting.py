@@ -1,0 +1,85 @@
+"""A session as a file. May know: sessions. Decides: what leaves a store, and that secrets do not unless somebody says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from legato.core.facts import Answered, Attempted
+from legato.core.frame import decode_frame
+from legato.core.state import fold
+from legato.drive.events import Event, HandoffData, ToolData, events_of
+from legato.errors import BadInput
+from legato.session import Session
+from legato.shown.hiding import shown_facts
+from legato.shown.listing import questions
+from legato.shown.plain import harmless, one_line
+
+
+async def document(session: Session) -> str:
+    """All that is recorded, as JSON, with digests in place of secrets. It tells what happened; it is no ledger that could go on."""
+    facts = shown_facts(session.state.facts, session.workflow.definition.graph)
+    named = sorted({fact.frame for fact in facts if isinstance(fact, Answered | Attempted) and fact.frame})
+    frames = {digest: decode_frame(await session.store.content(session.id, digest)) for digest in named}
+    document: dict[str, Any] = {
+        "legato_export": 1,
+        "session": session.id,
+        "workflow": session.state.workflow,
+        "status": session.status,
+        "messages": session.messages,
+        "pending": questions(session),
+        "usage": session.usage,
+        "usage_by_agent": session.usage_by_agent,
+        "frames": frames,
+        "facts": [{"position": position, **msgspec.to_builtins(fact)} for position, fact in enumerate(facts)],
+    }
+    return msgspec.json.encode(document).decode()
+
+
+def page(session: Session) -> str:
+    """The conversation as Markdown. What was said cannot become markup of the page: it stands in quotes, line by line."""
+    began = [_when(fact.at) for fact in session.state.facts[:1]]
+    lines = [f"# {_name(session.id)}", "", ", ".join([_name(session.state.workflow), session.status, *began])]
+    for event in told(session):
+        match event.type, event.data:
+            case (("said" | "message"), message):
+                lines += ["", f"**{_name(message.author_name or 'user')}**", ""]
+                lines += [f"> {line}" for line in harmless(message.text).splitlines()]
+            case "handoff_sent", HandoffData() as passed:
+                lines += ["", f"*{passed.source} handed over to {passed.target}{f': {one_line(passed.reason)}' if passed.reason else ''}*"]
+            case (("tool_returned" | "tool_lost" | "tool_late"), ToolData() as call):
+                lines += ["", f"*{call.agent} called* `{_name(call.tool)}`", "", f"    {one_line(harmless(call.arguments), 2000)}"]
+                lines += [f"    {line}" for line in harmless(call.output).splitlines()]
+            case "decided" | "judged" | "cancelled" | "model_failed", text:
+                lines += ["", f"*{event.type.replace('_', ' ')}: {one_line(harmless(str(text or '')))}*"]
+    return "\n".join(lines)
+
+
+async def exact(session: Session, known: bool = True) -> str:
+    """The session itself, for `workflow.load`, with its secrets. `known`: its workflow is at hand, and not only what the ledger tells."""
+    if not known and any(call.waited for call in session.state.batch if call.output is None):
+        raise BadInput(
+            f"a call of {session.id!r} waits for a conversation of its own, which only its program can find",
+            do="add --workflow module:name",
+        )
+    return await session.to_string()
+
+
+def told(session: Session, since: int = 0) -> Iterator[Event]:
+    """What has happened in a session, from a position on, as the events that it was."""
+    graph, state = session.workflow.definition.graph, fold((), session.id)
+    for position, fact in enumerate(session.state.facts):
+        state.apply(fact)
+        if position >= since:
+            yield from events_of(fact, position, state, graph)
+
+
+def _name(text: str) -> str:
+    return one_line(harmless(text)).replace("`", "'")
+
+
+def _when(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

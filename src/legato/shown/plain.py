@@ -1,0 +1,42 @@
+"""Text as it may stand anywhere. May know: nothing. Decides: what of a text could do something to whatever shows it.
+
+Words of models, outputs of tools and ids come from elsewhere. A control character in them could move a terminal's cursor, or turn the order
+of letters around: it is shown by its code instead.
+"""
+
+from __future__ import annotations
+
+JOINERS = "\u200c\u200d"  # what emoji and some scripts are put together with; they change nothing but their neighbours
+
+
+def harmless(text: str, joiners: str = JOINERS) -> str:
+    """The text with everything that is not printed shown by its code.
+
+    >>> print(harmless("a\\x1b[2Jb\\u202ec"))
+    a\\x1b[2Jb\\u202ec
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" or char in joiners else _code(char) for char in text)
+
+
+def one_line(text: str, most: int = 100) -> str:
+    """The beginning of a text, in one line.
+
+    >>> one_line("a\\n  b", 10), one_line("abcdefghijkl", 10)
+    ('a b', 'abcdefghi…')
+    """
+    return shortened(" ".join(text.split()), most)
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning of a text.
+
+    >>> shortened("abcdefghijkl", 10)
+    'abcdefghi…'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _code(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

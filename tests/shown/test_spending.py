@@ -1,0 +1,142 @@
+"""What was used, by whom, and what handoffs made the provider read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from legato import Agent, HandoffBuilder, Workflow, history, tool
+from legato.core.facts import Answered, Usage
+from legato.emulator import serve
+from legato.emulator.responses.work import tokens_of
+from legato.emulator.running import Emulator
+from legato.models import OpenAIResponses
+from legato.session import Session
+from legato.shown.spending import first_replies, sent_again, spending, used
+from legato.stores import MemoryStore
+from legato.testing import ScriptedModel, handoff
+from tests.shown.desk import desk
+
+
+@tool
+async def look_up(order_id: str) -> str:
+    """Look an order up."""
+    return f"order {order_id} is a blue teapot. " + "The customer has written about it three times, and waits. " * 10
+
+
+@pytest.fixture
+def provider() -> Iterator[Emulator]:
+    with serve() as emulator:
+        yield emulator
+
+
+def support(provider: Emulator, memory: Any, policy: Any = None) -> Workflow:
+    model = OpenAIResponses("gpt-5.1", base_url=provider.openai_url, api_key="any", memory=memory)
+    triage = Agent("triage", "You route customers to whoever can help them best. " * 10, model, [look_up])
+    refunds = Agent("refunds", "You handle refunds with care. " * 20, model, history=policy or history.everything())
+    return HandoffBuilder("desk", [triage, refunds]).build()
+
+
+async def talked(workflow: Workflow, *more: str) -> Session:
+    session = workflow.session("s", store=MemoryStore())
+    for text in ("Please look up order 7, and tell me about it.", "I want a refund.", *more):
+        await session.run(text)
+    return session
+
+
+def replies(session: Session) -> list[Answered]:
+    return [fact for fact in session.facts if isinstance(fact, Answered)]
+
+
+@pytest.mark.parametrize("memory", ["inline", "chained"])
+async def test_what_a_handoff_sends_again_is_about_what_the_provider_counted(provider: Emulator, memory: str) -> None:
+    session = await talked(support(provider, memory))
+    taken = next(position for position, passed in first_replies(session.facts).items() if passed.target == "refunds")
+    fact = session.facts[taken]
+    assert isinstance(fact, Answered)
+    assert fact.usage.cached == 0, "a request that begins with other instructions is not in the cache"
+    # Of what the provider read then, what it had read or written before: its own items, by its own count.
+    inline = await talked(support(provider, "inline"))
+    sent = [each.request for each in provider.exchanges if each.request.get("input")][-len(replies(inline)) :]
+    at = next(index for index, each in enumerate(replies(inline)) if each.agent == "refunds")
+    known = tokens_of(sent[at]["input"][:-1])  # all but the output of the handoff itself
+    resent = (await sent_again(session))[taken]
+    assert known * 0.85 <= resent <= known * 1.15
+    assert resent < fact.usage.input, "instructions of the new agent were never sent before"
+
+
+async def test_the_same_agent_with_a_cache_pays_little_again_and_no_handoff_none(provider: Emulator) -> None:
+    session = await talked(support(provider, "chained"), "Thank you!")
+    after = replies(session)[-1]
+    assert after.usage.cached > after.usage.input * 0.8
+    assert set(await sent_again(session)) == set(first_replies(session.facts)), "only what follows a handoff counts"
+
+
+async def test_an_agent_that_sees_nothing_from_before_is_sent_nothing_again(provider: Emulator) -> None:
+    whole = await talked(support(provider, "inline"))
+    since = await talked(support(provider, "inline", history.since_handoff()))
+    assert (await spending(since)).resent < (await spending(whole)).resent / 4
+
+
+async def test_sums_are_those_of_the_replies(provider: Emulator) -> None:
+    session = await talked(support(provider, "chained"), "Hand me back to triage")
+    spent = await spending(session)
+    assert [(each.source, each.target) for each in spent.handoffs] == [("triage", "refunds"), ("refunds", "triage")]
+    by_agent: dict[str, Usage] = {}
+    for fact in replies(session):
+        by_agent[fact.agent] = by_agent.get(fact.agent, Usage()) + fact.usage
+    assert spent.agents == {agent: used(usage) for agent, usage in by_agent.items()}
+    assert spent.total == used(sum(by_agent.values(), Usage()))
+    assert spent.total.dollars
+    assert spent.resent == sum(each.resent for each in spent.handoffs) > 0
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------------
+
+
+class Priced(ScriptedModel):
+    """Says what it is told, for so many tokens."""
+
+    def __init__(self, *script: Any, usages: list[Usage]) -> None:
+        super().__init__(list(script))
+        self._usages = usages
+
+    async def reply(self, request: Any, emit: Any) -> Any:
+        from msgspec.structs import replace
+
+        return replace(await super().reply(request, emit), usage=self._usages[request.turn])
+
+
+async def by_hand(*usages: Usage) -> dict[int, int]:
+    """100 letters are said, and handed over to an agent with 100 letters of instructions and no tools; then back."""
+    model = Priced(handoff("b"), handoff("a"), "Done.", usages=list(usages))
+    agents = [Agent("a", "i" * 100, model), Agent("b", "i" * 100, model)]
+    session = HandoffBuilder("w", agents).build().session("s", store=MemoryStore())
+    await session.run("m" * 10_000)
+    return await sent_again(session)
+
+
+async def test_what_was_cached_was_not_sent_again() -> None:
+    none = await by_hand(Usage(1000, 1), Usage(1000, 1), Usage(1000, 1))
+    half = await by_hand(Usage(1000, 1), Usage(1000, 1, cached=500), Usage(1000, 1, cached=500))
+    whole = await by_hand(Usage(1000, 1), Usage(1000, 1, cached=1000), Usage(1000, 1, cached=1000))
+    first, second = none
+    assert 900 < none[first] < 1000, "instructions and tools of b had never been sent"
+    assert none[second] > none[first], "those of a had been"
+    assert half[second] == none[second] - 500
+    assert none[first] - 500 < half[first] < none[first] - 400, "what is cached begins with b's instructions, which are not counted"
+    assert set(whole.values()) == {0}
+
+
+async def test_without_recorded_usage_nothing_is_claimed() -> None:
+    assert await by_hand(Usage(), Usage(), Usage()) == {}
+
+
+async def test_a_run_that_began_elsewhere_is_not_the_handoffs() -> None:
+    session = desk(handoff("refunds"), "Hello.").session("s")
+    await session.run("Hi")
+    assert [(passed.source, passed.target) for passed in first_replies(session.facts).values()] == [("triage", "refunds")]
+    assert first_replies([fact for fact in session.facts if not isinstance(fact, Answered) or fact.agent == "triage"]) == {}
+    assert used(Usage()).dollars is None
