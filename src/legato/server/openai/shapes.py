@@ -15,7 +15,8 @@ from legato.server.naming import bound, mark
 from legato.server.openai.turns import Turn
 from legato.server.telling import Ended, Spoke
 from legato.session import Session
-from legato.shown.hiding import shown_arguments, shown_request
+from legato.shown.hiding import shown_arguments
+from legato.shown.listing import question
 
 
 def message_id(turn: Turn, reply: int, position: int = -1) -> str:
@@ -61,7 +62,7 @@ def request_item(session: Session, request: Pending) -> dict[str, Any]:
     about = {
         "name": request.tool or f"limit_of_{request.limit}",
         "arguments": shown_arguments(session, request) or "{}",
-        "legato": shown_request(session, request),
+        "legato": question(session, request),
     }
     if request.kind == "result":
         name = f"call_{bound(request)}"
@@ -94,7 +95,7 @@ def legato_field(session: Session, status: str, pending: tuple[Pending, ...], ig
     return {
         "session": session.id,
         "status": status,
-        "pending": [shown_request(session, request) for request in pending],
+        "pending": [question(session, request) for request in pending],
         "ignored": ignored,
     }
 
