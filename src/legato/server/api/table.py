@@ -110,6 +110,14 @@ def _query(request: Request, kind: type[Struct]) -> Struct:
 async def _body(request: Request, kind: type[Struct] | None) -> Struct:
     if kind is None:
         return Nothing()
+    try:
+        return await read_body(request, kind)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"the body is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__)) from None
+
+
+async def read_body(request: Request, kind: type[B]) -> B:
+    """What was sent, as this shape; `ValidationError` if it has another one."""
     body = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and media_type != "application/json":
@@ -117,8 +125,8 @@ async def _body(request: Request, kind: type[Struct] | None) -> Struct:
     try:
         _check_depth(body)
         return msgspec.json.decode(body or b"{}", type=kind)
-    except msgspec.ValidationError as error:
-        raise BadInput(f"the body is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__)) from None
+    except msgspec.ValidationError:
+        raise
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"the body is no JSON: {error}"[:300]) from None
 
