@@ -38,7 +38,8 @@ def main() -> int:
     if not (PLACE / "bin" / "schemathesis").exists():
         print("installing Schemathesis ...")
         subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
-        subprocess.run([PLACE / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check", "schemathesis>=4.32"], check=True)
+        pip = [PLACE / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        subprocess.run([*pip, "schemathesis>=4.32"], check=True)
     hello = HandoffBuilder("hello", [Agent("clerk", model=ScriptedModel(lambda seen: "Hello!"))]).build()
     with tempfile.TemporaryDirectory() as folder, serve(hello, store=SQLiteStore(Path(folder) / "fuzz.sqlite")) as server:
         command = [PLACE / "bin" / "schemathesis", "run", f"{server.url}/api/openapi.json", "-H", f"Authorization: Bearer {server.token}"]

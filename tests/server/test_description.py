@@ -59,7 +59,7 @@ def test_what_is_sent_has_the_fields_that_are_described_and_no_others(served: Se
     api.post("/api/sessions", {"id": "s"}, 201)
     for path, operations in api.document["paths"].items():
         body: Any = operations.get("post", {}).get("requestBody")
-        if body is None:
+        if body is None or not path.startswith("/api"):
             continue
         schema = api.document["components"]["schemas"][body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]]
         assert schema["additionalProperties"] is False
