@@ -32,6 +32,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 Q = TypeVar("Q", bound=Struct)
 B = TypeVar("B", bound=Struct)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ async def _body(request: Request, kind: type[Struct] | None) -> Struct:
         raise BadInput(f"the body is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__)) from None
 
 
-async def read_body(request: Request, kind: type[B]) -> B:
+async def read_body(request: Request, kind: type[T]) -> T:
     """What was sent, as this shape; `ValidationError` if it has another one."""
     body = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
