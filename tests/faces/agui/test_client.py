@@ -1,4 +1,4 @@
-"""AG-UI's own client, from npm, reads the runs of a served workflow. It checks every event against the protocol's schemas and rules itself."""
+"""AG-UI's own client, from npm, reads the runs of a served workflow. It checks every event against the protocol itself."""
 
 from __future__ import annotations
 

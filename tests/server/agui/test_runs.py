@@ -97,7 +97,7 @@ def test_a_client_that_has_nothing_or_has_other_things_is_given_what_there_is() 
         first = Front(server)
         first.say("Refund order 7")
         second = Front(server)
-        second.messages = [{"id": "s", "role": "system", "content": "Be kind."}, {"id": "x", "role": "assistant", "content": "I never said that"}]
+        second.messages = [{"id": "s", "role": "system", "content": "Be kind."}, {"id": "x", "role": "assistant", "content": "I never did"}]
         second.run()
         assert second.said == ["system: Be kind.", *ledger(server, desk.workflow)]
         assert [each.id for each in second.pending] == [each.id for each in first.pending]
@@ -145,7 +145,8 @@ def test_arguments_that_were_sent_back_unchanged_are_an_approval() -> None:
 
 
 def test_what_is_rejected_or_left_does_not_run_and_the_model_is_told() -> None:
-    for answer, told in (({"payload": {"approved": False, "reason": "too much"}}, "too much"), ({"status": "cancelled"}, "without an answer")):
+    answers = [({"payload": {"approved": False, "reason": "too much"}}, "too much"), ({"status": "cancelled"}, "without an answer")]
+    for answer, told in answers:
         desk = Refunds([handoff("refunds")], [call("refund", order="7", card="x"), "Then not."])
         with served(desk.workflow) as server:
             front = Front(server)
@@ -237,9 +238,11 @@ def test_words_come_while_they_are_said_and_whoever_leaves_stops_nothing() -> No
         model.free.clear()
         model._script = ["Good morning to you", "And good night"]
         body = {"threadId": "t", "runId": "gone", "messages": [*front.messages, {"id": "late", "role": "user", "content": "Bye"}]}
-        with httpx2.Client(headers={"authorization": f"Bearer {server.token}"}) as client:
-            with client.stream("POST", f"{server.url}/agui", json=body) as response:
-                next(line for line in response.iter_lines() if "TEXT_MESSAGE_CONTENT" in line)
+        with (
+            httpx2.Client(headers={"authorization": f"Bearer {server.token}"}) as client,
+            client.stream("POST", f"{server.url}/agui", json=body) as response,
+        ):
+            next(line for line in response.iter_lines() if "TEXT_MESSAGE_CONTENT" in line)
         model.free.set()
         front.run()
         assert front.said == ledger(server, workflow)

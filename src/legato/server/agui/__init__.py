@@ -45,7 +45,7 @@ from legato.server.agui.names import is_said
 from legato.server.agui.snapshot import messages_before
 from legato.server.agui.writing import Writer
 from legato.server.answering import Refused, error_answer, log, plain
-from legato.server.api.table import read_body
+from legato.server.api.table import read_body, route_to
 from legato.server.limits import TooMuch
 from legato.server.serving import Serving
 from legato.server.streams import Lines
@@ -59,7 +59,7 @@ OF_THE_CONVERSATION = ("user", "assistant", "tool")
 
 def routes(serving: Serving) -> list[Route]:
     """`/agui` for the workflow that is served, and `/agui/NAME` where there are several."""
-    return [Route(path, _answering(serving), methods=["POST"]) for path in ("/agui", "/agui/{name}")]
+    return [route_to("POST", path, _answering(serving)) for path in ("/agui", "/agui/{name}")]
 
 
 def _answering(serving: Serving) -> Callable[[Request], Awaitable[ASGIApp]]:
@@ -67,8 +67,8 @@ def _answering(serving: Serving) -> Callable[[Request], Awaitable[ASGIApp]]:
         try:
             asked = await _read(request)
             name = _workflow(serving, unquote(request.path_params.get("name", "")))
-        except TooMuch:
-            raise
+        except TooMuch as much:
+            return error_answer(much.refused)
         except Exception as error:
             return error_answer(error)
         return Lines(_lines(serving, name, asked), serving.closing, {})

@@ -74,14 +74,19 @@ def route(endpoint: Endpoint, serving: Serving) -> Route:
         try:
             asked = Asked(serving, _path(request), _query(request, endpoint.query), await _body(request, endpoint.body), request)
             given = await endpoint.does(asked)
-        except TooMuch:
-            raise
+        except TooMuch as much:  # whoever reads the body is told, and answers: what is raised here, Starlette answers itself
+            return error_answer(much.refused)
         except Exception as error:
             return error_answer(error)
         return answer(given, endpoint.status) if isinstance(given, (Struct, dict)) else given
 
-    made = Route(endpoint.path, answered, methods=[endpoint.method], name=endpoint.does.__name__)
-    made.methods = {endpoint.method}  # Starlette adds HEAD, to which a stream has no answer
+    return route_to(endpoint.method, endpoint.path, answered, endpoint.does.__name__)
+
+
+def route_to(method: str, path: str, answers: Callable[[Request], Awaitable[Any]], name: str | None = None) -> Route:
+    """A path that is asked in one way."""
+    made = Route(path, answers, methods=[method], name=name)
+    made.methods = {method}  # Starlette adds HEAD, to which a stream has no answer
     return made
 
 
