@@ -136,6 +136,8 @@ def _attachment(name: str) -> str:
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
+FILES = tuple(kind.partition(";")[0] for kind in dict.fromkeys(kind for kind, _ in EXPORTS.values()))
+PICTURES = (*SHOWN_AS_THEY_ARE, "application/octet-stream")
 ENDPOINTS = [
     Endpoint("GET", "/api/sessions", sessions, "The sessions", query=SessionsQuery, gives=RowsPage),
     Endpoint("GET", "/api/inbox", inbox, "What people are asked, across sessions", query=InboxQuery, gives=Inbox),
@@ -145,6 +147,6 @@ ENDPOINTS = [
     Endpoint("GET", f"{SESSION}/pending", pending, "What blocks a conversation", gives=PendingShape),
     Endpoint("GET", f"{SESSION}/usage", usage, "Tokens and cost, by agent and by handoff", gives=Spending),
     Endpoint("POST", f"{SESSION}/fork", fork, "Begin a session with the first facts of another", body=ForkBody, gives=Detail, status=201),
-    Endpoint("GET", f"{SESSION}/export", export, "A session as a file", query=ExportQuery, as_type="application/octet-stream"),
-    Endpoint("GET", f"{SESSION}/contents/{{digest}}", content, "The bytes of a picture or file", as_type="application/octet-stream"),
+    Endpoint("GET", f"{SESSION}/export", export, "A session as a file", query=ExportQuery, as_type=FILES, shape={}),
+    Endpoint("GET", f"{SESSION}/contents/{{digest}}", content, "The bytes of a picture or file", as_type=PICTURES, shape={}),
 ]

@@ -6,7 +6,7 @@ One table has them all. What is read and answered by it, and what describes it (
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -53,7 +53,8 @@ class Asked(Generic[Q, B]):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One line of the table. `gives` is the shape of the answer; None if it is no JSON, and `as_type` says what."""
+    """One line of the table. `gives` is the type of the answer; None if it is no JSON of ours: then `as_type` and `shape` (a JSON schema)
+    say what it is. `also`: other statuses of an answer that has nothing in it."""
 
     method: str
     path: str
@@ -63,8 +64,9 @@ class Endpoint:
     body: type[Struct] | None = None
     gives: Any = None
     status: int = 200
-    as_type: str = "application/json"
-    errors: tuple[int, ...] = ()
+    as_type: tuple[str, ...] = ("application/json",)
+    shape: Mapping[str, Any] = field(default_factory=lambda: {"type": "string", "format": "binary"})
+    also: tuple[int, ...] = ()
 
 
 def route(endpoint: Endpoint, serving: Serving) -> Route:
