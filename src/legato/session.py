@@ -28,7 +28,7 @@ from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
-from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
+from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
 from legato.nested import Nested
 from legato.run import Result, Run
 from legato.stores.contract import Store, is_store
@@ -75,9 +75,12 @@ class Session:
         """
         return self._run(self._saying(message, key), stream, key or "")
 
-    async def say(self, message: Any, key: str | None = None) -> None:
-        """Say something, and leave it to others to drive: to a worker, or to a later `resume()`. What is given is as for `run`."""
-        say = self._saying(message, key)
+    async def say(self, message: Any, key: str | None = None, expected: int | None = None) -> None:
+        """Say something, and leave it to others to drive: to a worker, or to a later `resume()`. What is given is as for `run`.
+
+        With `expected`, only if the conversation has exactly so many facts; `LedgerConflict` otherwise, and nothing was said.
+        """
+        say = self._saying(message, key, expected)
         await self.refresh()
         await say()
 
@@ -98,15 +101,21 @@ class Session:
         await self.refresh()
         await self._ledger.append(begun, contents)
 
-    def _saying(self, message: Any, key: str | None) -> Callable[[], Awaitable[None]]:
+    def _saying(self, message: Any, key: str | None, expected: int | None = None) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
         _check_key(key)
-        return partial(self._say, content, contents, key or "")
+        return partial(self._say, content, contents, key or "", expected)
 
-    async def _say(self, content: Content, contents: Mapping[str, bytes], key: str) -> None:
+    async def _say(self, content: Content, contents: Mapping[str, bytes], key: str, expected: int | None) -> None:
         for digest in contents_named(content) - contents.keys():
             await self._known(digest)
-        await self._ledger.append(lambda state: self._said(state, content, key), contents)
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            if expected not in (None, state.length) and key not in state.keys:
+                raise LedgerConflict(self.id, expected, state.length)
+            yield from self._said(state, content, key)
+
+        await self._ledger.append(propose, contents)
 
     async def _known(self, digest: str) -> None:
         try:

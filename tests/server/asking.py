@@ -43,7 +43,6 @@ class Client:
         self.token = token or (server.token if isinstance(server, Server) else "")
         parts = urlsplit(self.url)
         self.host, self.port = parts.hostname or "", parts.port or 80
-        self.server: Any = None  # the one that a fixture started
 
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)

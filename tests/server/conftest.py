@@ -8,20 +8,18 @@ import pytest
 
 from legato import Workflow
 from legato.server import Server, serve
-from tests.server.asking import Client
+from tests.server.described import Described
 
-Serve = Callable[..., Client]
+Serve = Callable[..., Described]
 
 
 @pytest.fixture
 def served() -> Iterator[Serve]:
-    """Serves workflows for the time of a test, and gives a client."""
+    """Serves workflows for the time of a test, and gives a client that holds all answers against their description."""
     with ExitStack() as stack:
 
-        def make(*workflows: Workflow, **options: Any) -> Client:
+        def make(*workflows: Workflow, **options: Any) -> Described:
             server: Server = stack.enter_context(serve(workflows, **options))
-            client = Client(server)
-            client.server = server
-            return client
+            return Described(server)
 
         yield make

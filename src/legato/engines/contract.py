@@ -116,8 +116,8 @@ class Submitted(Session):
         """Wake the session, and look on until it rests."""
         return self._run(self.wake, stream)
 
-    async def say(self, message: Any, key: str | None = None) -> None:
-        await super().say(message, key)
+    async def say(self, message: Any, key: str | None = None, expected: int | None = None) -> None:
+        await super().say(message, key, expected)
         await self.wake()
 
     async def open(self, message: Any = None, key: str | None = None) -> None:

@@ -24,6 +24,7 @@ from legato.errors import (
     StoreFull,
     StoreLocked,
     StoreReadOnly,
+    StoreRefused,
     StoreUnavailable,
     UnknownLedger,
 )
@@ -42,6 +43,7 @@ STATUSES: tuple[tuple[type[LegatoError], int], ...] = (
     (StoreLocked, 503),
     (StoreFull, 503),
     (StoreReadOnly, 503),
+    (StoreRefused, 503),
     (EngineUnavailable, 503),
     (CodecError, 500),  # what is in the store cannot be read; nobody who asks sends such bytes
     (BadInput, 400),

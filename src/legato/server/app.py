@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,8 +18,9 @@ from legato.engines.worker import Worker
 from legato.server.access import Access, Guarded
 from legato.server.answering import Refused, error_answer
 from legato.server.api import about, looking, talking
-from legato.server.api.table import Endpoint, route
+from legato.server.api.table import Asked, Endpoint, Nothing, route
 from legato.server.limits import Limited, Limits
+from legato.server.openapi import document
 from legato.server.protocols import protocols
 from legato.server.serving import Serving
 from legato.server.static import Static
@@ -29,7 +31,9 @@ ENDPOINTS: list[Endpoint] = [*about.ENDPOINTS, *looking.ENDPOINTS, *talking.ENDP
 
 def make_app(serving: Serving, access: Access, limits: Limits | None = None, worker: Worker | None = None) -> ASGIApp:
     """The application, for any server that speaks ASGI. A `worker` works for as long as the application lives."""
-    routes = [*(route(each, serving) for each in ENDPOINTS), *protocols(serving), *Static().routes()]
+    others = protocols(serving)
+    table = [*ENDPOINTS, _description([*ENDPOINTS], others)]
+    routes = [*(route(each, serving) for each in table), *others, *Static().routes()]
     inner = Starlette(
         routes=routes,
         exception_handlers={HTTPException: _not_here},
@@ -37,6 +41,18 @@ def make_app(serving: Serving, access: Access, limits: Limits | None = None, wor
     )
     inner.router.redirect_slashes = False
     return Guarded(Limited(inner, limits or Limits()), access)
+
+
+def _description(endpoints: list[Endpoint], others: list[Route]) -> Endpoint:
+    """The endpoint that describes these, and itself."""
+
+    async def openapi(asked: Asked[Nothing, Nothing]) -> dict[str, Any]:
+        """This description: OpenAPI 3.1."""
+        return written
+
+    described = Endpoint("GET", "/api/openapi.json", openapi, "This description", shape={"type": "object"})
+    written = document([*endpoints, described], others)
+    return described
 
 
 def _living(serving: Serving, worker: Worker | None) -> AbstractAsyncContextManager[None]:

@@ -15,7 +15,8 @@ Key = Annotated[str, Meta(max_length=400)]
 SessionId = Annotated[str, Meta(max_length=400)]
 Cursor = Annotated[str, Meta(max_length=500)]
 Limit = Annotated[int, Meta(ge=1, le=500)]
-Words = Annotated[str, Meta(max_length=1_000_000)]
+Words = Annotated[str, Meta(max_length=50_000)]
+SomeWords = Annotated[str, Meta(min_length=1, max_length=1_000_000)]
 
 
 class Given(Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +80,7 @@ class About(Struct, frozen=True):
 class TextPart(Given, tag_field="part", tag="text", frozen=True):
     """Words."""
 
-    text: Words
+    text: SomeWords
 
 
 class ImagePart(Given, tag_field="part", tag="image", frozen=True):
@@ -106,14 +107,14 @@ class BeginBody(Given, frozen=True):
 
     workflow: str = ""
     id: SessionId = ""
-    message: Words | MessageParts | None = None
+    message: SomeWords | MessageParts | None = None
     key: Key = ""
 
 
 class SayBody(Given, frozen=True):
     """A message. With a `key` it is recorded once, however often it is delivered."""
 
-    message: Words | MessageParts
+    message: SomeWords | MessageParts
     key: Key = ""
 
 

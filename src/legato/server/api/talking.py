@@ -131,11 +131,24 @@ def _part(part: TextPart | ImagePart | FilePart) -> Any:
     return file(content, part.name, part.media_type)
 
 
+EVENTS = {
+    "type": "string",
+    "description": "Server-sent events. `data` is JSON: `type`, `position` and `data`; `id` is the cursor to go on after.",
+}
 ENDPOINTS = [
     Endpoint("POST", "/api/sessions", begin, "Begin a session", body=BeginBody, gives=Detail, status=201),
     Endpoint("POST", f"{SESSION}/messages", say, "Say something", body=SayBody, gives=Taken, status=202),
     Endpoint("POST", f"{SESSION}/resume", resume, "Go on with what is owed", body=Nothing, gives=Rests, status=202),
     Endpoint("POST", f"{SESSION}/cancel", cancel, "Stop what the conversation is doing", body=CancelBody, gives=Rests),
     Endpoint("POST", f"{SESSION}/answers", decide, "Answer a request", body=AnswerBody, gives=Rests),
-    Endpoint("GET", f"{SESSION}/events", events, "What happens, as it happens", query=EventsQuery, as_type="text/event-stream"),
+    Endpoint(
+        "GET",
+        f"{SESSION}/events",
+        events,
+        "What happens, as it happens",
+        query=EventsQuery,
+        as_type=("text/event-stream",),
+        shape=EVENTS,
+        also=(204,),
+    ),
 ]
