@@ -14,7 +14,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
+.PHONY: help demo test engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ fuzz: $(VENV)/.dev ## hostile bytes against every decoder
 fuzz-bodies: $(VENV)/.dev ## 100,000 spoiled requests to the emulator
 	@$(PY) -m tests.fuzz.bodies $(ARGS)
 
+fuzz-api: $(VENV)/.dev ## Schemathesis against a served workflow, by the API's own description; in an environment of its own
+	@$(PY) -m tests.fuzz.api $(ARGS)
+
 scale: $(VENV)/.dev ## what 800 handoffs, 10,000 facts and 1,000 sessions cost
 	@$(PY) -m tests.scale $(ARGS)
 
@@ -91,7 +94,7 @@ clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) $(ENGINES) .venv-peers .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) $(ENGINES) .venv-peers .venv-schemathesis .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are what "set up" means. The demo needs only the first, with one SDK and the emulator, so it starts quickly.

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 import psycopg
 from psycopg import sql
@@ -39,6 +40,12 @@ def prepared(dsn: str, template: str) -> Server:
 def on(server: str, database: str) -> str:
     """The DSN of another database on the same server."""
     return make_conninfo(**{**conninfo_to_dict(server), "dbname": database})
+
+
+def as_url(dsn: str) -> str:
+    """The same DSN as a command line wants it."""
+    given = conninfo_to_dict(dsn)
+    return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"
 
 
 def create(server: Server, database: str) -> str:

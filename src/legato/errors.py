@@ -210,3 +210,9 @@ class StoreUnavailable(StoreError):
     """The database's server cannot be reached. Whether what was under way was recorded, only reading tells."""
 
     code = "unavailable"
+
+
+class StoreRefused(StoreUnavailable):
+    """The database's server is there, and does not let in whoever comes so: a part of the DSN is wrong, or a right is missing."""
+
+    code = "refused"

@@ -19,14 +19,14 @@ from legato.core.checking import text
 from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
-from legato.core.owed import Answer, Status, fact_of, judges_input, plan, resting, status
+from legato.core.owed import Status, answers_of, judges_input, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
-from legato.errors import BadInput, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
+from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
 from legato.nested import Nested
 from legato.run import Result, Run
 from legato.stores.contract import Store, is_store
@@ -75,9 +75,12 @@ class Session:
         """
         return self._run(self._saying(message, key), stream, key or "")
 
-    async def say(self, message: Any, key: str | None = None) -> None:
-        """Say something, and leave it to others to drive: to a worker, or to a later `resume()`. What is given is as for `run`."""
-        say = self._saying(message, key)
+    async def say(self, message: Any, key: str | None = None, expected: int | None = None) -> None:
+        """Say something, and leave it to others to drive: to a worker, or to a later `resume()`. What is given is as for `run`.
+
+        With `expected`, only if the conversation has exactly so many facts; `LedgerConflict` otherwise, and nothing was said.
+        """
+        say = self._saying(message, key, expected)
         await self.refresh()
         await say()
 
@@ -98,15 +101,21 @@ class Session:
         await self.refresh()
         await self._ledger.append(begun, contents)
 
-    def _saying(self, message: Any, key: str | None) -> Callable[[], Awaitable[None]]:
+    def _saying(self, message: Any, key: str | None, expected: int | None = None) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
         _check_key(key)
-        return partial(self._say, content, contents, key or "")
+        return partial(self._say, content, contents, key or "", expected)
 
-    async def _say(self, content: Content, contents: Mapping[str, bytes], key: str) -> None:
+    async def _say(self, content: Content, contents: Mapping[str, bytes], key: str, expected: int | None) -> None:
         for digest in contents_named(content) - contents.keys():
             await self._known(digest)
-        await self._ledger.append(lambda state: self._said(state, content, key), contents)
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            if expected not in (None, state.length) and key not in state.keys:
+                raise LedgerConflict(self.id, expected, state.length)
+            yield from self._said(state, content, key)
+
+        await self._ledger.append(propose, contents)
 
     async def _known(self, digest: str) -> None:
         try:
@@ -152,20 +161,26 @@ class Session:
 
     async def cancel(self, words: str = "") -> None:
         """Stop what the conversation is doing, from any process. Finished work is kept; the next message goes on."""
-        all_stopped = False
+        await self._cancel(words)
+
+    async def _cancel(self, words: str, holders: tuple[int, ...] = ()) -> None:
+        graph = self.workflow.definition.graph
+        await self.refresh()
+        began, all_stopped = self._ledger.state.length, False
         while not all_stopped:
-            await self.refresh()
-            # First the conversations that calls wait for: if the process ends in between, nothing of them can be approved any more.
-            stopped = await self._nested.stop_all(words)
+            # First the conversations that calls wait for: if the process ends in between, nothing of them can be approved any more. They
+            # say why they were stopped, so that whoever drives this one does not go on without them, and stops too.
+            stopped = await self._nested.stop_all(words, (began, *holders))
 
             def propose(state: State, stopped: set[CallRef] = stopped) -> Iterator[AnyFact]:
                 nonlocal all_stopped
                 all_stopped = all(call.ref in stopped for call in state.batch if call.paused)
-                if all_stopped and status(state, self.workflow.definition.graph) in ("running", "pending", "failed"):
-                    yield Cancelled(at=now_ms(), words=words)
-                    yield from self._stopped(state)
+                if all_stopped and state.halted_at < began and status(state, graph) in ("running", "pending", "failed"):
+                    yield Cancelled(at=now_ms(), words=words, holders=holders)
+                    yield from answers_of(state, graph, now_ms())
 
             await self._ledger.append(propose)
+            await self._nested.refresh()
 
     # -- answering ---------------------------------------------------------------------------------------------------------
 
@@ -255,7 +270,7 @@ class Session:
                 self._same_delivery(state, key, decided)
                 return
             yield decided(state)
-            yield from self._stopped(state)
+            yield from answers_of(state, self.workflow.definition.graph, now_ms())
 
         await self._ledger.append(propose, contents)
 
@@ -265,12 +280,6 @@ class Session:
         if any(each.id == id for each in plan(self.state, self.workflow.definition.graph).requests) or (key and key in self.state.keys):
             return None
         return await self._nested.asked_by(request, key)
-
-    def _stopped(self, state: State) -> Iterator[AnyFact]:
-        """The answers to the calls that a stop ends, for the same append: a message that came in between would end the stop first."""
-        if state.halt:
-            answers = [effect for effect in plan(state, self.workflow.definition.graph).effects if isinstance(effect, Answer)]
-            yield from (fact_of(effect, now_ms()) for effect in answers)
 
     def _find(self, state: State, request: Pending | str) -> Pending:
         id = request.id if isinstance(request, Pending) else request

@@ -8,9 +8,9 @@ any that speaks ASGI will do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ASGIMessage: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]
 Send: TypeAlias = Callable[[ASGIMessage], Awaitable[None]]
+T = TypeVar("T")
 
 KEEP_ALIVE = 15.0
 """Seconds after which a line on which nothing happens is used, so that nobody on the way takes it for dead."""
@@ -70,24 +71,31 @@ async def sse(
     """
     async with aclosing(session.follow(last_event_id or None, until_rest)) as events:
         yield _written(Event("output_reset", OutputData("", "", True, 0)), session) if last_event_id else PULSE
-        coming: asyncio.Future[Event] | None = None
-        try:
-            while True:
-                coming = coming or asyncio.ensure_future(anext(events))
-                await asyncio.wait([coming], timeout=keep_alive)
-                if not coming.done():
-                    yield PULSE
-                    continue
-                try:
-                    event = coming.result()
-                except StopAsyncIteration:
-                    return
-                coming = None
-                yield _written(event, session)
-        finally:
-            if coming is not None:
-                coming.cancel()
-                await asyncio.wait([coming])
+        async with aclosing(with_pauses(events, keep_alive)) as told:
+            async for event in told:
+                yield PULSE if event is None else _written(event, session)
+
+
+async def with_pauses(things: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[T | None, None]:
+    """The things, as they come; and None whenever none has come for so long."""
+    coming: asyncio.Future[T] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(things))
+            await asyncio.wait([coming], timeout=seconds)
+            if not coming.done():
+                yield None
+                continue
+            try:
+                thing = coming.result()
+            except StopAsyncIteration:
+                return
+            coming = None
+            yield thing
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait([coming])
 
 
 def _written(event: Event, session: Session) -> bytes:
@@ -116,16 +124,7 @@ class EventStream:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         sent = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name.lower() == b"last-event-id"]
         last = sent[-1] if sent and sent[-1] else self._last_event_id
-        answering = asyncio.ensure_future(self._answer(last, send))
-        leaving = asyncio.ensure_future(_gone(receive))
-        try:
-            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (answering, leaving):
-                task.cancel()
-            await asyncio.wait([answering, leaving])
-        if not answering.cancelled():
-            answering.result()
+        await while_there(self._answer(last, send), receive)
 
     async def _answer(self, last: str, send: Send) -> None:
         refused = await self._refused(last)
@@ -150,6 +149,19 @@ class EventStream:
         except StoreError:
             return 503
         return 0 if cursor.fits(state) else 204
+
+
+async def while_there(answer: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Answer, for as long as whoever asked is there."""
+    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (answering, leaving):
+            task.cancel()
+        await asyncio.wait([answering, leaving])
+    if not answering.cancelled():
+        answering.result()
 
 
 async def _gone(receive: Receive) -> None:

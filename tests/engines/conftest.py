@@ -8,14 +8,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from legato.engines import Engine, engine_at
 from legato.stores.contract import Store
 from legato.stores.opening import open_store
+from tests.databases import as_url
 from tests.engines.servers import Process, RestateServer, Server, TemporalServer, start_worker
 
 HERE = Path(__file__).parent
@@ -72,9 +71,3 @@ async def place(server: Server, database: str, tmp_path: Path, monkeypatch: pyte
     place = Place(server, tmp_path, as_url(database))
     yield place
     await place.close()
-
-
-def as_url(dsn: str) -> str:
-    """The same DSN as a command line wants it."""
-    given = conninfo_to_dict(dsn)
-    return f"postgresql:///{given.pop('dbname')}?{urlencode(given)}"

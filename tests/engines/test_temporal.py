@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -96,3 +98,34 @@ async def test_what_temporal_recorded_of_a_run_leads_the_workflow_to_the_same_co
     for run in await ended():
         history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
         await Replayer(workflows=[SessionWorkflow, ParkedWorkflow]).replay_workflow(history)
+
+
+BUSY_MACHINE = """
+import sys, threading, time
+from asyncio.selector_events import BaseSelectorEventLoop as Loop
+from legato.cli import main
+
+woken = Loop._write_to_self
+
+def and_is_then_kept_waiting(loop):
+    woken(loop)
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(0.2)
+
+class Slow:
+    def __del__(self):
+        time.sleep(1)
+
+Loop._write_to_self = and_is_then_kept_waiting
+sys.modules["slow"] = Slow()  # let go of when the interpreter is torn down
+main()
+"""
+"""A machine on which a thread of Temporal's SDK that brought an answer is kept waiting, and on which it takes long to end."""
+
+
+@pytest.mark.usefixtures("temporal")
+def test_a_command_ends_as_it_should_although_a_thread_of_the_sdk_is_about_to_leave(place: Place) -> None:
+    """Such a thread that is caught by the end takes the process with it, with what it had to say: signal 6 or 11."""
+    command = [sys.executable, "-c", BUSY_MACHINE, "worker", "dead", "--engine", place.address]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "none was set aside\n")

@@ -132,15 +132,32 @@ async def test_what_is_not_finished_within_the_grace_is_left_to_be_asked_about(p
     assert [request.kind for request in session.pending] == ["outcome"]
 
 
-async def test_a_second_signal_ends_a_worker_at_once(place: Place) -> None:
+async def test_a_signal_that_comes_again_ends_a_worker_at_once(place: Place) -> None:
     first = place.worker()
     session = place.engine.session(desk, "s", place.store)
     await session.say("slow please")
     await done(place.folder, "slow-begun")
+
+    async def ended() -> bool:
+        first.signal(signal.SIGTERM)
+        return first.code is not None
+
+    await eventually(ended, what=lambda: first.said)
+    assert (first.code, "SIGTERM again: ending at once" in first.said) == (1, True)
+
+
+async def test_signals_that_come_in_the_same_instant_are_one_wish(place: Place) -> None:
+    """A terminal tells all processes of a group, and a shell or a supervisor among them may pass it on."""
+    first = place.worker()
+    session = place.engine.session(desk, "s", place.store)
+    await session.say("slow please")
+    await done(place.folder, "slow-begun")
+    first.signal(signal.SIGINT)
     first.signal(signal.SIGTERM)
-    until(lambda: "taking no more" in first.said)
-    first.signal(signal.SIGTERM)
-    assert first.wait(5) == 1
+    until(lambda: "taking no more; 1 running" in first.said)
+    (place.folder / "go").touch()
+    assert first.wait() == 0, first.said
+    await done(place.folder, "slow-begun", "slow")
 
 
 async def test_what_a_client_recorded_and_did_not_live_to_tell_the_engine_is_found_by_the_workers(place: Place) -> None:

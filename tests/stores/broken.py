@@ -174,19 +174,32 @@ class KeepsWhatWasDeleted(MemoryStore):
 
 
 class ListsInOrderOfCreation(MemoryStore):
-    async def list(self, limit=100):
+    async def list(self, limit=100, after=None):
         order = list(self._ledgers)
-        return sorted(await super().list(limit), key=lambda info: order.index(info.ledger), reverse=True)
+        return sorted(await super().list(limit, after), key=lambda info: order.index(info.ledger), reverse=True)
 
 
 class ListsByTimeOfTheFacts(MemoryStore):
-    async def list(self, limit=100):
-        return sorted(await super().list(limit), key=lambda info: info.updated, reverse=True)
+    async def list(self, limit=100, after=None):
+        return sorted(await super().list(limit, after), key=lambda info: info.updated, reverse=True)
 
 
 class ListsEverything(MemoryStore):
-    async def list(self, limit=100):
-        return await super().list()
+    async def list(self, limit=100, after=None):
+        return await super().list(after=after)
+
+
+class ListsFromTheBeginningWithEveryPage(MemoryStore):
+    async def list(self, limit=100, after=None):
+        return await super().list(limit)
+
+
+class LosesItsPlaceWhenTheLastLineGrew(MemoryStore):
+    async def list(self, limit=100, after=None):
+        found = await super().list(10_000)
+        names = [info.ledger for info in found]
+        start = names.index(after.ledger) + 1 if after is not None and after.ledger in names else 0
+        return found[start : start + limit]
 
 
 class LeasesTwice(MemoryStore):
@@ -464,6 +477,8 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (ListsInOrderOfCreation, "list gives the ledgers"),
     (ListsByTimeOfTheFacts, "list gives the ledgers"),
     (ListsEverything, "list gives the ledgers"),
+    (ListsFromTheBeginningWithEveryPage, "a list that is gone on with"),
+    (LosesItsPlaceWhenTheLastLineGrew, "a list that is gone on with"),
     (LeasesTwice, "a lease has one holder at a time"),
     (LeasesOnlyWhatIsThere, "a ledger may be leased before its first fact"),
     (GivesTheSameEpochAgain, "a lease has one holder at a time"),

@@ -32,8 +32,8 @@ class TenantsSeeWhatNobodyOwns(MemoryStore):
 
 
 class ListsTheLedgersOfAllTenants(MemoryStore):
-    async def list(self, limit=100):
-        return [info for store in (self, *self._tenants.values()) for info in await MemoryStore.list(store, limit)]
+    async def list(self, limit=100, after=None):
+        return [info for store in (self, *self._tenants.values()) for info in await MemoryStore.list(store, limit, after)]
 
 
 class WakesAllTenants(MemoryStore):

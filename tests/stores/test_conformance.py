@@ -50,7 +50,7 @@ def flip(name: str) -> None:
 async def test_the_memory_store_keeps_the_contract() -> None:
     report = await check_in_memory(MemoryStore)
     report.raise_if_failed()
-    assert len(report.passed) == 48
+    assert len(report.passed) == 49
     assert all("False" in left_out.reason or "was given" in left_out.reason for left_out in report.skipped)
 
 
@@ -157,7 +157,7 @@ async def test_a_store_that_forgets_when_it_is_reopened_is_caught() -> None:
 
 async def test_a_store_that_hangs_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hangs(MemoryStore):
-        async def list(self, limit: int = 100) -> Any:
+        async def list(self, limit: int = 100, after: Any = None) -> Any:
             await asyncio.sleep(1000)
 
     monkeypatch.setattr("legato.testing.conformance.PATIENCE", 0.2)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import gc
+import os
 import re
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -18,6 +21,7 @@ from legato.core.facts import Said
 from legato.errors import BadInput, LegatoError, StoreError
 from legato.stores import Lease, MemoryStore, PostgresStore, SQLiteStore, open_store, postgres_line, postgres_schema
 from legato.stores import postgres_statements as statements
+from tests.databases import as_url
 from tests.stores.conftest import said
 
 SOURCES = Path(postgres_schema.__file__).parent
@@ -360,6 +364,27 @@ async def test_stores_are_opened_by_url_or_path(tmp_path: Path, database: str) -
     for wrong in ("", "mysql://h/d", "sqlite://a.db", "redis://h", "postgres//u@h/d", "postgresql/h/d", None):
         with pytest.raises(BadInput):
             open_store(wrong)  # type: ignore[arg-type]
+
+
+async def test_a_store_that_is_opened_by_url_has_leases_of_so_many_seconds_where_leases_have_seconds(database: str) -> None:
+    url = as_url(database)
+    for given, left in ((None, 6), (20.0, 20)):
+        async with open_store(url, lease_seconds=given) as store:  # type: ignore[attr-defined]
+            assert await store.lease(f"s{left}") is not None
+            with psycopg.connect(database) as connection:
+                asked = "SELECT extract(epoch FROM until - clock_timestamp()) FROM legato.ledgers WHERE name = %s"
+                [(seconds,)] = connection.execute(asked, (f"s{left}",)).fetchall()
+        assert left - 5 < seconds <= left
+    with pytest.raises(BadInput, match="only Postgres"):
+        open_store("a.db", lease_seconds=20)
+
+
+def test_whoever_starts_a_server_without_psycopg_is_told_which_extra_to_install() -> None:
+    code = "import sys; sys.modules['psycopg'] = None; from legato.testing.postgres import main; main()"
+    environment = {name: value for name, value in os.environ.items() if name not in ("LEGATO_TEST_POSTGRES", "DATABASE_URL")}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
+    assert (ran.returncode, ran.stdout, "Traceback" in ran.stderr) == (1, "", False)
+    assert "pip install '.[postgres]'" in ran.stderr
 
 
 async def test_a_name_that_postgres_cannot_keep_is_refused_and_nothing_is_written(database: str) -> None:

@@ -18,10 +18,19 @@ import pytest
 from psycopg import sql
 
 from legato.core.facts import Said
-from legato.errors import DamagedStore, LegatoError, NewerFormat, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable
+from legato.errors import (
+    DamagedStore,
+    LegatoError,
+    NewerFormat,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+    StoreRefused,
+    StoreUnavailable,
+)
 from legato.stores import PostgresStore, postgres_schema
 from legato.testing.postgres import NOBODY, PostgresServer, postgres_server
-from tests import databases
 from tests.stores.conftest import Child, said
 
 Start = Callable[..., Child]
@@ -194,10 +203,68 @@ def test_the_migrations_are_numbered_without_a_gap_and_without_a_double() -> Non
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def test_no_database_of_that_name_is_told(postgres_server: databases.Server) -> None:
-    async with PostgresStore(databases.on(postgres_server.dsn, "nonesuch")) as store:
-        with pytest.raises(StoreUnavailable, match="nonesuch"):
+SETTING = """
+CREATE ROLE clerk LOGIN PASSWORD 'right';
+CREATE ROLE porter;
+CREATE ROLE guest LOGIN;
+CREATE DATABASE talks;
+CREATE DATABASE private;
+REVOKE CONNECT ON DATABASE private FROM public;
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[str]:
+    """Where a server is that asks some for a password, and does not let everybody in."""
+    with postgres_server() as server, psycopg.connect(server.dsn, autocommit=True) as connection:
+        for statement in SETTING.strip().splitlines():
+            connection.execute(statement.encode())
+        rules = ["local all clerk scram-sha-256", "local all legato,porter,nobody,guest trust"]
+        (server.folder / "data" / "pg_hba.conf").write_text("\n".join(rules) + "\n")
+        connection.execute("SELECT pg_reload_conf()")
+        until = time.monotonic() + 20
+        while time.monotonic() < until:  # the server reads it in its own time
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(server.dsn, user="clerk", password="wrong"):
+                continue
+            break
+        yield f"host={server.folder}"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("user=legato dbname=nonesuch", "no such database at postgresql://legato@"),
+        ("user=nobody dbname=talks", "has no such role"),
+        ("user=porter dbname=talks", "has no such role, or does not let it in"),
+        ("user=clerk dbname=talks", "wants a password for postgresql://clerk@"),
+        ("user=clerk password=hunter2 dbname=talks", "does not take this role with this password"),
+        ("user=clerk password=right dbname=nonesuch", "no such database"),
+        ("user=guest dbname=private", "may not connect to this database"),
+        ("user=stranger dbname=talks", "pg_hba.conf of the server"),
+    ],
+)
+async def test_a_server_that_lets_nobody_in_so_is_told_with_the_part_of_the_dsn_that_is_wrong(guarded: str, given: str, told: str) -> None:
+    async with PostgresStore(f"{guarded} {given}") as store:
+        with pytest.raises(StoreRefused, match=told) as refused:
             await store.read("s")
+    assert "hunter2" not in f"{refused.value}{refused.value!r}{refused.value.__cause__}"
+    async with PostgresStore(f"{guarded} user=legato dbname=talks") as store:
+        assert await store.list() == []
+
+
+async def test_a_host_that_has_no_address_is_told_as_that() -> None:
+    async with PostgresStore("postgresql://clerk:hunter2@nowhere.invalid/talks") as store:
+        with pytest.raises(StoreUnavailable, match=r"the host of postgresql://clerk@nowhere\.invalid/talks cannot be found") as told:
+            await store.read("s")
+    assert not isinstance(told.value, StoreRefused)
+
+
+async def test_of_several_hosts_of_which_one_refuses_another_may_come_back(guarded: str) -> None:
+    hosts = guarded.replace("host=", "host=/nowhere,")
+    async with PostgresStore(f"{hosts} user=legato dbname=nonesuch") as store:
+        with pytest.raises(StoreUnavailable) as told:
+            await store.read("s")
+    assert not isinstance(told.value, StoreRefused)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
 from legato.engines.advance import Led
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
-from legato.errors import BadInput, DamagedStore, DrivenElsewhere
-from legato.stores import MemoryStore
+from legato.errors import BadInput, DamagedStore, DrivenElsewhere, ModelFailed, StoreRefused
+from legato.stores import MemoryStore, PostgresStore
 from legato.testing import ScriptedModel, call
+from tests import databases
 
 
 class Inline(Engine):
@@ -276,6 +278,9 @@ def test_an_engine_whose_package_is_missing_names_the_extra(missing: str, engine
     assert extra in ran.stderr
 
 
+TYPED = ["tests.engines.desk:desk", "--engine", "temporal://h", "--store"]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -284,6 +289,11 @@ def test_an_engine_whose_package_is_missing_names_the_extra(missing: str, engine
         (["nowhere:desk", "--engine", "temporal://h", "--store", "x.sqlite"], "there is no module 'nowhere'"),
         (["legato:tool", "--engine", "temporal://h", "--store", "x.sqlite"], "legato:tool is a function"),
         (["desk:desk", "--engine", "temporal://h", "--store", "x.sqlite", "--limit", "m fast=1"], "this is no limit"),
+        ([*TYPED, "x.sqlite", "--limit", "scriptd at_once=1"], "write 'scripted'"),
+        ([*TYPED, "x.sqlite", "--limit", "openai:gpt-5.1 at_once=1"], "expected  'scripted'"),
+        ([*TYPED, "memory:"], "would be the only one to know them"),
+        ([*TYPED, "x.sqlite", "--tenant", "acme"], "add queue=acme"),
+        ([*TYPED, "x.sqlite", "--lease-seconds", "20"], "only Postgres has lease_seconds"),
         (["retry"], "say which sessions"),
     ],
 )
@@ -335,3 +345,56 @@ async def test_a_call_whose_arguments_are_erased_is_answered_by_a_worker_that_is
     engine.woken = ["s"]
     await worked(Worker(workflow, engine=engine, store=store), lambda: engine.steps[-1].how == "waiting")
     assert (await session.refresh()).messages[-1].text == "Never mind."
+
+
+async def test_of_a_session_that_failed_the_log_says_which_model_how_and_where_and_none_of_its_words(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def overloaded(seen: object) -> str:
+        raise ModelFailed("the order of Jane Doe is too much", retryable=True, reason="overloaded", status=529)
+
+    def forbidden(seen: object) -> str:
+        raise ModelFailed("the key of Jane Doe", reason="the words of Jane Doe")
+
+    def wrong(seen: object) -> str:
+        raise ValueError("Jane Doe")
+
+    caplog.set_level("INFO", "legato.worker")
+    for model, so in {
+        overloaded: "ModelFailed (overloaded, HTTP:529) at test_worker.py:{} in overloaded; again in 15 s",
+        forbidden: "ModelFailed at test_worker.py:{} in forbidden",
+        wrong: "ValueError at test_worker.py:{} in wrong",
+    }.items():
+        caplog.clear()
+        engine, store = Inline(), MemoryStore()
+        workflow = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(model))]).with_model_attempts(1).build()
+        await workflow.session("s", store=store).say("I am Jane Doe")
+        await worked(Worker(workflow, engine=engine, store=store), lambda engine=engine: bool(engine.steps))
+        line = model.__code__.co_firstlineno + 1
+        assert f"session 's' is failed: scripted, the model of 'clerk': {so.format(line)}" in caplog.messages
+        assert "Jane Doe" not in caplog.text
+    assert [record.levelname for record in caplog.records if "is failed" in record.message] == ["WARNING"]
+
+
+async def test_the_workers_of_a_tenant_drive_its_sessions_and_no_others() -> None:
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
+    await workflow.session("s", store=store.tenant("acme")).say("Hi")
+    await workflow.session("s", store=store).say("Hi")
+    await worked(Worker(workflow, engine=engine, store=store.tenant("acme")), lambda: bool(engine.steps))
+    lengths = [len(await each.read("s")) for each in (store.tenant("acme"), store)]
+    assert lengths == [3, 2]
+
+
+async def test_a_worker_whose_store_does_not_let_it_in_says_so_and_does_not_begin(postgres_server: databases.Server) -> None:
+    engine = Inline()
+    async with PostgresStore(databases.on(postgres_server.dsn, "nonesuch")) as store:
+        with pytest.raises(StoreRefused, match="no such database"):
+            await Worker(desk("Hello!"), engine=engine, store=store).run(signals=False)
+    assert engine.steps == []
+
+
+async def test_a_worker_may_be_started_before_its_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    engine = Inline()
+    async with PostgresStore(f"postgresql:///talks?host={tmp_path}") as store:
+        await worked(Worker(desk("Hello!"), engine=engine, store=store), lambda: "could not look" in caplog.text)
+    assert "cannot be reached" in caplog.messages[0]

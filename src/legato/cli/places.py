@@ -109,12 +109,11 @@ class Place:
         return await (named or recorded).session(id, store=self.store).refresh()
 
     async def free_id(self, like: str) -> str:
-        """An id that nobody has, readable and short: branches of branches do not get longer."""
-        from legato.drive.clock import fresh_name
+        """An id that nobody has."""
+        from legato.drive.clock import fresh_like
 
-        stem = re.sub(r"-[0-9a-f]{6}$", "", like)[:300]
         while True:
-            id = f"{stem}-{fresh_name()[:6]}"
+            id = fresh_like(like)
             if not await self.store.born(id) and not await self.store.read(id):
                 return id
 

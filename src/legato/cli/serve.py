@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,13 +106,17 @@ async def _serve(workflows: list[Workflow], store: str, engine: str, options: di
 
 def _stopped_by_signals(server: Server) -> None:
     """One signal: take no more, finish what runs. A second: end now; whoever starts next goes on with what the ledgers have."""
-    told = False
+    from legato.engines.worker import ONE_WISH
+
+    told = 0.0
 
     def signalled() -> None:
         nonlocal told
         if told:
-            os._exit(130)
-        told = True
+            if time.monotonic() - told > ONE_WISH:
+                os._exit(130)
+            return
+        told = time.monotonic()
         typer.echo("\nfinishing what runs; Ctrl-C again ends at once", err=True)
         server.leave()
 

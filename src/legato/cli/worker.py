@@ -6,17 +6,20 @@ import asyncio
 import logging
 from datetime import datetime
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from typer.core import TyperGroup
 
 from legato.cli.naming import named, workflow_named
-from legato.engines.address import engine_at
+from legato.engines.address import engine_at, names_a_queue
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace
 from legato.engines.permits import Limit
 from legato.engines.worker import AT_ONCE, GRACE, Worker
 from legato.errors import BadInput
+from legato.stores.contract import Store
+from legato.stores.memory import MemoryStore
 from legato.stores.opening import open_store
 from legato.workflow import Workflow
 
@@ -48,6 +51,13 @@ def run(
     store: Annotated[
         str, typer.Option(help="Where sessions live: postgres://..., or the path of a SQLite file, for one machine.", envvar="LEGATO_STORE")
     ] = "",
+    tenant: Annotated[
+        str, typer.Option(help="Whose sessions: those of this tenant. Its workers have a queue of their own (queue=, service=).")
+    ] = "",
+    lease_seconds: Annotated[
+        float | None,
+        typer.Option(help="Postgres: seconds after which a worker that fell silent is no longer taken for driving.", show_default="6"),
+    ] = None,
     concurrency: Annotated[int, typer.Option(help="Sessions that are advanced at the same time.", min=1)] = AT_ONCE,
     grace: Annotated[float, typer.Option(help="Seconds to finish what runs, after SIGTERM or Ctrl-C.", min=0)] = GRACE,
     sweep: Annotated[float, typer.Option(help="Seconds between looks for sessions that nobody woke.", min=0.1)] = 15.0,
@@ -91,16 +101,27 @@ def run(
         "context": named(context) if context else None,
         "errors_in_full": errors_in_full,
     }
-    asyncio.run(_work([workflow_named(each) for each in workflows], engine, store, given))
+    if tenant and not names_a_queue(engine):
+        raise BadInput(
+            f"the workers of tenant {tenant!r} need a queue of their own: session ids are unique within a tenant only",
+            do=f"add queue={quote(tenant, safe='')} (Temporal) or service=... (Restate) to --engine, here and where sessions are submitted",
+        )
+    opened = open_store(store, lease_seconds=lease_seconds)
+    if isinstance(opened, MemoryStore):
+        raise BadInput(
+            "a worker that keeps sessions in its own memory would be the only one to know them",
+            found=f"--store {store}",
+            do="name a store that others share: a SQLite file on one machine, postgresql://... on many",
+        )
+    asyncio.run(_work([workflow_named(each) for each in workflows], engine, opened, tenant, given))
 
 
-async def _work(workflows: list[Workflow], engine: str, store: str, given: dict[str, Any]) -> None:
-    at = open_store(store)
+async def _work(workflows: list[Workflow], engine: str, store: Store, tenant: str, given: dict[str, Any]) -> None:
     try:
         async with engine_at(engine) as chosen:
-            await Worker(workflows, engine=chosen, store=at, **given).run()
+            await Worker(workflows, engine=chosen, store=store.tenant(tenant) if tenant else store, **given).run()
     finally:
-        await at.close()
+        await store.close()
 
 
 @app.command("dead")

@@ -6,6 +6,7 @@ What runs in a context in which `clock` was set (a simulation) is told the time 
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
 from contextvars import ContextVar
@@ -47,6 +48,15 @@ def seconds() -> float:
 def fresh_name() -> str:
     """A name that no other ledger has."""
     return clock.get().fresh_name()
+
+
+def fresh_like(name: str) -> str:
+    """A name that nobody has, readable and short: branches of branches do not get longer.
+
+    >>> len(fresh_like("customer-7")), len(fresh_like(fresh_like("customer-7")))
+    (17, 17)
+    """
+    return f"{re.sub(r'-[0-9a-f]{6}$', '', name)[:300]}-{fresh_name()[:6]}"
 
 
 def fresh_key() -> bytes:

@@ -11,18 +11,13 @@ import socket
 from types import TracebackType
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from legato.emulator.app import LOOPBACK, make_app
 from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.options import Options
-from legato.emulator.turn import HANG_UP, Cut
+from legato.emulator.turn import Cut
 from legato.errors import BadInput
-from legato.listening.running import InThread, Leaving, bound, url_of
-
-KEEP_ALIVE = 75
-"""Seconds that it keeps a connection on which nothing is asked. Clients must be the first to let go: if both do after the same time (five
-seconds, the SDKs' number and uvicorn's), a request may be sent into a connection that is just being closed."""
+from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 
 
 class Emulator:
@@ -93,7 +88,7 @@ class Emulator:
             self.stop()
             raise
         config = uvicorn.Config(
-            _can_hang_up(self._app.asgi),
+            can_hang_up(self._app.asgi),
             log_config=None,
             log_level="error",
             lifespan="off",
@@ -138,18 +133,6 @@ class Emulator:
 
     def __repr__(self) -> str:
         return f"<Emulator {self.url if self._socket else 'not running'}: {self.log.requests} requests>"
-
-
-def _can_hang_up(app: ASGIApp) -> ASGIApp:
-    """Give every request the means to close its connection. uvicorn's `send` belongs to an object that has it."""
-
-    async def outermost(scope: Scope, receive: Receive, send: Send) -> None:
-        transport = getattr(getattr(send, "__self__", None), "transport", None)
-        if transport is not None:
-            scope[HANG_UP] = transport.close
-        await app(scope, receive, send)
-
-    return outermost
 
 
 def _not_on_purpose(record: logging.LogRecord) -> bool:

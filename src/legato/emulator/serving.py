@@ -26,8 +26,9 @@ from legato.emulator.keys import key_of
 from legato.emulator.masking import LONGEST, masked, shortened
 from legato.emulator.minds.base import Mind, Prompt, Say
 from legato.emulator.reading import BAD_JSON, TOO_LARGE, TooLarge, json_of, read_body
-from legato.emulator.turn import HANG_UP, Cut, EventStream, HungUp, Refused, Torn, Turn
+from legato.emulator.turn import Cut, EventStream, HungUp, Refused, Torn, Turn
 from legato.errors import BadInput, LegatoError
+from legato.listening import HANG_UP
 
 
 @runtime_checkable

@@ -15,13 +15,10 @@ from legato.emulator.asks import Ask, Failure, Refusal
 from legato.emulator.dialect import Dialect
 from legato.emulator.exchanges import NOT_APPLIED, Exchange, Exchanges, Verdict
 from legato.emulator.faults import Fault
+from legato.listening import HANG_UP
 
 OURS = {"x-legato-error": "1", "x-should-retry": "false"}
 """The headers of an error that no provider makes: the emulator's own. To try again is no help against it."""
-
-HANG_UP = "legato.hang_up"
-"""Where a request's scope has a function that closes its connection: ASGI has no word for that, so whoever serves puts it there."""
-
 
 class Cut(Exception):
     """The connection is broken on purpose. The server closes it and is silent about it."""

@@ -73,6 +73,11 @@ def engine_at(text: str) -> Engine:
     return make(text)
 
 
+def names_a_queue(text: str) -> bool:
+    """Whether an address says for itself which queue, or service, its workers share."""
+    return any(name in ("queue", "service") and value for name, value in parse_qsl(urlsplit(text).query))
+
+
 def needs(package: str, extra: str) -> BadInput:
     """What an engine needs is not installed."""
     return BadInput(f"this engine needs {package}, which is not installed", do=f"pip install '.[{extra}]' in a clone of Legato")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ MakeContext: TypeAlias = Callable[[str], Any]
 PASSING = (StoreUnavailable, StoreLocked, StoreFull, StoreReadOnly)
 """What a store raises that is not the session's fault, and passes when somebody mends the store: it is tried again until then."""
 
-_failures: ContextVar[list[ModelFailed] | None] = ContextVar("failures", default=None)
+_failures: ContextVar[list[Exception] | None] = ContextVar("failures", default=None)
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,12 @@ class Led(Session):
 
 
 class Failures(Middleware):
-    """Remembers, for the step under way, what a model said of its failure: the ledger has the words, not whether and when to try again."""
+    """Remembers, for the step under way, how a model failed: the ledger has the words, not where, and whether and when to try again."""
 
     async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
         try:
             return await proceed(request)
-        except ModelFailed as failure:
+        except Exception as failure:
             if (failures := _failures.get()) is not None:
                 failures.append(failure)
             raise
@@ -92,7 +93,7 @@ async def advance(
 
     Raises one of `PASSING` where the store could not be used: that is nobody's fault here, and is tried again for as long as it takes.
     """
-    failures: list[ModelFailed] = []
+    failures: list[Exception] = []
     _failures.set(failures)
     try:
         workflow = await _workflow_of(workflows, store, session)
@@ -113,8 +114,8 @@ async def advance(
         return Rest("left")
     if status == "failed":
         last = failures[-1] if failures else None
-        again = (last.retry_after or 0.0) if last is not None and last.retryable else None
-        return Rest("failed", again, told(last, errors_in_full) if last is not None else "")
+        again = (last.retry_after or 0.0) if isinstance(last, ModelFailed) and last.retryable else None
+        return Rest("failed", again, _told_of_model(handle, last, errors_in_full))
     return Rest(status)
 
 
@@ -154,6 +155,20 @@ async def workflow_named(store: Store, session: str) -> str:
     return facts[0].workflow if facts and isinstance(facts[0], Opened) else ""
 
 
+def _told_of_model(handle: Session, last: Exception | None, in_full: bool) -> str:
+    """Which model failed, and how: of a failure that is not of this step, the ledger has the code."""
+    failed = handle.state.failed
+    agent = handle.workflow.definition.agents.get(failed.agent) if failed is not None else None
+    whose = f"{agent.model.name}, the model of {agent.name!r}" if agent is not None else "a model"
+    return f"{whose}: {told(last, in_full) if last is not None else _kind('a failure', failed.code if failed is not None else '')}"
+
+
+def _kind(name: str, *codes: str) -> str:
+    """What sort of error it is. A code that a provider chose is told if it looks like one, and not like words."""
+    known = [code for code in codes if re.fullmatch(r"[\w.:-]{1,60}", code)]
+    return f"{name} ({', '.join(known)})" if known else name
+
+
 def told(error: BaseException, in_full: bool = False) -> str:
     """What an engine is told of an error: its kind and where it was raised. Its words may be those of the conversation.
 
@@ -163,7 +178,10 @@ def told(error: BaseException, in_full: bool = False) -> str:
     ...     print(told(error))
     ValueError at <doctest legato.engines.advance.told[0]>:2 in <module>
     """
-    kind = f"{type(error).__name__} ({error.code})" if isinstance(error, LegatoError) else type(error).__name__
+    codes = [error.code] if isinstance(error, LegatoError) else []
+    if isinstance(error, ModelFailed):
+        codes = [error.reason or error.code, f"HTTP:{error.status}" if error.status else ""]
+    kind = _kind(type(error).__name__, *codes)
     frames = extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
     return f"{kind}{where}: {error}" if in_full else f"{kind}{where}"

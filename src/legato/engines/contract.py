@@ -24,7 +24,7 @@ from legato.core.requests import Pending
 from legato.drive.driver import Role
 from legato.engines.pace import Step
 from legato.erasure import Redaction
-from legato.errors import BadInput
+from legato.errors import BadInput, LegatoError
 from legato.run import Run
 from legato.session import Session
 from legato.stores.contract import Store
@@ -116,8 +116,8 @@ class Submitted(Session):
         """Wake the session, and look on until it rests."""
         return self._run(self.wake, stream)
 
-    async def say(self, message: Any, key: str | None = None) -> None:
-        await super().say(message, key)
+    async def say(self, message: Any, key: str | None = None, expected: int | None = None) -> None:
+        await super().say(message, key, expected)
         await self.wake()
 
     async def open(self, message: Any = None, key: str | None = None) -> None:
@@ -143,5 +143,10 @@ class Submitted(Session):
         try:
             await self._engine.wake(self.id, self._priority)
         except Exception as error:  # whatever a client of an engine raises: nothing is lost, so nobody need do anything
-            log.warning("session %r: the engine was not told (%s); a worker finds it when it looks", self.id, type(error).__name__)
+            log.warning("session %r: the engine was not told (%s); a worker finds it when it looks", self.id, in_a_word(error))
+
+
+def in_a_word(error: Exception) -> str:
+    """What is logged of an error that an engine's client raised: in our own words, or its kind. What others say may be anything."""
+    return error.summary if isinstance(error, LegatoError) else type(error).__name__
 

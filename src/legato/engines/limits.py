@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from legato.engines.advance import PASSING
 from legato.engines.permits import LASTS, Limit, Permit, Permits, SQLitePermits
 from legato.errors import BadInput
 from legato.models.base import Reply
-from legato.nested import with_workflow
+from legato.nested import with_workflow, workflow_of
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.workflow import Workflow
@@ -53,6 +54,18 @@ class ModelLimits:
     def __repr__(self) -> str:
         return f"<ModelLimits: {', '.join(self._limits)}>"
 
+    def check(self, workflows: Iterable[Workflow]) -> None:
+        """`BadInput` if a model is limited that none of these has: whoever wrote it meant another, which would go unlimited."""
+        models = sorted({name for workflow in workflows for name in _models_of(workflow)})
+        for name in self._limits:
+            if name not in models:
+                meant = get_close_matches(name, models, 1)
+                raise BadInput(
+                    f"a limit is for the model {name!r}, which no agent here has",
+                    expected=" or ".join(map(repr, models)),
+                    do=f"write {meant[0]!r}" if meant else "write the model's name as model.name has it, or leave the limit out",
+                )
+
     def applied_to(self, workflow: Workflow, store: Store) -> Workflow:
         """The workflow with its models so limited; those of agents that work as tools too."""
         permits = self._permits or permits_of(store)
@@ -63,6 +76,15 @@ class ModelLimits:
             tools = {each.name: with_workflow(each, lambda nested: self.applied_to(nested, store)) for each in agent.tools.values()}
             agents[name] = replace(agent, middleware=(*agent.middleware, *waits), tools=tools)
         return workflow.with_agents(agents)
+
+
+def _models_of(workflow: Workflow) -> Iterator[str]:
+    """The names of its agents' models, also of those that work as tools."""
+    for agent in workflow.definition.agents.values():
+        yield agent.model.name
+        for each in agent.tools.values():
+            if (nested := workflow_of(each)) is not None:
+                yield from _models_of(nested)
 
 
 class _Waits(Middleware):

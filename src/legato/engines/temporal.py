@@ -6,19 +6,21 @@ One activity is one step; the ledger is the journal. What Temporal is given is s
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from legato.engines.address import address, needs, number
 from legato.engines.contract import Advance, Dead, Engine
+from legato.engines.ending import leave_in_order
 from legato.engines.pace import Step
+from legato.engines.reaching import reached
+from legato.engines.stepping import ended_in_time
 from legato.errors import EngineUnavailable, StoreError
 
 try:
@@ -34,8 +36,6 @@ except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "temporalio":
         raise
     raise needs("temporalio", "temporal") from None
-
-log = logging.getLogger("legato.worker")
 
 MOST_DEATHS = 10
 """Workers that may fall silent over one step before the session is set aside: it may be what kills them."""
@@ -59,6 +59,7 @@ class TemporalEngine(Engine):
         self._tls = parts.options.get("tls", "") in ("true", "1")
         self._heartbeat = number(parts, "heartbeat", 10)
         self._client = client
+        leave_in_order()
         self.queue = queue or parts.options.get("queue", "legato")
 
     def __repr__(self) -> str:
@@ -119,7 +120,8 @@ class TemporalEngine(Engine):
 
     async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
         """Poll the queue until `stop` is set."""
-        client = await self._reached()
+        if (client := await reached(self.client, stop)) is None:
+            return
         worker = Worker(
             client,
             task_queue=self.queue,
@@ -147,16 +149,6 @@ class TemporalEngine(Engine):
             stopping.cancel()
             serving.cancel()
 
-    async def _reached(self) -> Client:
-        """The client, once the server answers: a worker may be started before it."""
-        for wait in (0.2, 0.5, 1, 2, 5, 5, 5, 5, 5):
-            try:
-                return await self.client()
-            except EngineUnavailable as error:
-                log.warning("%s", error)
-                await asyncio.sleep(wait)
-        return await self.client()
-
     def _unavailable(self, error: RuntimeError) -> EngineUnavailable:
         return EngineUnavailable(
             f"no Temporal server serves {self._target}/{self._namespace}",
@@ -175,25 +167,14 @@ def _activity(advance: Advance, heartbeat: float, grace: float) -> Any:
         silent = int(next(iter(activity.info().heartbeat_details), 0))  # workers who fell silent over this step
         if silent >= MOST_DEATHS:
             return asdict(Step("broken", parked=True, error=f"{silent} workers fell silent while they advanced it"))
-        stop = asyncio.Event()
-        driving = asyncio.get_running_loop().create_task(advance(session, failed, broken, stop))
-        beside = [asyncio.get_running_loop().create_task(each) for each in (_beat(heartbeat / 4, silent + 1), _told_to_stop(stop))]
+        beating = asyncio.get_running_loop().create_task(_beat(heartbeat / 4, silent + 1))
         try:
-            return asdict(await asyncio.shield(driving))
-        except asyncio.CancelledError:
-            # Temporal has given the step to another worker, or this one must end now. What runs is recorded, if there is time for it.
-            stop.set()
-            await asyncio.wait({driving}, timeout=0 if activity.is_worker_shutdown() else grace)
-            driving.cancel()
-            raise
+            return await ended_in_time(partial(advance, session, failed, broken), activity.wait_for_worker_shutdown, grace)
         except StoreError as error:
             activity.heartbeat(silent)
             raise ApplicationError(f"the store: {error.code}", type=type(error).__name__) from None
         finally:
-            for each in beside:
-                each.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.gather(*beside, return_exceptions=True)
+            beating.cancel()
 
     return step
 
@@ -203,8 +184,3 @@ async def _beat(every: float, silent: int) -> None:
     while True:
         activity.heartbeat(silent)
         await asyncio.sleep(every)
-
-
-async def _told_to_stop(stop: asyncio.Event) -> None:
-    await activity.wait_for_worker_shutdown()
-    stop.set()

@@ -11,17 +11,19 @@ import math
 import os
 import random
 import signal
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 from legato.drive.clock import now_ms
 from legato.drive.others import holder_of
 from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
-from legato.engines.contract import Engine
+from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace, Step
-from legato.errors import BadInput, LegatoError, StoreError
+from legato.engines.reaching import reached
+from legato.errors import BadInput, LegatoError, StoreError, StoreRefused
 from legato.stores.contract import LedgerInfo, Store
 from legato.workflow import Workflow
 
@@ -33,6 +35,9 @@ AT_ONCE = 20
 GRACE = 25.0
 """Seconds in which a worker that is told to stop finishes what runs: within the 30 that most platforms give."""
 
+ONE_WISH = 1.0
+"""Seconds within which signals are one wish: a terminal, a shell and whoever supervises a worker may each pass on the same Ctrl-C."""
+
 PAGE = 500  # ledgers that the store is asked for at a time
 TIME_TO_BE_WOKEN = 5.0  # seconds after which nobody is taken to be about to wake a session
 
@@ -41,7 +46,8 @@ class Worker:
     """Advances sessions of some workflows, for an engine.
 
     `await Worker(desk, engine=TemporalEngine(...), store=PostgresStore(...)).run()` runs until SIGTERM or SIGINT: then no more is taken,
-    what runs is finished and recorded within `grace` seconds, and other workers go on. A second signal ends the process at once.
+    what runs is finished and recorded within `grace` seconds, and other workers go on. A signal that comes more than a second after the
+    first ends the process at once.
 
     `context` makes the caller's context of a session from its id. `sweep`: seconds between looks for sessions that were given something
     and that nobody woke. `limits` hold across all workers of a store. `errors_in_full` also tells the engine what errors say, which may
@@ -69,6 +75,8 @@ class Worker:
             raise BadInput("two workflows have the same name", found=", ".join(each.name for each in given))
         if concurrency < 1:
             raise BadInput("a worker advances at least one session at a time", found=f"concurrency={concurrency}")
+        if limits is not None:
+            limits.check(given)
         observed = [limits.applied_to(each, store) if limits is not None else each for each in given]
         self._workflows = {each.name: each.observed_by(Failures()) for each in observed}
         self._engine = engine
@@ -80,6 +88,7 @@ class Worker:
         self._context = context
         self._errors_in_full = errors_in_full
         self._stop = asyncio.Event()
+        self._signalled_at: float | None = None
         self._running = 0
         self._known: dict[LedgerInfo, frozenset[str] | None] = {}  # what wanted a driver at the last look, and whom to wake for it
 
@@ -93,27 +102,49 @@ class Worker:
 
         def ready() -> None:
             known.set()
-            if signals:
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
             log.info("worker %d serves %s for %r", os.getpid(), ", ".join(self._workflows), self._engine)
 
-        sweeping = asyncio.get_running_loop().create_task(self._sweep(known))
+        with self._heeding((signal.SIGTERM, signal.SIGINT) if signals else ()):
+            await reached(self._let_in, self._stop)
+            sweeping = asyncio.get_running_loop().create_task(self._sweep(known))
+            try:
+                await self._engine.serve(self._step, self._stop, ready, self._at_once, self._grace)
+            finally:
+                sweeping.cancel()
+                with suppress(asyncio.CancelledError):
+                    await sweeping
+            log.info("stopped")
+
+    async def _let_in(self) -> None:
+        """A store that is away may come back; one that refuses whoever comes so is told before anything is taken on."""
         try:
-            await self._engine.serve(self._step, self._stop, ready, self._at_once, self._grace)
+            await self._store.unrested(1)
+        except StoreRefused:
+            raise
+        except PASSING as error:
+            log.warning("%s", error)
+
+    @contextmanager
+    def _heeding(self, numbers: tuple[int, ...]) -> Iterator[None]:
+        """From the first moment: a worker that still looks for its engine stops as well."""
+        loop = asyncio.get_running_loop()
+        for number in numbers:
+            loop.add_signal_handler(number, self._signalled, number)
+        try:
+            yield
         finally:
-            sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await sweeping
-        log.info("stopped")
+            for number in numbers:
+                loop.remove_signal_handler(number)
 
     def _signalled(self, number: int) -> None:
-        name = signal.Signals(number).name
-        if self._stop.is_set():
+        name, now = signal.Signals(number).name, time.monotonic()
+        if self._signalled_at is None:
+            self._signalled_at = now
+            log.info("%s: taking no more; %d running, to be finished within %g s", name, self._running, self._grace)
+            self.stop()
+        elif now - self._signalled_at >= ONE_WISH:
             log.warning("%s again: ending at once; what ran is taken over by others", name)
             os._exit(1)
-        log.info("%s: taking no more; %d running, to be finished within %g s", name, self._running, self._grace)
-        self.stop()
 
     async def _step(self, session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
         self._running += 1
@@ -128,10 +159,11 @@ class Worker:
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
             await self._let_rest(session)
-        elif step.wait:
-            log.info("session %r is %s; again in %g s", session, step.how, step.wait)
         else:
-            log.info("session %r is %s", session, step.how)
+            stays_failed = step.how == "failed" and step.wait is None
+            why = f": {step.error}" if step.error else ""
+            when = f"; again in {step.wait:g} s" if step.wait else ""
+            log.log(logging.WARNING if stays_failed else logging.INFO, "session %r is %s%s%s", session, step.how, why, when)
         return step
 
     async def _let_rest(self, session: str) -> None:
@@ -175,7 +207,7 @@ class Worker:
                         await self._engine.wake(session)
                         woken.add(session)
                     except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
-                        refused[session] = type(error).__name__
+                        refused[session] = in_a_word(error)
         self._known = seen
         if woken:
             log.info("woke %d sessions that nobody had woken", len(woken))

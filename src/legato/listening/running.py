@@ -12,13 +12,19 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any, Literal
 
 import uvicorn
 
 from legato.errors import BadInput, LegatoError
+from legato.listening import HANG_UP
 
 PATIENCE = 1.0
 """Seconds that a server waits, when it is stopped, for what it is answering."""
+
+KEEP_ALIVE = 75
+"""Seconds that a server keeps a connection on which nothing is asked. Clients must be the first to let go: if both do after the same time
+(five seconds, the SDKs' number and uvicorn's), a request may be sent into a connection that is just being closed."""
 
 
 def bound(host: str, port: int, what: str) -> socket.socket:
@@ -41,6 +47,21 @@ def url_of(listening: socket.socket) -> str:
     """Where it answers."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def can_hang_up(app: Any, how: Literal["close", "abort"] = "close") -> Any:
+    """An ASGI application whose every request has the means to close its connection. uvicorn's `send` belongs to an object that has it.
+
+    To close it sends what is written so far, to abort it does not wait for that.
+    """
+
+    async def outermost(scope: Any, receive: Any, send: Any) -> None:
+        transport = getattr(getattr(send, "__self__", None), "transport", None)
+        if transport is not None:
+            scope[HANG_UP] = getattr(transport, how)
+        await app(scope, receive, send)
+
+    return outermost
 
 
 class Leaving(uvicorn.Server):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from legato.engines.advance import told
 from legato.errors import (
     BadInput,
     CodecError,
@@ -25,6 +24,7 @@ from legato.errors import (
     StoreFull,
     StoreLocked,
     StoreReadOnly,
+    StoreRefused,
     StoreUnavailable,
     UnknownLedger,
 )
@@ -43,6 +43,7 @@ STATUSES: tuple[tuple[type[LegatoError], int], ...] = (
     (StoreLocked, 503),
     (StoreFull, 503),
     (StoreReadOnly, 503),
+    (StoreRefused, 503),
     (EngineUnavailable, 503),
     (CodecError, 500),  # what is in the store cannot be read; nobody who asks sends such bytes
     (BadInput, 400),
@@ -67,7 +68,7 @@ def answer(content: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 
 def error_answer(error: Exception) -> Response:
-    """What is told of an error: all of ours, nothing of one that nobody expected. That is logged, by its kind and place."""
+    """What is told of an error: all of ours, nothing of one that nobody expected."""
     if isinstance(error, Refused):
         headers = {name.replace("_", "-"): value for name, value in error.headers.items()}
         return answer({"error": plain(error)}, error.status, headers | ({"www-authenticate": "Bearer"} if error.status == 401 else {}))
@@ -76,10 +77,13 @@ def error_answer(error: Exception) -> Response:
         if status >= 500:
             log.error("%s (%s)", type(error).__name__, error.code)
         return answer({"error": plain(error)}, status)
-    frames = extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
-    log.error("unexpected: %s%s", type(error).__name__, where)
-    return answer({"error": {"code": "unexpected", "message": "something went wrong here; the server's log says what"}}, 500)
+    return error_answer(unexpected(error))
+
+
+def unexpected(error: Exception) -> Refused:
+    """What is told of an error that nobody expected. It is logged by its kind and place: its words may be somebody's."""
+    log.error("unexpected: %s", told(error))
+    return Refused(500, "unexpected", "something went wrong here; the server's log says where")
 
 
 def plain(error: LegatoError) -> dict[str, str]:

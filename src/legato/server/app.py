@@ -5,37 +5,54 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from legato.engines.worker import Worker
 from legato.server.access import Access, Guarded
 from legato.server.answering import Refused, error_answer
-from legato.server.api import about, talking
-from legato.server.api.table import Endpoint, route
+from legato.server.api import about, looking, talking
+from legato.server.api.table import Asked, Endpoint, Nothing, route
 from legato.server.limits import Limited, Limits
+from legato.server.openapi import document
 from legato.server.protocols import protocols
 from legato.server.serving import Serving
 from legato.server.static import Static
 
-ENDPOINTS: list[Endpoint] = [*about.ENDPOINTS, *talking.ENDPOINTS]
+ENDPOINTS: list[Endpoint] = [*about.ENDPOINTS, *looking.ENDPOINTS, *talking.ENDPOINTS]
 """The API."""
 
 
 def make_app(serving: Serving, access: Access, limits: Limits | None = None, worker: Worker | None = None) -> ASGIApp:
     """The application, for any server that speaks ASGI. A `worker` works for as long as the application lives."""
-    routes = [*(route(each, serving) for each in ENDPOINTS), *protocols(serving), *Static().routes()]
+    others = protocols(serving)
+    table = [*ENDPOINTS, _description([*ENDPOINTS], others)]
+    routes = [*(route(each, serving) for each in table), *others, *Static().routes()]
     inner = Starlette(
         routes=routes,
-        exception_handlers={HTTPException: _not_here, Exception: _unexpected},
+        exception_handlers={HTTPException: _not_here},
         lifespan=lambda _: _living(serving, worker),
     )
     inner.router.redirect_slashes = False
     return Guarded(Limited(inner, limits or Limits()), access)
+
+
+def _description(endpoints: list[Endpoint], others: list[Route]) -> Endpoint:
+    """The endpoint that describes these, and itself."""
+
+    async def openapi(asked: Asked[Nothing, Nothing]) -> dict[str, Any]:
+        """This description: OpenAPI 3.1."""
+        return written
+
+    described = Endpoint("GET", "/api/openapi.json", openapi, "This description", shape={"type": "object"})
+    written = document([*endpoints, described], others)
+    return described
 
 
 def _living(serving: Serving, worker: Worker | None) -> AbstractAsyncContextManager[None]:
@@ -56,12 +73,14 @@ def _living(serving: Serving, worker: Worker | None) -> AbstractAsyncContextMana
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = _allowed(request)
         return error_answer(Refused(405, "method_not_allowed", "this path is asked in another way", expected=allowed, allow=allowed))
     if error.status_code == 404:
         return error_answer(Refused(404, "not_found", "nothing is here", do="see /api/openapi.json for what there is"))
     return error_answer(Refused(error.status_code, "refused", "this cannot be answered"))
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
-    return error_answer(error)
+def _allowed(request: Request) -> str:
+    """The ways in which a path may be asked: of all routes that it leads to."""
+    matching = [route for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(request.scope["path"])]
+    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))

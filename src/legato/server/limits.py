@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from legato.server.answering import Refused, refuse
+from legato.listening import HANG_UP
+from legato.server.answering import Refused, refuse, unexpected
 
 MIB = 1024 * 1024
 WITH_FILES = ("/messages", "/api/sessions")
@@ -22,11 +22,13 @@ WITH_FILES = ("/messages", "/api/sessions")
 
 @dataclass(frozen=True)
 class Limits:
-    """`body`: bytes of a request, `files`: of one that may have pictures and files in it. `streams`: event streams at once. `reading`:
-    seconds in which a body has to come, and in which an answer's next piece has to be taken."""
+    """`body`: bytes of a request, `files`: of one that may have pictures and files in it. `connections`, `requests`, `streams`: how many at
+    once. `reading`: seconds in which a request has to come, and in which each piece of an answer has to be taken."""
 
     body: int = MIB
     files: int = 20 * MIB
+    connections: int = 1_000
+    requests: int = 200
     streams: int = 100
     reading: float = 30.0
 
@@ -35,40 +37,63 @@ class Limits:
         return self.body if path.startswith("/api") and not path.endswith(WITH_FILES) else self.files
 
 
+ONE_MORE = "legato.stream"
+"""What a request's scope has for `one_more_stream`."""
+
+
+def one_more_stream(scope: Scope) -> None:
+    """Count the answer as a stream from now on, before anything is recorded for it; `TooMuch` if there are too many."""
+    scope[ONE_MORE]()
+
+
 class TooMuch(Exception):
-    """Raised into whoever reads the body of a request, to be answered outside."""
+    """Raised into whoever reads the body of a request or begins an answer, to be answered outside."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.code)
+        self.refused = refused
+
+
+class _Unread(Exception):
+    """Nobody reads the answer."""
 
 
 class Limited:
-    """Cuts off what is too much."""
+    """Cuts off what is too much. What goes wrong inside ends here: no exception, whose words might be somebody's, goes on to the server."""
 
     def __init__(self, inner: ASGIApp, limits: Limits) -> None:
         self._inner = inner
-        self._limits = limits
-        self._streams = 0
+        self.limits = limits
+        self.requests = self.streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
-        longest = self._limits.longest(scope["path"])
+        longest = self.limits.longest(scope["path"])
         if _length(scope) > longest:
             await refuse(_too_large(longest), scope, receive, send)
-            return
+        elif self.requests >= self.limits.requests:
+            await refuse(_too_busy(), scope, receive, send)
+        else:
+            await self._answered(scope, receive, send, longest)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send, longest: int) -> None:
         answering = _Answering(self, send)
+        self.requests += 1
         try:
-            await self._inner(scope, self._cut(receive, longest), answering)
+            await self._inner({**scope, ONE_MORE: answering.stream}, self._cut(receive, longest), answering)
         except TooMuch as much:
-            if not answering.started:
-                await refuse(much.args[0], scope, receive, send)
+            await answering.refuse(much.refused, scope, receive)
         except _Unread:
-            hang_up(send)
+            _hang_up(scope)
+        except Exception as error:
+            await answering.refuse(unexpected(error), scope, receive)
         finally:
-            self._streams -= answering.streams
+            answering.over()
 
     def _cut(self, receive: Receive, longest: int) -> Receive:
-        taken, until = 0, asyncio.get_running_loop().time() + self._limits.reading
-        whole = False
+        taken, whole, until = 0, False, asyncio.get_running_loop().time() + self.limits.reading
 
         async def cut() -> Message:
             nonlocal taken, whole
@@ -87,53 +112,54 @@ class Limited:
 
         return cut
 
-    def one_more(self) -> bool:
-        """Whether one more stream may begin; it counts if so."""
-        if self._streams >= self._limits.streams:
-            return False
-        self._streams += 1
-        return True
-
-    @property
-    def reading(self) -> float:
-        """Seconds in which a piece of an answer has to be taken."""
-        return self._limits.reading
-
-
-class _Unread(Exception):
-    """Nobody reads the answer."""
-
 
 class _Answering:
-    """Sends an answer, and counts it if it is a stream."""
+    """Sends an answer. One that is a stream counts as one, and no longer as a request."""
 
     def __init__(self, limited: Limited, send: Send) -> None:
         self._limited = limited
         self._send = send
-        self.started = False
-        self.streams = 0
+        self._started = self._is_stream = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             if _is_stream(message):
-                if not self._limited.one_more():
-                    raise TooMuch(_too_many())
-                self.streams = 1
-            self.started = True
+                self.stream()
+            self._started = True
         try:
-            async with asyncio.timeout(self._limited.reading):
+            async with asyncio.timeout(self._limited.limits.reading):
                 await self._send(message)
         except TimeoutError:
             raise _Unread from None
 
+    def stream(self) -> None:
+        """It is a stream, or will be one."""
+        if not self._is_stream:
+            if self._limited.streams >= self._limited.limits.streams:
+                raise TooMuch(_too_many())
+            self._limited.streams += 1
+            self._limited.requests -= 1
+            self._is_stream = True
 
-def hang_up(send: Any) -> None:
-    """Close the connection whose `send` this is, unsent bytes or not: uvicorn's belongs to an object that has it."""
-    while hasattr(send, "__wrapped__"):
-        send = send.__wrapped__
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    if transport is not None:
-        transport.abort()
+    async def refuse(self, error: Exception, scope: Scope, receive: Receive) -> None:
+        """Answer with an error; if an answer has begun, it ends in its middle."""
+        if self._started:
+            _hang_up(scope)
+        else:
+            await refuse(error, scope, receive, self._send)
+
+    def over(self) -> None:
+        """It counts no more."""
+        if self._is_stream:
+            self._limited.streams -= 1
+        else:
+            self._limited.requests -= 1
+
+
+def _hang_up(scope: Scope) -> None:
+    """Close the connection, unsent bytes or not."""
+    if HANG_UP in scope:
+        scope[HANG_UP]()
 
 
 def _is_stream(message: Message) -> bool:
@@ -148,9 +174,13 @@ def _length(scope: Scope) -> int:
     return 0
 
 
+def _too_large(longest: int) -> Refused:
+    return Refused(413, "too_large", "this is too much in one request", expected=f"{longest} bytes at most", connection="close")
+
+
 def _too_many() -> Refused:
     return Refused(429, "too_many_streams", "too many streams are open here", do="come again later", retry_after="5")
 
 
-def _too_large(longest: int) -> Refused:
-    return Refused(413, "too_large", "this is too much in one request", expected=f"{longest} bytes at most", connection="close")
+def _too_busy() -> Refused:
+    return Refused(429, "too_many_requests", "too much is being asked here at once", do="come again later", retry_after="1")

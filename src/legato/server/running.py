@@ -18,9 +18,10 @@ from legato.engines.pace import Pace
 from legato.engines.worker import GRACE, Worker
 from legato.errors import BadInput
 from legato.listening.hosts import bracketed, check_token, is_loopback
-from legato.listening.running import InThread, Leaving, bound, url_of
+from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.server.access import ANYWHERE, access_of
 from legato.server.app import make_app
+from legato.server.connections import LONGEST_HEAD, connection_kind
 from legato.server.limits import Limits
 from legato.server.serving import Serving
 from legato.stores import MemoryStore
@@ -28,8 +29,6 @@ from legato.stores.contract import Store
 from legato.workflow import Workflow
 
 PORT = 8765
-LONGEST_HEAD = 32 * 1024
-"""Bytes of a request's first line and headers together."""
 
 
 class Server:
@@ -102,15 +101,16 @@ class Server:
         self._socket = bound(self.host, self.port, "the server")
         access = access_of(self.token, self.host, self._socket.getsockname()[1], *self._named)
         config = uvicorn.Config(
-            make_app(self.serving, access, self._limits, self._worker),
+            can_hang_up(make_app(self.serving, access, self._limits, self._worker), "abort"),
             log_config=None,
             log_level="critical",
             access_log=False,
             lifespan="on",
-            http="h11",
+            http=connection_kind(self._limits),
             ws="none",
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE,
             h11_max_incomplete_event_size=LONGEST_HEAD,
         )
         self._server = Leaving(config)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from legato.drive.clock import fresh_name
+from legato.drive.clock import fresh_like, fresh_name
 from legato.drive.ledger import meet
+from legato.drive.others import holder_of
 from legato.engines.contract import Engine, Submitted
 from legato.errors import BadInput, DefinitionChanged, UnknownLedger
+from legato.nested import workflow_of
 from legato.session import Session
+from legato.shown.browsing import Browsing
+from legato.shown.recorded import as_recorded
 from legato.stores.contract import Store
 from legato.workflow import Workflow
 
@@ -25,7 +29,8 @@ MOST_FACTS = 100_000
 class Serving:
     """Workflows, the store of their sessions, and the engine that sees to it that somebody drives them.
 
-    `drives`: whether that somebody is in this process. `place` is the store's name as it may be shown.
+    `drives`: whether that somebody is in this process. `place` is the store's name as it may be shown. `closing` is set when the server
+    ends: streams end with it.
     """
 
     def __init__(self, workflows: Mapping[str, Workflow], store: Store, engine: Engine, place: str, drives: bool) -> None:
@@ -34,71 +39,103 @@ class Serving:
         self.engine = engine
         self.place = place
         self.drives = drives
-        self.closing = asyncio.Event()  # set when the server ends: streams end with it
+        self.closing = asyncio.Event()
+        self.browsing = Browsing(store, self.look, lambda name: name in self._readable)
+        self._readable = {each.name: each for each in reversed([*_with_nested(workflows.values())])}
         self._handles: OrderedDict[str, Session] = OrderedDict()  # the one that was used last is at the end
+
+    # -- sessions that are there ---------------------------------------------------------------------------------------
 
     async def session(self, id: str) -> Session:
         """A handle on a session that is there, up to date; `UnknownLedger` if it is not.
 
-        Of a workflow that is served here, what it is given wakes the engine.
+        Of a workflow that is served here, what it is given wakes the engine. Of any other it is one to look at only.
         """
-        known = self._handles.pop(id, None)
-        if known is not None:
-            try:
-                session = await known.refresh()
-                if not session.state.facts:
-                    raise UnknownLedger(id)
-            except UnknownLedger:  # it was deleted, and perhaps made anew
-                session = await self._opened(id)
-        else:
-            session = await self._opened(id)
+        session = await self.look(id)
         self._handles[id] = session
-        self._let_go()
+        self._handles.move_to_end(id)
+        held = sum(each.state.length for each in self._handles.values())
+        while len(self._handles) > 1 and held > MOST_FACTS:
+            _, oldest = self._handles.popitem(last=False)
+            held -= oldest.state.length
         return session
+
+    async def look(self, id: str) -> Session:
+        """The same, for whoever looks at many: no handle is kept for it."""
+        known = self._handles.get(id)
+        if known is not None:
+            before = known.state.length
+            try:
+                await known.refresh()
+            except UnknownLedger:  # it was deleted, and perhaps made anew
+                self.forget(id)
+            else:
+                grown = known.state.length != before
+                if known.state.facts and (known.workflow.name in self._readable or not grown):
+                    return known
+        return await self._opened(id)
 
     async def _opened(self, id: str) -> Session:
         _, facts = await meet(self.store, _checked(id))
         if not facts:
             raise UnknownLedger(f"there is no session {id!r}", found=f"looked in {self.place}", do="look at the list of sessions")
         name = getattr(facts[0], "workflow", "")
-        if name not in self.workflows:
-            raise DefinitionChanged(
-                f"session {id!r} belongs to workflow {name!r}, which is not served here", expected=", ".join(self.workflows)
-            )
-        return await self.engine.session(self.workflows[name], id, self.store).refresh()
-
-    def _let_go(self) -> None:
-        held = sum(each.state.length for each in self._handles.values())
-        while len(self._handles) > 1 and held > MOST_FACTS:
-            _, oldest = self._handles.popitem(last=False)
-            held -= oldest.state.length
+        if name in self.workflows and holder_of(id) == id:
+            return await self.engine.session(self.workflows[name], id, self.store).refresh()
+        workflow = self._readable[name] if name in self._readable else as_recorded(facts)
+        return await workflow.session(id, store=self.store).refresh()
 
     def forget(self, id: str) -> None:
         """Let go of what is known of a session."""
         self._handles.pop(id, None)
 
-    def begin(self, workflow: str = "", id: str = "") -> Submitted:
-        """A handle on a new session, which is there once something was said in it. Which workflow may be left out if one is served."""
-        if not workflow and len(self.workflows) > 1:
-            raise BadInput("say which workflow", expected=" or ".join(self.workflows), do='add "workflow" to what you send')
-        if workflow and workflow not in self.workflows:
-            raise BadInput(f"workflow {workflow!r} is not served here", expected=" or ".join(self.workflows), found=repr(workflow)[:80])
-        chosen = self.workflows[workflow] if workflow else next(iter(self.workflows.values()))
-        return self.engine.session(chosen, id or f"{chosen.name[:40]}-{fresh_name()[:8]}", self.store)
+    def is_served(self, session: Session) -> bool:
+        """Whether its workflow is at hand, so that more is known than the ledger tells."""
+        return session.workflow.name in self._readable
 
     def can_drive(self, session: Session) -> bool:
-        """Whether what it is given is acted on: it is a session of a workflow that is served."""
+        """Whether what it is given is acted on: it is a session of a workflow that is served, and not held for another one."""
         return isinstance(session, Submitted)
 
     def drivable(self, session: Session) -> Submitted:
         """The same session, to be given something; `DefinitionChanged` if nobody here would act on it."""
         if isinstance(session, Submitted):
             return session
+        holder = holder_of(session.id)
+        if holder != session.id:
+            do = "what it asks is asked there too, and answered there"
+            raise DefinitionChanged(f"session {session.id!r} is held for a call of {holder!r}", do=do)
         raise DefinitionChanged(
             f"session {session.id!r} belongs to workflow {session.state.workflow!r}, which is not served here",
             expected=" or ".join(self.workflows),
             do="it can be looked at; to go on with it, serve its workflow too",
         )
+
+    # -- new ones ------------------------------------------------------------------------------------------------------
+
+    def begin(self, workflow: str = "", id: str = "") -> Submitted:
+        """A handle on a new session, which is there once it was opened. Which workflow may be left out if one is served."""
+        if not workflow and len(self.workflows) > 1:
+            raise BadInput("say which workflow", expected=" or ".join(self.workflows), do='add "workflow" to what you send')
+        if workflow and workflow not in self.workflows:
+            raise BadInput(f"workflow {workflow!r} is not served here", expected=" or ".join(self.workflows))
+        chosen = self.workflows[workflow] if workflow else next(iter(self.workflows.values()))
+        return self.engine.session(chosen, id or f"{chosen.name[:40]}-{fresh_name()[:8]}", self.store)
+
+    async def fork(self, session: Session, at: int | None, id: str) -> Session:
+        """A branch of a session. What it owes is gone on with, as it would be if this had died at that point."""
+        branch = await session.fork(at, _checked(id) if id else fresh_like(session.id))
+        if branch.state.facts and self.can_drive(session):
+            await self.engine.wake(branch.id)
+        return await self.session(branch.id)
+
+
+def _with_nested(workflows: Iterable[Workflow]) -> Iterable[Workflow]:
+    """The workflows, and those that work as tools of their agents."""
+    for workflow in workflows:
+        yield workflow
+        tools = [tool for agent in workflow.definition.agents.values() for tool in agent.tools.values()]
+        yield from _with_nested([nested for tool in tools if (nested := workflow_of(tool)) is not None])
 
 
 def _checked(id: str) -> str:

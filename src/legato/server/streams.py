@@ -1,10 +1,16 @@
-"""Answers that go on for as long as somebody listens. May know: ASGI. Decides: that they end when the server does."""
+"""Answers that take their time. May know: ASGI. Decides: that they end when whoever asked has left, or the server ends."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from legato.server.answering import Refused, refuse
+from legato.sse import HEADERS, KEEP_ALIVE, PULSE, while_there, with_pauses
 
 
 class Stream:
@@ -15,17 +21,59 @@ class Stream:
         self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answering = asyncio.ensure_future(self._inner(scope, receive, send))
-        closing = asyncio.ensure_future(self._closing.wait())
-        try:
-            await asyncio.wait([answering, closing], return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done():
-                answering.cancel()
-                await asyncio.wait([answering])
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            closing.cancel()
-            answering.cancel()
-            await asyncio.wait([answering, closing])
-        if not answering.cancelled():
-            answering.result()
+        if not await ended(self._inner(scope, receive, send), self._closing):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Lines:
+    """Server-sent events that somebody has written."""
+
+    def __init__(self, lines: AsyncGenerator[bytes, None], closing: asyncio.Event, headers: Mapping[str, str]) -> None:
+        self._lines = lines
+        self._closing = closing
+        self._headers = [*HEADERS, *((name.encode(), value.encode()) for name, value in headers.items())]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await Stream(self._answer, self._closing)(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await while_there(self._send(send), receive)
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        async with aclosing(self._lines) as lines, aclosing(with_pauses(lines, KEEP_ALIVE)) as told:
+            async for line in told:
+                await send({"type": "http.response.body", "body": PULSE if line is None else line, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Waiting:
+    """An answer that is there when something has happened. Nobody waits for it any more than whoever asked."""
+
+    def __init__(self, answer: Callable[[], Awaitable[ASGIApp]], closing: asyncio.Event) -> None:
+        self._answer = answer
+        self._closing = closing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not await ended(while_there(self._send(scope, receive, send), receive), self._closing):
+            do = "what was said is recorded, and goes on when the server is there again"
+            await refuse(Refused(503, "ending", "the server ends", do=do), scope, receive, send)
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (await self._answer())(scope, receive, send)
+
+
+async def ended(answering: Coroutine[Any, Any, None] | Awaitable[None], closing: asyncio.Event) -> bool:
+    """Answer until `closing` is set; whether it came to its end."""
+    answer, closed = asyncio.ensure_future(answering), asyncio.ensure_future(closing.wait())
+    try:
+        await asyncio.wait([answer, closed], return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            return False
+    finally:
+        for task in (answer, closed):
+            task.cancel()
+        await asyncio.wait([answer, closed])
+    if not answer.cancelled():
+        answer.result()
+    return True

@@ -1,7 +1,7 @@
 """The sessions of a store, page by page. May know: stores, sessions. Decides: in which order they come, what a search finds, what is kept.
 
-Newest first. A cursor is a line's place in the store's order of lists (`LedgerInfo.touched`), so what happens meanwhile moves sessions to
-the front, and whoever goes on behind a cursor sees nothing twice.
+Newest first. A cursor is a line's place in the store's order of lists (`LedgerInfo.touched`, and whose it is), so what happens meanwhile
+moves sessions to the front, and whoever goes on behind a cursor sees nothing twice.
 
 To tell of a session it has to be read. What was told is kept with the store's line of it, and told again while that line is the same: two
 that are equal tell of the same facts. It is a cache and never a source. A session that waits for another is not kept: its own line does
@@ -23,7 +23,7 @@ from legato.shown.listing import Question, Row, questions, row_of, said_in, unre
 from legato.stores.contract import LedgerInfo, Store
 
 AT_ONCE = 256
-"""Lines that a store is asked for first; four times as many each time after."""
+"""Lines that a store is asked for at a time."""
 
 LOOKED_AT = 2_000
 """Sessions that are read for one page at most. A search that has not filled its page by then gives what it found, and where to go on."""
@@ -82,7 +82,7 @@ class Browsing:
                 found.append(known.row)
             looked += 1
             if len(found) >= limit or looked >= LOOKED_AT:
-                return RowsPage(found, str(info.touched))
+                return RowsPage(found, _cursor(info))
         return RowsPage(found)
 
     async def inbox(self, *, limit: int = 50, after: str = "") -> Inbox:
@@ -95,7 +95,7 @@ class Browsing:
                 asked += await self._asked(known.row)
             looked += 1
             if len(asked) >= limit or looked >= LOOKED_AT:
-                return Inbox(asked, str(info.touched))
+                return Inbox(asked, _cursor(info))
         return Inbox(asked)
 
     async def _asked(self, row: Row) -> list[Asked]:
@@ -112,16 +112,11 @@ class Browsing:
 
     async def _lines(self, after: str) -> AsyncIterator[LedgerInfo]:
         """The store's lines behind a cursor."""
-        behind, size = _place(after), AT_ONCE
-        while True:
-            lines = await self._store.list(size)
+        behind = _place(after)
+        while lines := await self._store.list(AT_ONCE, behind):
             for info in lines:
-                if behind is None or info.touched < behind:
-                    behind = info.touched
-                    yield info
-            if len(lines) < size:
-                return
-            size *= 4
+                yield info
+            behind = lines[-1]
 
     async def _told(self, info: LedgerInfo) -> Known | None:
         known = self._known.get(info.ledger)
@@ -157,9 +152,15 @@ def _fits(known: Known, sought: str, status: str, workflow: str) -> bool:
     return not sought or sought in row.id.casefold() or sought in known.said
 
 
-def _place(cursor: str) -> int | None:
+def _cursor(info: LedgerInfo) -> str:
+    return f"{info.touched}-{info.ledger}"
+
+
+def _place(cursor: str) -> LedgerInfo | None:
+    """The line that a cursor is of, as far as the store's order needs it."""
     if not cursor:
         return None
-    if not cursor.isdecimal() or len(cursor) > 30:
+    touched, _, ledger = cursor.partition("-")
+    if not touched.isdecimal() or not touched.isascii() or len(touched) > 18 or not ledger:
         raise BadInput("this is no cursor of a list", found=repr(cursor)[:80], do="give the one that the page before had, or none")
-    return int(cursor)
+    return LedgerInfo(ledger, 0, 0, "", int(touched))

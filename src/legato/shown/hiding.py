@@ -105,10 +105,15 @@ def _shown_call(call: CallState, secrets: tuple[str, ...] | None) -> CallState:
     twin = copy(call)
     twin.call = replace(call.call, arguments=masked(call.call.arguments, secrets))
     twin.arguments = masked(call.arguments, secrets)
-    if call.edited and call.output is not None:  # the model is told which arguments ran: they stand in the output
-        content = _with(call.output.content, call.arguments, twin.arguments)
-        twin.output = Output(content, call.output.status, call.output.position)
+    if call.edited and call.output is not None:
+        twin.output = Output(shown_output(call, secrets), call.output.status, call.output.position)
     return twin
+
+
+def shown_output(call: CallState, secrets: tuple[str, ...] | None) -> Content:
+    """The output of a call. Of an edited one the model is told which arguments ran: they stand in the output, and some may be secret."""
+    content = call.output.content if call.output is not None else ""
+    return _with(content, call.arguments, masked(call.arguments, secrets)) if call.edited else content
 
 
 def _with(content: Content, old: str, new: str) -> Content:

@@ -11,7 +11,8 @@
     goes on with `facts`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared too.
  7. `delete(ledger)` removes the ledger; what its forks share stays readable through them. The name may be used again. With `expected`, only
     if it has so many facts: else `LedgerConflict`, and it is still there; with `born`, only if it was born so (13).
- 8. `list()` gives the ledgers, the most recently appended first.
+ 8. `list(limit)` gives ledgers, the most recently appended first. `list(limit, after)` goes on behind a line that it gave, whatever has
+    become of that ledger since: whoever goes on until there are no more has seen every one that did not grow meanwhile.
  9. `lease(ledger)` gives the right to drive, to one holder at a time among all processes, or None while another holds it. Each
     lease has a larger `epoch` than every earlier one of that ledger and than any that its facts name (`Started`: they may come from
     another store), a fork's begin above its parent's, and it ends with its
@@ -132,8 +133,8 @@ class Store(Protocol):
         """Remove the ledger (7), if it is as long as expected and was born so (13). False if there was none."""
         ...
 
-    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
-        """The most recent ledgers first (8)."""
+    async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first (8); those behind a line that was given before, to go on there."""
         ...
 
     async def lease(self, ledger: str) -> Lease | None:

@@ -229,13 +229,13 @@ class MemoryStore:
             kept.facts, kept.contents = [], {}
             return True
 
-    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
-        """The most recent ledgers first."""
+    async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first; those behind a line that was given before, to go on there."""
         with self._lock:
             if self._closed:
                 raise closed_store()
             recent = sorted(self._ledgers.values(), key=attrgetter("touched"), reverse=True)
-            full = [kept for kept in recent if kept.facts]
+            full = [kept for kept in recent if kept.facts and (after is None or kept.touched < after.touched)]
             return [_info(kept) for kept in full[: max(limit, 0)]]
 
     async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:

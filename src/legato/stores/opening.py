@@ -11,8 +11,8 @@ from legato.stores.memory import MemoryStore
 _FORMS = "postgresql://user@host/database, sqlite:///path, a path, or memory:"
 
 
-def open_store(url: str) -> Store:
-    """The store that a URL or a path means. Whoever opens it closes it.
+def open_store(url: str, *, lease_seconds: float | None = None) -> Store:
+    """The store that a URL or a path means. Whoever opens it closes it. `lease_seconds`: as `PostgresStore` has them, and no other.
 
     >>> open_store("memory:")
     <MemoryStore: 0 ledgers>
@@ -25,13 +25,16 @@ def open_store(url: str) -> Store:
     """
     if not isinstance(url, str) or not url.strip():
         raise BadInput("a store is named by a URL or a path", expected=_FORMS, found=type(url).__name__ if url else repr(url))
-    if url == "memory:":
-        return MemoryStore()
     scheme = match[1].lower() if (match := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)) else ""
     if scheme in ("postgres", "postgresql"):
         from legato.stores import PostgresStore
 
-        return PostgresStore(scheme + url[len(scheme) :])
+        dsn = scheme + url[len(scheme) :]
+        return PostgresStore(dsn) if lease_seconds is None else PostgresStore(dsn, lease_seconds=lease_seconds)
+    if lease_seconds is not None:
+        raise BadInput("only Postgres has lease_seconds", do="leave them out: leases in a file or in memory end with their process")
+    if url == "memory:":
+        return MemoryStore()
     if scheme and scheme != "sqlite":
         raise BadInput(f"there is no kind of store named {scheme!r}", expected=_FORMS)  # the rest of it may hold a password
     path = url[len(scheme) :].removeprefix(":///").removeprefix(":")

@@ -252,9 +252,10 @@ class PostgresStore:
         refuse(outcome, ledger)
         return True
 
-    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
-        """The most recent ledgers first."""
-        return [LedgerInfo(*row) for row in await self._look(sql.RECENT, (self._tenant, Int8(max(limit, 0))))]
+    async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first; those behind a line that was given before, to go on there."""
+        given = (self._tenant, Int8(after.touched if after is not None else 2**63 - 1), Int8(max(limit, 0)))
+        return [LedgerInfo(*row) for row in await self._look(sql.RECENT, given)]
 
     async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""

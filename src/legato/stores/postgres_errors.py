@@ -6,9 +6,21 @@ places where psycopg was when it failed: among what a report shows of them is wh
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 
-from legato.errors import BadInput, DamagedStore, LegatoError, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable
+from legato.errors import (
+    BadInput,
+    DamagedStore,
+    LegatoError,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 _AGAIN = {"40001", "40P01"}  # serialization failure, deadlock: the transaction was undone, and may be tried again
 _LOCKED = {"55P03", "57014", "55006", *_AGAIN}  # a lock or a statement took too long
@@ -16,6 +28,39 @@ _READ_ONLY = {"25006", "42501", "0LP01"}  # a standby or a read-only session; no
 _FULL = {"53100"}
 _DAMAGED = {"XX001", "XX002", "23505"}  # all keys are ours: a row that is already there means that a ledger's length was changed
 _GONE = {"57P01", "57P02", "57P03", "57P05", "53300", "53200"}  # shut down, crashed, starting; no connection or no memory to spare
+_REFUSED = (  # libpq tells no code of a connection that was not made: only words. Those of another language are told as they are
+    (
+        r"no password supplied",
+        "Postgres wants a password for {where}, and was given none",
+        "put it into the DSN, PGPASSWORD or ~/.pgpass",
+    ),
+    (
+        r"password authentication failed",
+        "Postgres at {where} does not take this role with this password",
+        "mend the role or the password in the DSN, PGPASSWORD or ~/.pgpass",
+    ),
+    (
+        r"permission denied for database",
+        "the role of {where} may not connect to this database",
+        "GRANT CONNECT ON DATABASE to it, or mend the role or the database in the DSN",
+    ),
+    (
+        r"database .+ does not exist|no such database|database .+ is not currently accepting connections",
+        "there is no such database at {where}, or it takes nobody",
+        "create it, or mend the database in the DSN: what follows the last slash",
+    ),
+    (
+        r"role .+ (does not exist|is not permitted to log in)|no such user|authentication failed for user",
+        "Postgres at {where} has no such role, or does not let it in",
+        "create it with LOGIN, or mend the role in the DSN: what stands before the @",
+    ),
+    (
+        r"no pg_hba\.conf entry|pg_hba\.conf rejects",
+        "pg_hba.conf of the server at {where} does not let in this role, from here, to this database",
+        "add a line for it there, or mend the role, the database or sslmode in the DSN",
+    ),
+)
+_NO_HOST = "failed to resolve host|could not translate host name"
 NO_SCHEMA = {"3F000", "42P01", "42883"}  # no such schema, table or function
 
 
@@ -28,7 +73,7 @@ def is_gone(error: BaseException) -> bool:
     """Whether the server, or the line to it, is not there."""
     if isinstance(error, (OSError, TimeoutError)):
         return True
-    if not isinstance(error, psycopg.Error):
+    if not isinstance(error, psycopg.Error) or _refusal(error) is not None:
         return False
     code = error.sqlstate or ""
     return code in _GONE or code.startswith("08") or (not code and isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)))
@@ -47,9 +92,21 @@ def in_our_words(error: BaseException, where: str) -> LegatoError:
     return told
 
 
+def _refusal(error: psycopg.Error) -> tuple[str, str] | None:
+    """What a server said that was there and made no connection, and what to do. Of several hosts another may be the right one."""
+    said = str(error)
+    if not isinstance(error, psycopg.OperationalError) or error.sqlstate or "Multiple connection attempts failed" in said:
+        return None
+    return next(((told, do) for words, told, do in _REFUSED if re.search(words, said)), None)
+
+
 def _told(error: BaseException, where: str) -> LegatoError:
     found = " ".join(str(error).split())
     code = (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
+    if isinstance(error, psycopg.Error) and (refusal := _refusal(error)) is not None:
+        return StoreRefused(refusal[0].format(where=where), found=found, do=refusal[1])
+    if is_gone(error) and re.search(_NO_HOST, found):
+        return StoreUnavailable(f"the host of {where} cannot be found", found=found, do="mend the host in the DSN, or wait for its name")
     if is_gone(error):
         return StoreUnavailable(
             f"Postgres at {where} cannot be reached",
@@ -65,10 +122,6 @@ def _told(error: BaseException, where: str) -> LegatoError:
         return StoreReadOnly(f"{where} cannot be written", found=found, do="connect to the primary, as a role that may write")
     if code in _DAMAGED:
         return DamagedStore(f"the database at {where} is damaged, or changed by others", found=found, do="restore it from a backup")
-    if code == "28P01" or code.startswith("28"):
-        return StoreUnavailable(f"Postgres at {where} lets nobody in with this user and password", found=found, do="check the DSN")
-    if code == "3D000":
-        return StoreUnavailable(f"there is no such database at {where}", found=found, do="create it, or check the DSN")
     if code in ("22021", "22P05") or isinstance(error, (UnicodeError, psycopg.DataError)):
         do = "give names without NUL characters and lone surrogates; nothing was written"
         return BadInput("Postgres cannot keep this text", found=found, do=do)

@@ -41,7 +41,8 @@ REDACT: Final = (
 RECENT: Final = (
     "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.ledgers l"
     " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
-    " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > 0 ORDER BY l.touched DESC LIMIT %s::bigint"
+    " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > 0 AND l.touched < %s::bigint"
+    " ORDER BY l.touched DESC LIMIT %s::bigint"
 )
 UNRESTED: Final = (
     "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.ledgers l"

@@ -192,9 +192,9 @@ class SQLiteStore:
         """Remove the ledger, except for what its forks share; that goes with the last of them."""
         return await self._write(lambda connection: ledgers.delete(connection, ledger, expected, born), small=False)
 
-    async def list(self, limit: int = 100) -> Sequence[LedgerInfo]:
-        """The most recent ledgers first."""
-        return await self._read(lambda connection: ledgers.recent(connection, limit))
+    async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
+        """The most recent ledgers first; those behind a line that was given before, to go on there."""
+        return await self._read(lambda connection: ledgers.recent(connection, limit, after))
 
     async def lease(self, ledger: str) -> Lease | None:
         """Take the right to drive, or None while another holds it. It ends with `release`, `close`, or this process."""

@@ -27,6 +27,9 @@ from legato.stores.contract import LedgerInfo
 from legato.stores.refusals import another_ledger, beyond_end, ledger_exists, no_content, unknown_ledger
 from legato.stores.sqlite_shorthand import written_out
 
+_LARGEST = 2**63 - 1
+"""The largest integer that SQLite has."""
+
 SCHEMA = (
     """CREATE TABLE ledgers(
         id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: it names a lease's byte and the facts' keys
@@ -245,11 +248,14 @@ def delete(connection: sqlite3.Connection, ledger: str, expected: int | None = N
     return True
 
 
-def recent(connection: sqlite3.Connection, limit: int) -> list[LedgerInfo]:
+def recent(connection: sqlite3.Connection, limit: int, after: LedgerInfo | None = None) -> list[LedgerInfo]:
+    """The ledgers, the one that was touched last first. Two of the same microsecond are told apart by their numbers; behind one that is
+    gone, those of its microsecond come again, rather than not at all."""
     rows = connection.execute(
         "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
-        " WHERE l.name IS NOT NULL AND l.length > 0 ORDER BY l.touched DESC, l.id DESC LIMIT ?",
-        (max(limit, 0),),
+        " WHERE l.name IS NOT NULL AND l.length > 0"
+        " AND (l.touched, l.id) < (?, coalesce((SELECT id FROM ledgers WHERE name = ?), ?)) ORDER BY l.touched DESC, l.id DESC LIMIT ?",
+        (*((after.touched, after.ledger) if after is not None else (_LARGEST, "")), _LARGEST, max(limit, 0)),
     )
     return [LedgerInfo(*row) for row in rows]
 

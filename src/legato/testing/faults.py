@@ -196,8 +196,8 @@ class FailingStore:
     def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> Coroutine[Any, Any, bool]:
         return self._do("delete", lambda: self.store.delete(ledger, expected=expected, born=born))
 
-    def list(self, limit: int = 100) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
-        return self._do("list", lambda: self.store.list(limit))
+    def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
+        return self._do("list", lambda: self.store.list(limit, after))
 
     def lease(self, ledger: str) -> Coroutine[Any, Any, Lease | None]:
         number = self._before("lease")

@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from legato.errors import StoreError
+from legato.errors import BadInput, LegatoError, StoreError
 from legato.testing.postgres_keeper import as_user
 
 PATIENCE = 60.0  # seconds for a server to start
@@ -84,6 +84,8 @@ def postgres(*, share: str | os.PathLike[str] | None = None) -> Iterator[str]:
 @contextlib.contextmanager
 def postgres_server(*, durable: bool = False, share: str | os.PathLike[str] | None = None) -> Iterator[PostgresServer]:
     """A server that is started here, whatever the environment says; `durable`: it waits for the disk, as it does in production."""
+    if importlib.util.find_spec("psycopg") is None:  # before anything is started
+        raise BadInput("a Postgres server is asked by the package 'psycopg'", do="pip install '.[postgres]' in a clone of Legato")
     users, server = _shared(Path(share)) if share is not None else _fresh(durable)
     try:
         server.wait()
@@ -214,11 +216,14 @@ def _runs(pid: int) -> bool:
 
 def main() -> None:
     """`python -m legato.testing.postgres`: a server for as long as it runs."""
-    with postgres() as dsn:
-        print(dsn, flush=True)
-        print("Ctrl-C ends it, and everything in it is gone then.", file=sys.stderr, flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.pause()
+    try:
+        with postgres() as dsn:
+            print(dsn, flush=True)
+            print("Ctrl-C ends it, and everything in it is gone then.", file=sys.stderr, flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.pause()
+    except LegatoError as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

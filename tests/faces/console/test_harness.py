@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -12,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.faces.browser import PHONE, PICTURES, Visits
+from tests.faces.judging import judge
 
 FINE = "<!doctype html><html lang=en><link rel=icon href='data:,'><title>Fine</title><h1>Fine</h1><button>Go</button>"
 
@@ -87,3 +89,30 @@ def test_a_page_is_seen_as_on_a_phone_and_in_the_dark(visits: Visits, site: tupl
     page = visits.open(f"{site[0]}/", size=PHONE, scheme="dark")
     assert page.evaluate("innerWidth") == PHONE[0]
     assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+
+
+@pytest.mark.parametrize(
+    ("html", "complaint"),
+    [
+        ("<button><svg width=9 height=9></svg></button>", "a button without a name"),
+        ("<input>", "a textbox without a name"),
+        ("<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>", "a picture without a name"),
+        ("<main></main>", "2 places are the main one"),
+        ("<h3>Deep</h3>", "a heading of level 3 follows one of 1"),
+        ("<h1>Another</h1>", "2 headings are the first of all"),
+        ("<p style='color: #999'>faint</p>", '"faint" has a contrast of 2.85'),
+        ("<p style='background: #000; color: #444'>dark</p>", '"dark" has a contrast of 2.16'),
+        ("<p style='color: #0008'>thin</p>", '"thin" has a contrast of 4.48'),
+        ("<div style='opacity: .5'><p>pale</p></div>", '"pale" has a contrast of 3.9'),
+        ("<div style='width: 2000px'>wide</div>", "the page is 2008 wide"),
+        ("<div style='overflow: hidden'><button style='margin-left: 1300px'>far</button></div>", "far</button> is cut off"),
+    ],
+)
+def test_a_page_that_not_everybody_can_use_is_told(visits: Visits, site: tuple[str, Path], html: str, complaint: str) -> None:
+    page = opened(visits, site, f"{FINE}<main>{html}")
+    with pytest.raises(AssertionError, match=re.escape(complaint)):
+        judge(page)
+
+
+def test_a_page_that_everybody_can_use_is_not_told(visits: Visits, site: tuple[str, Path]) -> None:
+    judge(opened(visits, site, f"{FINE}<main><p style='color: #666'>Words <label>Name <input></label> <img alt='' src='data:,'></main>"))

@@ -6,9 +6,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from legato.shown.listing import Question
+
+SESSION = "/api/sessions/{id}"
+"""Where a session is."""
+
 Key = Annotated[str, Meta(max_length=400)]
 SessionId = Annotated[str, Meta(max_length=400)]
-Words = Annotated[str, Meta(max_length=1_000_000)]
+Cursor = Annotated[str, Meta(max_length=500)]
+Limit = Annotated[int, Meta(ge=1, le=500)]
+Words = Annotated[str, Meta(max_length=50_000)]
+SomeWords = Annotated[str, Meta(min_length=1, max_length=1_000_000)]
 
 
 class Given(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +80,7 @@ class About(Struct, frozen=True):
 class TextPart(Given, tag_field="part", tag="text", frozen=True):
     """Words."""
 
-    text: Words
+    text: SomeWords
 
 
 class ImagePart(Given, tag_field="part", tag="image", frozen=True):
@@ -99,14 +107,14 @@ class BeginBody(Given, frozen=True):
 
     workflow: str = ""
     id: SessionId = ""
-    message: Words | MessageParts | None = None
+    message: SomeWords | MessageParts | None = None
     key: Key = ""
 
 
 class SayBody(Given, frozen=True):
     """A message. With a `key` it is recorded once, however often it is delivered."""
 
-    message: Words | MessageParts
+    message: SomeWords | MessageParts
     key: Key = ""
 
 
@@ -127,6 +135,44 @@ class AnswerBody(Given, frozen=True):
     arguments: dict[str, Any] | None = None
     value: Any = None
     key: Key = ""
+
+
+class ForkBody(Given, frozen=True):
+    """`at`: how many facts to share, all by default. `id`: what the new session is called, made up by default."""
+
+    at: Annotated[int, Meta(ge=0)] | None = None
+    id: SessionId = ""
+
+
+class SessionsQuery(Given, frozen=True):
+    """`search` finds ids and words that were said. `after` is the `next` of the page before."""
+
+    search: Annotated[str, Meta(max_length=400)] = ""
+    status: Annotated[str, Meta(max_length=40)] = ""
+    workflow: Annotated[str, Meta(max_length=400)] = ""
+    limit: Limit = 50
+    after: Cursor = ""
+
+
+class InboxQuery(Given, frozen=True):
+    """`after` is the `next` of the page before."""
+
+    limit: Limit = 50
+    after: Cursor = ""
+
+
+class FactsQuery(Given, frozen=True):
+    """Which facts: from a position on."""
+
+    start: Annotated[int, Meta(ge=0)] = field(default=0, name="from")
+    limit: Annotated[int, Meta(ge=1, le=5_000)] = 500
+
+
+class ExportQuery(Given, frozen=True):
+    """As what. `session` is exact, has the session's secrets, and wants `exact=yes`."""
+
+    form: Literal["json", "markdown", "session"] = field(default="json", name="as")
+    exact: Literal["", "yes"] = ""
 
 
 class EventsQuery(Given, frozen=True):
@@ -151,17 +197,13 @@ class Taken(Struct, frozen=True):
     status: str
 
 
-class RequestShape(Struct, frozen=True):
-    """What blocks a conversation until somebody answers. `arguments` has digests in place of secrets; `session` is the one that asks."""
+class PendingShape(Struct, frozen=True):
+    """What blocks a conversation until somebody answers."""
 
-    id: str
-    kind: Literal["approval", "result", "outcome", "limit"]
-    prompt: str
-    agent: str
-    tool: str
-    arguments: Any
-    digest: str
-    session: str
-    verdicts: list[str]
-    parameters: dict[str, Any] | None = field(name="schema")
-    secrets: list[str]
+    pending: list[Question]
+
+
+class Deleted(Struct, frozen=True):
+    """It is gone."""
+
+    deleted: bool

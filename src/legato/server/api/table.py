@@ -6,7 +6,7 @@ One table has them all. What is read and answered by it, and what describes it (
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -32,6 +32,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 Q = TypeVar("Q", bound=Struct)
 B = TypeVar("B", bound=Struct)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Asked(Generic[Q, B]):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One line of the table. `gives` is the shape of the answer; None if it is no JSON, and `as_type` says what."""
+    """One line of the table. `gives` is the type of the answer; None if it is no JSON of ours: then `as_type` and `shape` (a JSON schema)
+    say what it is. `also`: other statuses of an answer that has nothing in it."""
 
     method: str
     path: str
@@ -62,8 +64,9 @@ class Endpoint:
     body: type[Struct] | None = None
     gives: Any = None
     status: int = 200
-    as_type: str = "application/json"
-    errors: tuple[int, ...] = ()
+    as_type: tuple[str, ...] = ("application/json",)
+    shape: Mapping[str, Any] = field(default_factory=lambda: {"type": "string", "format": "binary"})
+    also: tuple[int, ...] = ()
 
 
 def route(endpoint: Endpoint, serving: Serving) -> Route:
@@ -73,13 +76,20 @@ def route(endpoint: Endpoint, serving: Serving) -> Route:
         try:
             asked = Asked(serving, _path(request), _query(request, endpoint.query), await _body(request, endpoint.body), request)
             given = await endpoint.does(asked)
-        except TooMuch:
-            raise
+        except TooMuch as much:  # whoever reads the body is told, and answers: what is raised here, Starlette answers itself
+            return error_answer(much.refused)
         except Exception as error:
             return error_answer(error)
         return answer(given, endpoint.status) if isinstance(given, (Struct, dict)) else given
 
-    return Route(endpoint.path, answered, methods=[endpoint.method], name=endpoint.does.__name__)
+    return route_to(endpoint.method, endpoint.path, answered, endpoint.does.__name__)
+
+
+def route_to(method: str, path: str, answers: Callable[[Request], Awaitable[Any]], name: str | None = None) -> Route:
+    """A path that is asked in one way."""
+    made = Route(path, answers, methods=[method], name=name)
+    made.methods = {method}  # Starlette adds HEAD, to which a stream has no answer
+    return made
 
 
 def _path(request: Request) -> dict[str, str]:
@@ -106,6 +116,14 @@ def _query(request: Request, kind: type[Struct]) -> Struct:
 async def _body(request: Request, kind: type[Struct] | None) -> Struct:
     if kind is None:
         return Nothing()
+    try:
+        return await read_body(request, kind)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"the body is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__)) from None
+
+
+async def read_body(request: Request, kind: type[T]) -> T:
+    """What was sent, as this shape; `ValidationError` if it has another one."""
     body = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and media_type != "application/json":
@@ -113,8 +131,8 @@ async def _body(request: Request, kind: type[Struct] | None) -> Struct:
     try:
         _check_depth(body)
         return msgspec.json.decode(body or b"{}", type=kind)
-    except msgspec.ValidationError as error:
-        raise BadInput(f"the body is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__)) from None
+    except msgspec.ValidationError:
+        raise
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"the body is no JSON: {error}"[:300]) from None
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
 from typing import Any
-
-from msgspec.structs import replace
 
 from legato.core.facts import Answered, Call, Decided
 from legato.core.messages import file, image
 from legato.core.requests import Pending
-from legato.core.secrets import masked
 from legato.drive.cursor import cursor_after
 from legato.engines.contract import Submitted
 from legato.errors import BadInput
+from legato.server.api.looking import detail
 from legato.server.api.shapes import (
+    SESSION,
     AnswerBody,
     BeginBody,
     CancelBody,
@@ -31,18 +29,19 @@ from legato.server.api.shapes import (
 from legato.server.api.table import Asked, Endpoint, Nothing
 from legato.server.streams import Stream
 from legato.session import Session
+from legato.shown.hiding import unhidden
+from legato.shown.listing import Detail
 from legato.sse import EventStream
 
 
-async def begin(asked: Asked[Nothing, BeginBody]) -> dict[str, Any]:
+async def begin(asked: Asked[Nothing, BeginBody]) -> Detail:
     """Begin a session, and say something in it."""
     body = asked.body
     if body.key and not body.id:
         raise BadInput("a key tells deliveries to one session apart", do='add the "id" that the session is to have')
     session = asked.serving.begin(body.workflow, body.id)
     await session.open(_message(body.message) if body.message is not None else None, body.key or None)
-    session = asked.serving.drivable(await asked.serving.session(session.id))
-    return {"id": session.id, "workflow": session.workflow.name, "status": session.status, "facts": session.state.length}
+    return detail(asked.serving, await asked.serving.session(session.id))
 
 
 async def say(asked: Asked[Nothing, SayBody]) -> Taken:
@@ -92,23 +91,15 @@ def _edited(session: Session, found: Pending | None, body: AnswerBody) -> dict[s
     if body.arguments is None:
         raise BadInput("an edit needs arguments", expected='"arguments": {...}', do="nothing was changed")
     if found is not None:
-        asking = session.asking(found)
-        return _revealed(body.arguments, found.raw_arguments, asking.workflow.definition.graph.secrets(found.agent, found.tool))
+        return unhidden(session, found, body.arguments)
     recorded = session.state.facts[session.state.keys[body.key]] if body.key in session.state.keys else None
-    if isinstance(recorded, Decided) and recorded.call is not None:  # delivered again: the arguments were those of that call
+    if isinstance(recorded, Decided) and recorded.call is not None:  # delivered again: it was about that call
         reply = session.state.facts[recorded.call.position]
         called = reply.items[recorded.call.index] if isinstance(reply, Answered) else None
         if isinstance(reply, Answered) and isinstance(called, Call):
-            secrets = session.workflow.definition.graph.secrets(reply.agent, called.tool)
-            return _revealed(body.arguments, called.arguments, secrets)
+            asked_then = Pending("", "approval", "", reply.agent, called.tool, called.arguments, session=session.id)
+            return unhidden(session, asked_then, body.arguments)
     return body.arguments
-
-
-def _revealed(given: Mapping[str, Any], recorded: str, secrets: tuple[str, ...] | None) -> dict[str, Any]:
-    exact = replace(Pending("", "approval", "", ""), raw_arguments=recorded).arguments
-    shown = replace(Pending("", "approval", "", ""), raw_arguments=masked(recorded, secrets)).arguments
-    hidden = {name for name in exact if secrets is None or name in secrets}
-    return {name: exact[name] if name in hidden and value == shown.get(name) else value for name, value in given.items()}
 
 
 async def events(asked: Asked[EventsQuery, Nothing]) -> Stream:
@@ -140,12 +131,24 @@ def _part(part: TextPart | ImagePart | FilePart) -> Any:
     return file(content, part.name, part.media_type)
 
 
-SESSION = "/api/sessions/{id}"
+EVENTS = {
+    "type": "string",
+    "description": "Server-sent events. `data` is JSON: `type`, `position` and `data`; `id` is the cursor to go on after.",
+}
 ENDPOINTS = [
-    Endpoint("POST", "/api/sessions", begin, "Begin a session", body=BeginBody, status=201),
+    Endpoint("POST", "/api/sessions", begin, "Begin a session", body=BeginBody, gives=Detail, status=201),
     Endpoint("POST", f"{SESSION}/messages", say, "Say something", body=SayBody, gives=Taken, status=202),
     Endpoint("POST", f"{SESSION}/resume", resume, "Go on with what is owed", body=Nothing, gives=Rests, status=202),
     Endpoint("POST", f"{SESSION}/cancel", cancel, "Stop what the conversation is doing", body=CancelBody, gives=Rests),
     Endpoint("POST", f"{SESSION}/answers", decide, "Answer a request", body=AnswerBody, gives=Rests),
-    Endpoint("GET", f"{SESSION}/events", events, "What happens, as it happens", query=EventsQuery, as_type="text/event-stream"),
+    Endpoint(
+        "GET",
+        f"{SESSION}/events",
+        events,
+        "What happens, as it happens",
+        query=EventsQuery,
+        as_type=("text/event-stream",),
+        shape=EVENTS,
+        also=(204,),
+    ),
 ]

@@ -181,3 +181,22 @@ async def _list(place: Place) -> None:
     wanted = [("e", 2, 1001, "a"), ("b", 2, 1002, ""), ("d", 1, 1005, ""), ("c", 1, 1005, ""), ("a", 1, 1005, "")]
     expect(found, wanted, "the ledgers")
     expect([info.ledger for info in await store.list(limit=2)], ["e", "b"], "the two most recent")
+
+
+@proves(8, "a list that is gone on with behind its last line gives each ledger that did not grow, once, whatever becomes of that line's")
+async def _pages(place: Place) -> None:
+    store, other = await place.open(), await place.open()
+    for name in "abcdefg":
+        await store.append(name, 0, said(0))
+    first = await store.list(2)
+    expect([info.ledger for info in first], ["g", "f"], "the two most recent")
+    await other.append("f", 1, said(1))
+    second = await other.list(2, first[-1])
+    expect([info.ledger for info in second], ["e", "d"], "the next two, as another sees them, when the last has grown")
+    await store.delete("d")
+    await store.append("new", 0, said(0))
+    third = await store.list(2, second[-1])
+    expect([info.ledger for info in third], ["c", "b"], "those behind one that is deleted; what is new is at the front")
+    expect([info.ledger for info in await store.list(2, third[-1])], ["a"], "what is left")
+    expect(list(await store.list(2, (await store.list())[-1])), [], "what is behind the last")
+    expect(list(await other.list()), list(await store.list()), "the lines, as another sees them")

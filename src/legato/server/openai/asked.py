@@ -1,0 +1,219 @@
+"""What clients of OpenAI's APIs send. May know: the fields of both APIs. Decides: which are used, which are ignored, and which are refused.
+
+One rule for every field. What says how a model should answer belongs to the workflow: it is ignored, and the answer names it in
+`legato.ignored`. What asks for something that would not be done (tools of the client, several answers, a format) is refused, and so is
+a field that nobody knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+from starlette.requests import Request
+
+from legato.server.api.table import read_body
+from legato.server.openai.content import item_of, message_of
+from legato.server.openai.errors import Wrong
+
+HEADER_SESSION, HEADER_KEY, HEADER_RETRIES = "legato-session", "idempotency-key", "x-stainless-retry-count"
+LONGEST_KEY = 200
+TUNING: Any = msgspec.UNSET
+"""The value of a field that tunes models, where it was not sent."""
+
+
+class Conversation(Struct, frozen=True, forbid_unknown_fields=True):
+    """A conversation by its id."""
+
+    id: str
+
+
+class StreamOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a stream is to be."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both APIs have. Fields that tune models come last, and are ignored."""
+
+    model: str
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    metadata: dict[str, str] | None = None
+    store: bool | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+
+    parallel_tool_calls: Any = TUNING
+    prompt_cache_key: Any = TUNING
+    prompt_cache_options: Any = TUNING
+    prompt_cache_retention: Any = TUNING
+    safety_identifier: Any = TUNING
+    service_tier: Any = TUNING
+    temperature: Any = TUNING
+    top_logprobs: Any = TUNING
+    top_p: Any = TUNING
+    user: Any = TUNING
+
+
+class ResponsesBody(Asked, frozen=True, kw_only=True):
+    """`POST /v1/responses`."""
+
+    input: str | list[dict[str, Any]] = ""
+    previous_response_id: str | None = None
+    conversation: str | Conversation | None = None
+    background: bool | None = False
+    text: dict[str, Any] | None = None
+
+    context_management: Any = TUNING
+    image: Any = TUNING
+    include: Any = TUNING
+    instructions: Any = TUNING
+    max_output_tokens: Any = TUNING
+    max_tool_calls: Any = TUNING
+    reasoning: Any = TUNING
+    truncation: Any = TUNING
+
+
+class ChatBody(Asked, frozen=True, kw_only=True):
+    """`POST /v1/chat/completions`."""
+
+    messages: list[dict[str, Any]]
+    n: int | None = 1
+    modalities: list[str] | None = None
+    response_format: dict[str, Any] | None = None
+    logprobs: bool | None = False
+
+    frequency_penalty: Any = TUNING
+    logit_bias: Any = TUNING
+    max_completion_tokens: Any = TUNING
+    max_tokens: Any = TUNING
+    prediction: Any = TUNING
+    presence_penalty: Any = TUNING
+    reasoning_effort: Any = TUNING
+    seed: Any = TUNING
+    stop: Any = TUNING
+    verbosity: Any = TUNING
+
+
+class Answer(Struct, frozen=True):
+    """What was decided about a request. `request` is the name that it was asked with."""
+
+    request: str
+    verdict: Literal["approve", "reject", "answer"]
+    words: str = ""
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """What is to be done: say something, or decide something, in which conversation. `message` is what `session.say` takes."""
+
+    model: str
+    message: list[Any]
+    answers: tuple[Answer, ...] = ()
+    previous: str = ""
+    session: str = ""
+    key: str = ""
+    retried: bool = False
+    ignored: list[str] = field(default_factory=list)
+
+
+async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
+    """A request for a response."""
+    body = await _read(request, ResponsesBody)
+    if body.text is not None and (body.text.get("format") or {"type": "text"}) != {"type": "text"}:
+        raise Wrong("text.format", "the workflow decides how its agents answer", code="unsupported_value", do="leave it out")
+    ignored = _ignored(body)
+    if body.text is not None and body.text.keys() - {"format"}:
+        ignored.append("text")
+    given = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
+    items = [item_of(each, f"input[{number}]") for number, each in enumerate(given)]
+    named = body.conversation.id if isinstance(body.conversation, Conversation) else body.conversation
+    session = _session(request, body, ignored, named or "")
+    previous = body.previous_response_id or ""
+    if previous and session:
+        raise Wrong("previous_response_id", "a response goes on after another one, or in a conversation: name one of them")
+    answers = tuple(Answer(item.answers, item.verdict, item.words) for item in items if item.verdict)
+    if answers and not (previous or session):
+        raise Wrong("input", "an answer needs the conversation that asked", do="name previous_response_id, or conversation")
+    said = [item for item in items if not item.verdict]
+    message = message_of(said, "input", bool(previous or session), ignored, empty=bool(answers))
+    key, retried = _delivery(request)
+    asked = Ask(
+        model=body.model, message=message, answers=answers, previous=previous, session=session, key=key, retried=retried, ignored=ignored
+    )
+    return body, asked
+
+
+async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
+    """A request for a chat completion."""
+    body = await _read(request, ChatBody)
+    refused = {
+        "n": body.n not in (None, 1),
+        "modalities": body.modalities not in (None, ["text"]),
+        "response_format": (body.response_format or {"type": "text"}) != {"type": "text"},
+        "logprobs": bool(body.logprobs),
+    }
+    for param in (name for name, is_asked in refused.items() if is_asked):
+        raise Wrong(param, f"{param!r} asks for what a workflow does not give", code="unsupported_value", do="leave it out")
+    ignored = _ignored(body)
+    items = [item_of(each, f"messages[{number}]") for number, each in enumerate(body.messages)]
+    if any(item.verdict for item in items):
+        raise Wrong("messages", "a workflow runs its tools itself: a message of a tool answers nothing here")
+    session = _session(request, body, ignored)
+    message = message_of(items, "messages", False, ignored, drop=bool(session))
+    key, retried = _delivery(request)
+    return body, Ask(model=body.model, message=message, session=session, key=key, retried=retried, ignored=ignored)
+
+
+async def _read(request: Request, kind: Any) -> Any:
+    try:
+        body = await read_body(request, kind)
+    except msgspec.ValidationError as error:
+        words, _, path = str(error).partition(" - at `")
+        raise _invalid(words, path.rstrip("`").removeprefix("$").lstrip(".")) from None
+    if body.tools:
+        raise Wrong("tools", "a workflow has its own tools: those of a client are not run", code="unsupported_value", do="leave them out")
+    if body.tool_choice not in (None, "auto", "none"):
+        raise Wrong("tool_choice", "a workflow decides which tools it runs", code="unsupported_value", do="leave it out")
+    if body.store is False:
+        raise Wrong("store", "every conversation is kept, in its ledger", code="unsupported_value", do="leave it out")
+    return body
+
+
+def _invalid(words: str, path: str) -> Wrong:
+    named = words.split("`")[1] if "`" in words else ""
+    if "unknown field" in words:
+        return Wrong(f"{path}.{named}".lstrip("."), f"unknown parameter: {named!r}", code="unknown_parameter")
+    if "missing required field" in words:
+        return Wrong(f"{path}.{named}".lstrip("."), f"missing required parameter: {named!r}", code="missing_required_parameter")
+    return Wrong(path, f"{words} in {path!r}" if path else words, code="invalid_type")
+
+
+def _ignored(body: Asked) -> list[str]:
+    tuning = [name for name, default in zip(body.__struct_fields__, _defaults(type(body)), strict=True) if default is TUNING]
+    return [name for name in sorted(tuning) if getattr(body, name) not in (TUNING, None)]
+
+
+def _defaults(kind: type[Asked]) -> list[Any]:
+    return [each.default for each in msgspec.structs.fields(kind)]
+
+
+def _session(request: Request, body: Asked, ignored: list[str], named: str = "") -> str:
+    """The session that a request names: by a conversation, a header, or metadata. Those that do must agree."""
+    metadata = body.metadata or {}
+    ignored.extend(f"metadata.{name}" for name in sorted(metadata) if name != "session")
+    names = {name for name in (named, request.headers.get(HEADER_SESSION, ""), metadata.get("session", "")) if name}
+    if len(names) > 1:
+        raise Wrong("metadata", "this names two sessions", do=f"leave out one of {', '.join(map(repr, sorted(names)))}"[:300])
+    return names.pop() if names else ""
+
+
+def _delivery(request: Request) -> tuple[str, bool]:
+    """The key of a request, and whether the client sends it again by itself."""
+    key = request.headers.get(HEADER_KEY, "")
+    if len(key) > LONGEST_KEY or not key.isprintable():
+        raise Wrong("Idempotency-Key", f"a key is at most {LONGEST_KEY} printable characters")
+    return key, request.headers.get(HEADER_RETRIES, "0") not in ("", "0")

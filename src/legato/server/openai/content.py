@@ -1,0 +1,157 @@
+"""What messages are made of, in both of OpenAI's APIs. May know: their items and parts. Decides: what of them is said in a session.
+
+A client may send the whole conversation each time, as it has it. That is not our history, and nothing of it is taken for an agent's words:
+where the conversation is new here, it is said as what it is, the client's account, in one message with what is new.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from legato.core.messages import file, image
+from legato.server.openai.errors import Wrong
+
+ACCOUNT = "What was said before in this conversation, as the client has it:"
+NEW = "And now the user says:"
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/]*={0,2})", re.ASCII)
+
+TEXTS = ("text", "input_text", "output_text", "refusal", "summary_text")
+ANSWERS = ("mcp_approval_response", "function_call_output")
+
+
+class Item(Struct, frozen=True):
+    """One message, as parts that can be said; or, with a `verdict`, an answer to the request of that name.
+
+    `role` is empty for what is neither: a call, a reasoning.
+    """
+
+    role: str
+    parts: list[Any] = field(default_factory=list)
+    answers: str = ""
+    verdict: Literal["", "approve", "reject", "answer"] = ""
+    words: str = ""
+
+
+def item_of(given: dict[str, Any], param: str) -> Item:
+    """One item of `input`, or one of `messages`."""
+    kind = given.get("type", "message")
+    if kind == "mcp_approval_response":
+        approve = given.get("approve")
+        if not isinstance(approve, bool):
+            raise Wrong(f"{param}.approve", "an approval is true or false", code="invalid_type")
+        request = _text(given.get("approval_request_id"), f"{param}.approval_request_id")
+        return Item("", [], request, "approve" if approve else "reject", _text(given.get("reason") or "", f"{param}.reason"))
+    if kind == "function_call_output":
+        words = "\n".join(each for each in parts_of(given.get("output"), f"{param}.output") if isinstance(each, str))
+        return Item("", [], _text(given.get("call_id"), f"{param}.call_id"), "answer", words)
+    if kind != "message":
+        return Item("")
+    role = given.get("role")
+    if role not in ("user", "assistant", "system", "developer", "tool"):
+        raise Wrong(f"{param}.role", f"there is no role {role!r}"[:100], expected="user, assistant, system or developer")
+    if role == "tool":
+        return Item("", [], str(given.get("tool_call_id") or ""), "answer")
+    content = given.get("content")
+    return Item(role, [] if content is None and role == "assistant" else parts_of(content, f"{param}.content"))
+
+
+def parts_of(content: object, param: str) -> list[Any]:
+    """Content as parts that can be said."""
+    if isinstance(content, str):
+        return [content] if content else []
+    if not isinstance(content, list):
+        raise Wrong(param, "content is text, or a list of parts", code="invalid_type")
+    return [_part(each, f"{param}[{number}]") for number, each in enumerate(content)]
+
+
+def _part(part: object, param: str) -> Any:
+    if not isinstance(part, dict):
+        raise Wrong(param, "a part is an object", code="invalid_type")
+    kind = part.get("type")
+    if kind in TEXTS:
+        return _text(part.get("text", part.get("refusal")), f"{param}.text")
+    if kind in ("image_url", "input_image"):
+        given = part.get("image_url")
+        return _picture(given.get("url") if isinstance(given, dict) else given, f"{param}.image_url")
+    if kind in ("file", "input_file"):
+        given = part.get("file", part)
+        return _file(given if isinstance(given, dict) else {}, param)
+    what = f"{kind!r} is no part that can be said"[:120]
+    raise Wrong(f"{param}.type", what, expected="text, a picture or a file", code="unsupported_value")
+
+
+def _picture(url: object, param: str) -> Any:
+    if not isinstance(url, str) or not url:
+        raise Wrong(param, "a picture is given by its address or as a data URL", do="a file id of OpenAI's means nothing here")
+    if not url.startswith("data:"):
+        return _by_address(image, url, param)
+    kind, content = _data(url, param)
+    if not kind.startswith("image/"):
+        raise Wrong(param, f"{kind} is no picture", code="unsupported_value")
+    return image(content, kind)
+
+
+def _file(given: dict[str, Any], param: str) -> Any:
+    name = _text(given.get("filename") or "", f"{param}.filename")
+    if isinstance(url := given.get("file_url"), str) and url:
+        return _by_address(lambda source: file(source, name), url, f"{param}.file_url")
+    if not isinstance(url := given.get("file_data"), str) or not url:
+        raise Wrong(param, "a file is given by its address or as a data URL", do="a file id of OpenAI's means nothing here")
+    kind, content = _data(url, f"{param}.file_data")
+    return file(content, name, kind)
+
+
+def _by_address(make: Any, url: str, param: str) -> Any:
+    if not url.startswith(("https://", "http://")):
+        raise Wrong(param, "an address begins with https://")
+    return make(url)
+
+
+def _data(url: str, param: str) -> tuple[str, bytes]:
+    found = _DATA_URL.fullmatch(url)
+    try:
+        content = base64.b64decode(found[2], validate=True) if found else b""
+    except binascii.Error:
+        content = b""
+    if not found or not content:
+        raise Wrong(param, "this data URL cannot be read", expected="data:TYPE;base64,BYTES")
+    return found[1].lower(), content
+
+
+def _text(given: object, param: str) -> str:
+    if not isinstance(given, str):
+        raise Wrong(param, "this is not text", code="invalid_type")
+    return given
+
+
+def message_of(items: list[Item], param: str, known: bool, ignored: list[str], *, drop: bool = False, empty: bool = False) -> list[Any]:
+    """What is to be said: what the user said since an agent last answered.
+
+    `known`: the conversation is here already, so what came before has no business in the request. `drop`: it has, and is left out.
+    `empty`: nothing need be said.
+    """
+    if any(item.role in ("system", "developer") for item in items):
+        ignored.append(f"{param} of system and developer")
+    spoken = [item for item in items if item.role not in ("system", "developer")]
+    last = max((number for number, item in enumerate(spoken) if item.role != "user"), default=-1)
+    before, new = spoken[: last + 1], spoken[last + 1 :]
+    if known and before:
+        raise Wrong(param, "what was said before is in the conversation: send only what is new")
+    parts = [part for item in new for part in item.parts]
+    if not any(parts) and not empty:
+        raise Wrong(param, "there is nothing to say: the last message must be a user's", code="missing_required_parameter")
+    told = [item for item in before if item.role and item.parts]
+    if told and not drop:
+        parts = [ACCOUNT, *(part for item in told for part in _labelled(item)), NEW, *parts]
+    return [part for part in parts if part]
+
+
+def _labelled(item: Item) -> list[Any]:
+    first, *rest = item.parts
+    return [f"{item.role}: {first}", *rest] if isinstance(first, str) else [f"{item.role}:", *item.parts]

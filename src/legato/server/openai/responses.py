@@ -1,0 +1,185 @@
+"""Runs as responses. May know: moments, and OpenAI's Responses API. Decides: which events a client gets, and what it has at the end.
+
+What is over is told from the ledger alone, streamed or not; so both end with the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from legato.server.openai.asked import ResponsesBody
+from legato.server.openai.shapes import (
+    call_item,
+    finish_of,
+    legato_field,
+    message_id,
+    message_item,
+    request_item,
+    responses_usage,
+    text_part,
+)
+from legato.server.openai.turns import Turn
+from legato.server.telling import Ended, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of
+
+STATUSES = {"failed": "failed", "cancelled": "cancelled", "running": "in_progress", "new": "in_progress"}
+INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
+
+
+class Responding:
+    """One response. `body` is what was asked for; None where somebody only looks."""
+
+    def __init__(self, turn: Turn, body: ResponsesBody | None = None, ignored: list[str] | None = None) -> None:
+        self.turn = turn
+        self._body = body
+        self._ignored = ignored or []
+
+    def whole(self) -> dict[str, Any]:
+        """The response, as far as it is recorded."""
+        turn, session, upto = self.turn, self.turn.session, self.turn.end()
+        told = recorded(session, turn.since, upto)
+        rest = told[-1] if told and isinstance(told[-1], Rested) else None
+        output = [item for moment in told for item in self._items(moment)]
+        status, finish = STATUSES.get(rest.status if rest else "running", "completed"), finish_of(session, upto, turn.since)
+        if status == "completed" and finish in INCOMPLETE:
+            status = "incomplete"
+        return self._object(
+            status=status,
+            output=output,
+            error={"code": "server_error", "message": rest.error} if rest and status == "failed" else None,
+            incomplete_details={"reason": INCOMPLETE[finish]} if status == "incomplete" else None,
+            usage=responses_usage(usage_of(session.state, turn.since, upto)) if status != "in_progress" else None,
+            legato=legato_field(session, rest.status if rest else "running", rest.pending if rest else (), self._ignored),
+        )
+
+    def _items(self, moment: Moment) -> Iterator[dict[str, Any]]:
+        match moment:
+            case Spoke():
+                yield message_item(self.turn, moment)
+            case Ended():
+                yield call_item(self.turn, moment)
+            case Rested():
+                yield from (request_item(self.turn.session, request) for request in moment.pending)
+
+    def _object(self, **told: Any) -> dict[str, Any]:
+        body, session = self._body, self.turn.session
+        return {
+            "id": self.turn.name(),
+            "object": "response",
+            "created_at": self.turn.created,
+            "model": session.workflow.name,
+            "status": "in_progress",
+            "output": [],
+            "error": None,
+            "incomplete_details": None,
+            "usage": None,
+            "background": bool(body and body.background),
+            "conversation": {"id": session.id},
+            "instructions": None,
+            "metadata": {},
+            "parallel_tool_calls": True,
+            "previous_response_id": body.previous_response_id if body else None,
+            "temperature": None,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": None,
+            "truncation": "disabled",
+            "legato": legato_field(session, "running", (), self._ignored),
+            **told,
+        }
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """The response as server-sent events."""
+        writing = _Events()
+        for kind in ("response.created", "response.in_progress"):
+            yield writing.event(kind, response=self._object())
+        async with aclosing(moments(self.turn.session, self.turn.since, self.turn.until)) as told:
+            async for moment in told:
+                for event in self._told(moment, writing):
+                    yield event
+        last = self.whole()
+        kind = last["status"] if last["status"] in ("completed", "failed", "incomplete") else "completed"
+        yield writing.event(f"response.{kind}", response=last)
+
+    def _told(self, moment: Moment, writing: _Events) -> Iterator[bytes]:
+        match moment:
+            case Piece(reply, agent, text):
+                yield from writing.pieces(message_id(self.turn, reply), agent, text)
+            case Withdrawn():
+                yield from writing.withdrawn()
+            case Spoke():
+                yield from writing.spoken(message_item(self.turn, moment))
+            case _:
+                for item in self._items(moment):
+                    yield from writing.item(item)
+
+
+class _Events:
+    """Writes events, each with its number. A message whose pieces do not count ends as incomplete; what counts comes as another item."""
+
+    def __init__(self) -> None:
+        self._sequence = 0
+        self._index = 0  # of the item that comes next, or is open
+        self._open: dict[str, Any] | None = None
+        self._text = ""
+        self._void = 0
+
+    def event(self, kind: str, **told: Any) -> bytes:
+        data = {"type": kind, "sequence_number": self._sequence, **told}
+        self._sequence += 1
+        return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
+
+    def item(self, item: dict[str, Any]) -> Iterator[bytes]:
+        yield self.event("response.output_item.added", output_index=self._index, item=item)
+        if item["type"] == "mcp_call":
+            yield self.event(f"response.mcp_call.{item['status']}", output_index=self._index, item_id=item["id"])
+        yield self._done(item)
+
+    def _done(self, item: dict[str, Any]) -> bytes:
+        self._open, self._text = None, ""
+        self._index += 1
+        return self.event("response.output_item.done", output_index=self._index - 1, item=item)
+
+    def pieces(self, id: str, agent: str, text: str) -> Iterator[bytes]:
+        if self._open is None:
+            yield from self._begin({"id": f"{id}_{self._void}" if self._void else id, "legato": {"agent": agent}})
+        yield from self._delta(text)
+
+    def _begin(self, about: dict[str, Any]) -> Iterator[bytes]:
+        self._open = {"type": "message", "role": "assistant", "status": "in_progress", "content": [], **about}
+        yield self.event("response.output_item.added", output_index=self._index, item=self._open)
+        yield self.event("response.content_part.added", part=text_part(""), **self._here())
+
+    def _here(self) -> dict[str, Any]:
+        assert self._open is not None
+        return {"item_id": self._open["id"], "output_index": self._index, "content_index": 0}
+
+    def _delta(self, text: str) -> Iterator[bytes]:
+        self._text += text
+        yield self.event("response.output_text.delta", delta=text, logprobs=[], **self._here())
+
+    def withdrawn(self) -> Iterator[bytes]:
+        if self._open is not None:
+            told = {**self._open["legato"], "withdrawn": True}
+            yield from self._end({**self._open, "status": "incomplete", "content": [text_part(self._text)], "legato": told})
+            self._void += 1
+
+    def spoken(self, item: dict[str, Any]) -> Iterator[bytes]:
+        """A message is recorded: what its pieces lack comes now, or all of it."""
+        text = item["content"][0]["text"]
+        if self._open is None:
+            yield from self._begin({"id": item["id"], "legato": item["legato"]})
+        assert self._open is not None
+        if text.startswith(self._text) and (missing := text[len(self._text) :]):  # else it has several parts, which pieces run together
+            yield from self._delta(missing)
+        yield from self._end({**item, "id": self._open["id"]})
+
+    def _end(self, item: dict[str, Any]) -> Iterator[bytes]:
+        part = item["content"][0]
+        yield self.event("response.output_text.done", text=part["text"], logprobs=[], **self._here())
+        yield self.event("response.content_part.done", part=part, **self._here())
+        yield self._done(item)

@@ -1,0 +1,106 @@
+"""What clients of OpenAI's APIs are shown of a run. May know: moments, and the objects of both APIs. Decides: what words, calls and
+questions are called there.
+
+Tools run here, as those of an MCP server do that OpenAI calls itself; so calls are `mcp_call` items, and a call that waits for a person is
+an `mcp_approval_request`, which `mcp_approval_response` answers. A tool whose result comes from elsewhere is a `function_call`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from legato.core.facts import Answered, Usage
+from legato.core.requests import Pending
+from legato.server.naming import bound, mark
+from legato.server.openai.turns import Turn
+from legato.server.telling import Ended, Spoke
+from legato.session import Session
+from legato.shown.hiding import shown_arguments
+from legato.shown.listing import question
+
+
+def message_id(turn: Turn, reply: int, position: int = -1) -> str:
+    """The id of what an agent says: known before it is recorded."""
+    return f"msg_{mark(turn.session.state, turn.after)}_{f'r{reply}' if reply >= 0 else position}"
+
+
+def message_item(turn: Turn, spoke: Spoke) -> dict[str, Any]:
+    """What an agent said."""
+    return {
+        "id": message_id(turn, spoke.reply, spoke.position),
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text_part(spoke.text)],
+        "legato": {"agent": spoke.agent},
+    }
+
+
+def text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def call_item(turn: Turn, ended: Ended) -> dict[str, Any]:
+    """A call that has its output."""
+    called, well = ended.called, ended.status == "ok"
+    return {
+        "id": f"mcp_{mark(turn.session.state, called.call.position)}_{called.call}",
+        "type": "mcp_call",
+        "server_label": called.agent,
+        "name": called.tool,
+        "arguments": called.arguments,
+        "output": ended.output if well else None,
+        "error": None if well else {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": ended.output}]},
+        "status": "completed" if well else "failed",
+        "approval_request_id": None,
+        "legato": {"agent": called.agent, "status": ended.status},
+    }
+
+
+def request_item(session: Session, request: Pending) -> dict[str, Any]:
+    """What somebody has to decide."""
+    about = {
+        "name": request.tool or f"limit_of_{request.limit}",
+        "arguments": shown_arguments(session, request) or "{}",
+        "legato": question(session, request),
+    }
+    if request.kind == "result":
+        name = f"call_{bound(request)}"
+        return {"id": f"fc_{bound(request)}", "type": "function_call", "call_id": name, "status": "completed", **about}
+    return {"id": f"mcpr_{bound(request)}", "type": "mcp_approval_request", "server_label": request.agent, **about}
+
+
+def responses_usage(used: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": used.input,
+        "input_tokens_details": {"cached_tokens": used.cached, "cache_write_tokens": used.written},
+        "output_tokens": used.output,
+        "output_tokens_details": {"reasoning_tokens": used.reasoning},
+        "total_tokens": used.total,
+    }
+
+
+def chat_usage(used: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": used.input,
+        "prompt_tokens_details": {"cached_tokens": used.cached},
+        "completion_tokens": used.output,
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning},
+        "total_tokens": used.total,
+    }
+
+
+def legato_field(session: Session, status: str, pending: tuple[Pending, ...], ignored: list[str]) -> dict[str, Any]:
+    """What has no place in OpenAI's objects."""
+    return {
+        "session": session.id,
+        "status": status,
+        "pending": [question(session, request) for request in pending],
+        "ignored": ignored,
+    }
+
+
+def finish_of(session: Session, upto: int, since: int) -> str:
+    """How the last reply in between ended: "stop", "length" or "filter"."""
+    facts = session.state.facts
+    return next((fact.finish for at in range(upto - 1, since - 1, -1) if isinstance(fact := facts[at], Answered)), "stop")
