@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -34,13 +35,21 @@ def make_app(serving: Serving, access: Access, limits: Limits | None = None, wor
     others = protocols(serving)
     table = [*ENDPOINTS, _description([*ENDPOINTS], others)]
     routes = [*(route(each, serving) for each in table), *others, *Static().routes()]
-    inner = Starlette(
+    inner = _Application(
         routes=routes,
         exception_handlers={HTTPException: _not_here},
         lifespan=lambda _: _living(serving, worker),
     )
     inner.router.redirect_slashes = False
-    return Guarded(Limited(inner, limits or Limits()), access)
+    bounds = limits or Limits()
+    return Guarded(Limited(inner, bounds), access, bounds)
+
+
+class _Application(Starlette):
+    """Starlette's, without what it puts around everything else: what goes wrong inside is answered by `Limited`, and logged by nobody."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return ExceptionMiddleware(self.router, handlers=self.exception_handlers)
 
 
 def _description(endpoints: list[Endpoint], others: list[Route]) -> Endpoint:

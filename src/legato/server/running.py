@@ -21,8 +21,8 @@ from legato.listening.hosts import bracketed, check_token, is_loopback
 from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.server.access import ANYWHERE, access_of
 from legato.server.app import make_app
-from legato.server.connections import LONGEST_HEAD, connection_kind
-from legato.server.limits import Limits
+from legato.server.connections import connection_kind
+from legato.server.limits import LONGEST_HEAD, LONGEST_TARGET, Limits
 from legato.server.serving import Serving
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
@@ -111,7 +111,7 @@ class Server:
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE,
-            h11_max_incomplete_event_size=LONGEST_HEAD,
+            h11_max_incomplete_event_size=LONGEST_HEAD + LONGEST_TARGET,
         )
         self._server = Leaving(config)
         return self._server, self._socket
