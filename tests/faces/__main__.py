@@ -1,10 +1,10 @@
-"""`make faces`: what people see, in a real terminal and a real browser.
+"""`make faces`: what people see, in a real terminal and a real browser; and what a client of AG-UI sees, in Node.
 
     python -m tests.faces                     all of it
     python -m tests.faces -k phone            some of it: what follows is pytest's
 
-What is missing is installed where that may be done. Where it may not, the other half is tested, and it is said what was not: such a run
-has failed, since it says nothing about that half.
+What is missing is installed where that may be done. Where it may not, the rest is tested, and it is said what was not: such a run has
+failed, since it says nothing about that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.faces import finding
 
 HERE = Path(__file__).parent
-CONSOLE = HERE / "console"
+CONSOLE, AGUI = HERE / "console", HERE / "agui"
 
 
 def main(arguments: list[str]) -> int:
@@ -29,6 +29,10 @@ def main(arguments: list[str]) -> int:
         places.append(CONSOLE)
     else:
         lacking.append(finding.NO_BROWSER)
+    if finding.client():
+        places.append(AGUI)
+    else:
+        lacking.append(finding.NO_CLIENT)
     code = 0
     if places:
         code = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *map(str, places), *arguments]).returncode

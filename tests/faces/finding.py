@@ -1,4 +1,5 @@
-"""What the faces are tested with, found on this machine or installed: tmux for the terminal, a browser of Chromium's kind for the console.
+"""What the faces are tested with, found on this machine or installed: tmux for the terminal, a browser of Chromium's kind for the console,
+and from npm the client of AG-UI.
 
 A Chrome that is on a laptop already will do, on macOS as well: no driver of its own is needed. Only root on a Debian is given anything.
 """
@@ -23,6 +24,11 @@ NO_BROWSER = (
     "no browser was found, so the console was not tested: `apt-get install chromium` or `brew install --cask google-chrome`,\n"
     f"or set {CHOSEN} to the program of a Chrome, Chromium or Edge that is elsewhere"
 )
+NPM = Path(__file__).parents[2] / "build" / "npm"
+"""Where packages from npm are put."""
+
+CLIENT = "@ag-ui/client@1.0.0"
+NO_CLIENT = "node and npm were not found, or npm could not bring AG-UI's client, so that was not tested: install Node.js 20 or newer"
 NO_TMUX = "tmux was not found, so the terminal was not tested: `apt-get install tmux` or `brew install tmux`"
 
 
@@ -38,6 +44,19 @@ def browser() -> str:
 def tmux() -> str:
     """The path of tmux; empty if there is none."""
     return shutil.which("tmux") or ""
+
+
+def client() -> bool:
+    """Whether AG-UI's client is there, if need be after npm has brought it."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        return False
+    if not (NPM / "node_modules" / "@ag-ui" / "client").exists():
+        print(f"installing {CLIENT} ...", flush=True)
+        NPM.mkdir(parents=True, exist_ok=True)
+        npm = ["npm", "install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix", str(NPM)]
+        done = subprocess.run([*npm, CLIENT], capture_output=True, text=True)
+        print(done.stderr.strip(), end="", flush=True)
+    return (NPM / "node_modules" / "@ag-ui" / "client").exists()
 
 
 def ensured(find: Callable[[], str], *packages: str) -> bool:

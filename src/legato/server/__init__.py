@@ -11,7 +11,7 @@ try:
     from legato.server.running import Server, serve
     from legato.server.serving import Serving
 except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+    if (missing.name or "").partition(".")[0] not in ("ag_ui", "starlette", "uvicorn"):
         raise
     raise BadInput(f"this needs {missing.name}, which is not installed", do="pip install '.[server]' in a clone of Legato") from None
 

@@ -33,7 +33,7 @@ ON_EVERYTHING = {
 
 FOR_PAGES_OF_OTHERS = {
     "access-control-allow-methods": "GET, POST, DELETE",
-    "access-control-allow-headers": "authorization, content-type, last-event-id",
+    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, legato-session",
     "access-control-max-age": "600",
 }
 

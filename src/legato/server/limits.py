@@ -52,6 +52,15 @@ class Limits:
         return self.body if path.startswith("/api") and not path.endswith(WITH_FILES) else self.files
 
 
+ONE_MORE = "legato.stream"
+"""What a request's scope has for `one_more_stream`."""
+
+
+def one_more_stream(scope: Scope) -> None:
+    """Count the answer as a stream from now on, before anything is recorded for it; `TooMuch` if there are too many."""
+    scope[ONE_MORE]()
+
+
 class TooMuch(Exception):
     """Raised into whoever reads the body of a request or begins an answer, to be answered outside."""
 
@@ -88,7 +97,7 @@ class Limited:
         answering = _Answering(self, send)
         self.requests += 1
         try:
-            await self._inner(scope, self._cut(receive, longest), answering)
+            await self._inner({**scope, ONE_MORE: answering.stream}, self._cut(receive, longest), answering)
         except TooMuch as much:
             await answering.refuse(much.refused, scope, receive)
         except _Unread:
@@ -130,17 +139,22 @@ class _Answering:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             if _is_stream(message):
-                if self._limited.streams >= self._limited.limits.streams:
-                    raise TooMuch(_too_many())
-                self._limited.streams += 1
-                self._limited.requests -= 1
-                self._is_stream = True
+                self.stream()
             self._started = True
         try:
             async with asyncio.timeout(self._limited.limits.reading):
                 await self._send(message)
         except TimeoutError:
             raise _Unread from None
+
+    def stream(self) -> None:
+        """It is a stream, or will be one."""
+        if not self._is_stream:
+            if self._limited.streams >= self._limited.limits.streams:
+                raise TooMuch(_too_many())
+            self._limited.streams += 1
+            self._limited.requests -= 1
+            self._is_stream = True
 
     async def refuse(self, error: Exception, scope: Scope, receive: Receive) -> None:
         """Answer with an error; if an answer has begun, it ends in its middle."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from legato.server import openai
+from legato.server import agui, openai
 from legato.server.serving import Serving
 
 
 def protocols(serving: Serving) -> list[Route]:
     """Their routes, behind the same access checks and limits as everything else."""
-    return openai.routes(serving)
+    return [*openai.routes(serving), *agui.routes(serving)]

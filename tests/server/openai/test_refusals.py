@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from legato.server.limits import Limits
 from tests.server.openai.asking import client_of
-from tests.server.rooms import chatting, served
+from tests.server.rooms import Held, chatting, said, served
 
 HELLO: dict[str, Any] = {"model": "chat", "messages": [{"role": "user", "content": "Hello"}]}
 RESPOND: dict[str, Any] = {"model": "chat", "input": "Hello"}
@@ -194,3 +195,27 @@ def test_an_id_that_was_never_given_out_names_nothing() -> None:
 
         refused()
         assert http.get(f"{server.url}/v1/responses/{made}").status_code == 200
+
+
+def test_a_stream_too_many_is_refused_before_anything_is_said() -> None:
+    model = Held(["Good morning"])
+    workflow = chatting([], model=model)
+    with served(workflow, limits=Limits(streams=1)) as server:
+        client = client_of(server)
+        with client.responses.create(**RESPOND, conversation="c", stream=True):
+            for ask in (client.responses.create, client.chat.completions.create):
+                asked: dict[str, Any] = RESPOND if ask == client.responses.create else HELLO
+                with pytest.raises(openai.RateLimitError):
+                    ask(**asked, metadata={"session": "d"}, stream=True)
+            assert client.responses.create(**RESPOND, conversation="e", background=True).status == "in_progress"
+        model.free.set()
+        assert said(server, workflow, "d") == []
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/agui", "/api/sessions"])
+def test_a_body_that_does_not_say_how_long_it_is_is_cut_off_where_it_is_too_long(path: str) -> None:
+    limits = Limits(body=1000, files=1000)
+    with served(chatting([]), limits=limits) as server, httpx2.Client(headers={"authorization": f"Bearer {server.token}"}) as http:
+        headers = {"content-type": "application/json"}
+        answer = http.post(f"{server.url}{path}", content=iter([b'{"input": "', b"x" * 2000, b'"}']), headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")

@@ -32,6 +32,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 Q = TypeVar("Q", bound=Struct)
 B = TypeVar("B", bound=Struct)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,19 @@ def route(endpoint: Endpoint, serving: Serving) -> Route:
         try:
             asked = Asked(serving, _path(request), _query(request, endpoint.query), await _body(request, endpoint.body), request)
             given = await endpoint.does(asked)
-        except TooMuch:
-            raise
+        except TooMuch as much:  # whoever reads the body is told, and answers: what is raised here, Starlette answers itself
+            return error_answer(much.refused)
         except Exception as error:
             return error_answer(error)
         return answer(given, endpoint.status) if isinstance(given, (Struct, dict)) else given
 
-    made = Route(endpoint.path, answered, methods=[endpoint.method], name=endpoint.does.__name__)
-    made.methods = {endpoint.method}  # Starlette adds HEAD, to which a stream has no answer
+    return route_to(endpoint.method, endpoint.path, answered, endpoint.does.__name__)
+
+
+def route_to(method: str, path: str, answers: Callable[[Request], Awaitable[Any]], name: str | None = None) -> Route:
+    """A path that is asked in one way."""
+    made = Route(path, answers, methods=[method], name=name)
+    made.methods = {method}  # Starlette adds HEAD, to which a stream has no answer
     return made
 
 
@@ -116,7 +122,7 @@ async def _body(request: Request, kind: type[Struct] | None) -> Struct:
         raise BadInput(f"the body is wrong: {error}", expected=", ".join(kind.__struct_encode_fields__)) from None
 
 
-async def read_body(request: Request, kind: type[B]) -> B:
+async def read_body(request: Request, kind: type[T]) -> T:
     """What was sent, as this shape; `ValidationError` if it has another one."""
     body = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -18,7 +18,8 @@ from starlette.types import ASGIApp
 
 from legato.errors import UnknownLedger
 from legato.server.answering import Refused, answer
-from legato.server.limits import TooMuch
+from legato.server.api.table import route_to
+from legato.server.limits import TooMuch, one_more_stream
 from legato.server.openai.asked import chat_asked, responses_asked
 from legato.server.openai.chat import Completing
 from legato.server.openai.errors import Wrong, error_line, openai_error
@@ -40,15 +41,15 @@ def routes(serving: Serving) -> list[Route]:
         ("POST", "/v1/responses/{id}/cancel", _cancel),
         ("POST", "/v1/chat/completions", _complete),
     ]
-    return [Route(path, _answering(serving, does), methods=[method]) for method, path, does in paths]
+    return [route_to(method, path, _answering(serving, does)) for method, path, does in paths]
 
 
 def _answering(serving: Serving, does: Does) -> Callable[[Request], Awaitable[ASGIApp]]:
     async def answered(request: Request) -> ASGIApp:
         try:
             return await does(serving, request)
-        except TooMuch:
-            raise
+        except TooMuch as much:
+            return openai_error(much.refused)
         except Exception as error:
             return openai_error(error)
 
@@ -75,6 +76,8 @@ def _as_model(name: str) -> dict[str, Any]:
 
 async def _respond(serving: Serving, request: Request) -> ASGIApp:
     body, ask = await responses_asked(request)
+    if body.stream:
+        one_more_stream(request.scope)
     turn = await begun(serving, ask)
     responding = Responding(turn, body, ask.ignored)
     if body.stream:
@@ -113,6 +116,8 @@ async def _turn(serving: Serving, request: Request) -> Turn:
 
 async def _complete(serving: Serving, request: Request) -> ASGIApp:
     body, ask = await chat_asked(request)
+    if body.stream:
+        one_more_stream(request.scope)
     turn = await begun(serving, ask)
     completing = Completing(turn, ask.ignored)
     if body.stream:

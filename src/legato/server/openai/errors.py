@@ -29,7 +29,7 @@ def openai_error(error: Exception) -> Response:
     """An error as an answer."""
     refusal = error_answer(error)
     told = msgspec.json.decode(refusal.body)["error"]
-    headers = {name: value for name, value in refusal.headers.items() if name in ("allow", "retry-after", "www-authenticate")}
+    headers = {name: value for name, value in refusal.headers.items() if name in ("allow", "connection", "retry-after", "www-authenticate")}
     return answer({"error": shaped(told, refusal.status_code, getattr(error, "param", None))}, refusal.status_code, headers | NO_RETRY)
 
 

@@ -1,0 +1,121 @@
+"""A front end over AG-UI, as small as one can be: it reads events with the protocol's own types, and keeps what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+from ag_ui.core import Event, Interrupt
+from pydantic import TypeAdapter
+
+from legato.server import Server
+
+EVENTS: TypeAdapter[Any] = TypeAdapter(Event)
+ORDER = ("TEXT_MESSAGE_START", "TOOL_CALL_START", "SUBAGENT_STARTED")
+
+
+class Front:
+    """Talks in one thread. `messages` and `pending` are what its people would see."""
+
+    def __init__(self, server: Server, thread: str = "t", path: str = "/agui") -> None:
+        self._url, self._token = f"{server.url}{path}", server.token
+        self.thread = thread
+        self.messages: list[dict[str, Any]] = []
+        self.state: Any = {}
+        self.pending: list[Interrupt] = []
+        self.events: list[Any] = []
+        self._runs = 0
+
+    def say(self, words: Any, id: str = "", **more: Any) -> list[Any]:
+        """Say something, and read the run."""
+        self.messages.append({"id": id or f"m{len(self.messages)}", "role": "user", "content": words})
+        return self.run(**more)
+
+    def answer(self, *payloads: Any, **more: Any) -> list[Any]:
+        """Answer what is pending, in order."""
+        resume = [
+            {"interruptId": interrupt.id, "status": "resolved", "payload": payload}
+            for interrupt, payload in zip(self.pending, payloads, strict=True)
+        ]
+        return self.run(resume=resume, **more)
+
+    def run(self, seen: Any = None, **more: Any) -> list[Any]:
+        """One run: all its events, each checked and kept. `seen` is called with each as it comes."""
+        self._runs += 1
+        body = {"threadId": self.thread, "runId": f"run-{self._runs}", "messages": self.messages, "state": self.state, **more}
+        self.events = []
+        with (
+            httpx2.Client(headers={"authorization": f"Bearer {self._token}"}, timeout=20) as client,
+            client.stream("POST", self._url, json=body) as response,
+        ):
+            assert response.status_code == 200, response.read()
+            for line in response.iter_lines():
+                if line.startswith("data: "):
+                    event = EVENTS.validate_json(line.removeprefix("data: "))
+                    assert not event.model_extra, event  # nothing that the protocol does not know
+                    self.events.append(event)
+                    self._apply(event)
+                    if seen is not None:
+                        seen(event)
+        self._check()
+        return self.events
+
+    def _apply(self, event: Any) -> None:
+        match event.type.value:
+            case "TEXT_MESSAGE_START":
+                self._message(event.message_id, {"role": event.role, "content": ""})
+            case "TEXT_MESSAGE_CONTENT":
+                self._message(event.message_id)["content"] += event.delta
+            case "TOOL_CALL_START":
+                message = self._message(event.parent_message_id, {"role": "assistant"})
+                message.setdefault("toolCalls", []).append(
+                    {"id": event.tool_call_id, "type": "function", "function": {"name": event.tool_call_name, "arguments": ""}}
+                )
+            case "TOOL_CALL_ARGS":
+                self._call(event.tool_call_id)["arguments"] += event.delta
+            case "TOOL_CALL_RESULT":
+                self._message(event.message_id, {"role": "tool", "toolCallId": event.tool_call_id, "content": event.content})
+            case "MESSAGES_SNAPSHOT":
+                self.messages = [message.model_dump(by_alias=True) for message in event.messages]
+            case "STATE_SNAPSHOT":
+                self.state = event.snapshot
+            case "RUN_FINISHED":
+                self.pending = list(event.outcome.interrupts) if event.outcome.type == "interrupt" else []
+
+    def _message(self, id: str, new: dict[str, Any] | None = None) -> dict[str, Any]:
+        for message in self.messages:
+            if message["id"] == id:
+                return message
+        assert new is not None, id
+        self.messages.append({"id": id, **new})
+        return self.messages[-1]
+
+    def _call(self, id: str) -> dict[str, Any]:
+        calls = [call for message in self.messages for call in message.get("toolCalls", ())]
+        found: dict[str, Any] = next(call["function"] for call in calls if call["id"] == id)
+        return found
+
+    def _check(self) -> None:
+        """What the protocol asks of every run."""
+        kinds = self.kinds
+        assert kinds[0] == "RUN_STARTED"
+        assert kinds[-1] in ("RUN_FINISHED", "RUN_ERROR")
+        assert len([kind for kind in kinds if kind in ("RUN_STARTED", "RUN_FINISHED", "RUN_ERROR")]) == 2
+        for start in ORDER:
+            end = {"SUBAGENT_STARTED": "SUBAGENT_FINISHED"}.get(start, start.replace("START", "END"))
+            if kinds[-1] == "RUN_FINISHED":
+                assert kinds.count(start) == kinds.count(end), kinds
+
+    @property
+    def kinds(self) -> list[str]:
+        """The types of the last run's events."""
+        return [event.type.value for event in self.events]
+
+    @property
+    def said(self) -> list[str]:
+        """The words of users and agents, as people see them."""
+        return [f"{each['role']}: {each['content']}" for each in self.messages if each["role"] != "tool" and each.get("content")]
+
+    def customs(self, name: str) -> list[Any]:
+        """What was told beside the protocol, in the last run."""
+        return [event.value for event in self.events if event.type.value == "CUSTOM" and event.name == name]
