@@ -74,6 +74,7 @@ class Server:
         self._server: Leaving | None = None
         self._thread: InThread | None = None
         self._used = False
+        self._error: BaseException | None = None  # why nothing is driven
         access_of(self.token, host, port, *self._named)  # what is wrong with these is told now
 
     # -- where it is ---------------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class Server:
         self._socket = bound(self.host, self.port, "the server")
         access = access_of(self.token, self.host, self._socket.getsockname()[1], *self._named)
         config = uvicorn.Config(
-            can_hang_up(make_app(self.serving, access, self._limits, self._worker), "abort"),
+            can_hang_up(make_app(self.serving, access, self._limits, self._worker, self._failed), "abort"),
             log_config=None,
             log_level="critical",
             access_log=False,
@@ -115,6 +116,11 @@ class Server:
         )
         self._server = Leaving(config)
         return self._server, self._socket
+
+    def _failed(self, error: BaseException) -> None:
+        """Nobody drives: then nobody should think so."""
+        self._error = error
+        self.leave()
 
     def start(self) -> Server:
         """Begin to answer in a thread of its own; returns when it does."""
@@ -140,7 +146,7 @@ class Server:
         self._listen()
 
     async def run(self) -> None:
-        """Answer in this event loop, until `leave()`."""
+        """Answer in this event loop, until `leave()`. Raises what keeps its worker from working."""
         if self._server is None:
             self._listen()
         assert self._server is not None and self._socket is not None
@@ -148,6 +154,8 @@ class Server:
             await self._server.serve(sockets=[self._socket])
         finally:
             self.stop()
+        if self._error is not None:
+            raise self._error
 
     def leave(self) -> None:
         """Take no more; finish and record what runs; then `run()` returns."""
