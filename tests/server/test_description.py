@@ -31,6 +31,7 @@ def everything_asked(api: Described) -> None:
     api.until("s", "waiting")
     facts = api.get("/api/sessions/s/facts")["facts"]
     api.ask("GET", f"/api/sessions/s/contents/{facts[1]['content'][1]['digest']}")
+    api.get("/api/sessions/s/course")
     api.get("/api/sessions/s/usage")
     api.post("/api/sessions/s/fork", {"at": 2, "id": "t"}, 201)
     api.post("/api/sessions/s/resume", {}, 202)

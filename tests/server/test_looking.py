@@ -88,6 +88,20 @@ def test_the_ledger_is_shown_in_pages_with_digests_in_place_of_secrets(served: S
     assert "secret:" in json.dumps(whole)
 
 
+def test_how_a_session_stood_is_told_for_every_position(served: Serve) -> None:
+    api = served(refunding())
+    api.begin("Money back!", "s", "pending")
+    course = api.get("/api/sessions/s/course")["course"]
+    assert [(each["status"], each["agent"]) for each in course] == [
+        ("new", "triage"),
+        ("running", "triage"),
+        ("running", "refunds"),
+        ("pending", "refunds"),
+    ]
+    assert course[-1]["from"] == api.session("s")["facts"]
+    assert api.ask("GET", "/api/sessions/nobody/course").status == 404
+
+
 def test_usage_is_told_in_all_by_agent_and_by_handoff(served: Serve) -> None:
     api = served(refunding())
     api.begin("Money back!", "s", "pending")

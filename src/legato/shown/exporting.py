@@ -15,7 +15,7 @@ from legato.drive.events import Event, HandoffData, ToolData, events_of
 from legato.errors import BadInput
 from legato.session import Session
 from legato.shown.hiding import shown_facts
-from legato.shown.listing import questions
+from legato.shown.listing import plain_fact, questions
 from legato.shown.plain import harmless, one_line
 
 
@@ -34,7 +34,7 @@ async def document(session: Session) -> str:
         "usage": session.usage,
         "usage_by_agent": session.usage_by_agent,
         "frames": frames,
-        "facts": [{"position": position, **msgspec.to_builtins(fact)} for position, fact in enumerate(facts)],
+        "facts": [plain_fact(position, fact) for position, fact in enumerate(facts)],
     }
     return msgspec.json.encode(document).decode()
 

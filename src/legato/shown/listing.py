@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from legato.core.facts import Opened
+from legato.core.facts import AnyFact, Judged, Opened
 from legato.core.requests import Pending, Verdict
+from legato.drive.cursor import Cursor, birthmark
 from legato.drive.others import holder_of
 from legato.errors import LegatoError
 from legato.session import Session
@@ -111,10 +112,14 @@ class Detail(Struct, frozen=True, kw_only=True):
 
 
 class FactsPage(Struct, frozen=True):
-    """Some facts of a ledger, each with its position; `length` is how many there are in all."""
+    """Some facts of a ledger, each with its position; `length` is how many there are in all.
+
+    `cursor` is where events go on after the last of them: whoever has read the facts need not be told them again.
+    """
 
     facts: list[dict[str, Any]]
     length: int
+    cursor: str
 
 
 def row_of(session: Session, info: LedgerInfo | None = None, served: bool = True) -> Row:
@@ -194,7 +199,14 @@ def facts_page(session: Session, start: int = 0, limit: int = 500) -> FactsPage:
     """The facts from a position on, with digests in place of secrets."""
     facts = session.state.facts
     shown = shown_facts(facts, session.workflow.definition.graph, start, start + limit)
-    return FactsPage([{"position": position, **msgspec.to_builtins(fact)} for position, fact in enumerate(shown, start)], len(facts))
+    told = Cursor(birthmark(session.state.ledger), min(start, len(facts)) + len(shown))
+    return FactsPage([plain_fact(position, fact) for position, fact in enumerate(shown, start)], len(facts), str(told))
+
+
+def plain_fact(position: int, fact: AnyFact) -> dict[str, Any]:
+    """A fact as data, with its own position. A verdict names the position of what it judged, too: that is its `about`."""
+    plain = msgspec.to_builtins(fact)
+    return {**plain, "position": position, "about": fact.position} if isinstance(fact, Judged) else {"position": position, **plain}
 
 
 def said_in(session: Session) -> str:

@@ -25,6 +25,7 @@ from legato.server.serving import Serving
 from legato.session import Session
 from legato.shown import exporting
 from legato.shown.browsing import Inbox, RowsPage
+from legato.shown.course import Course, course_of
 from legato.shown.listing import Detail, FactsPage, detail_of, facts_page, questions
 from legato.shown.spending import Spending, spending
 
@@ -72,6 +73,11 @@ async def delete(asked: Asked[Nothing, Nothing]) -> Deleted:
 async def facts(asked: Asked[FactsQuery, Nothing]) -> FactsPage:
     """The ledger, with digests in place of secrets."""
     return facts_page(await asked.serving.session(asked.id), asked.query.start, asked.query.limit)
+
+
+async def course(asked: Asked[Nothing, Nothing]) -> Course:
+    """How a session stood after each of its facts."""
+    return course_of(await asked.serving.session(asked.id))
 
 
 async def pending(asked: Asked[Nothing, Nothing]) -> PendingShape:
@@ -144,6 +150,7 @@ ENDPOINTS = [
     Endpoint("GET", SESSION, session, "One session", gives=Detail),
     Endpoint("DELETE", SESSION, delete, "Delete a session", gives=Deleted),
     Endpoint("GET", f"{SESSION}/facts", facts, "The ledger", query=FactsQuery, gives=FactsPage),
+    Endpoint("GET", f"{SESSION}/course", course, "Status and agent in control as of every position", gives=Course),
     Endpoint("GET", f"{SESSION}/pending", pending, "What blocks a conversation", gives=PendingShape),
     Endpoint("GET", f"{SESSION}/usage", usage, "Tokens and cost, by agent and by handoff", gives=Spending),
     Endpoint("POST", f"{SESSION}/fork", fork, "Begin a session with the first facts of another", body=ForkBody, gives=Detail, status=201),

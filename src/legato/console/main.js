@@ -1,0 +1,125 @@
+/** The page. May know: every room. Decides: which room is shown, and who may be here. */
+
+import { Palette } from "./model/palette.js";
+import { forget, taken, token } from "./parts/access.js";
+import { ask, onStranger } from "./parts/api.js";
+import { show } from "./parts/dom.js";
+import { bind, listen } from "./parts/keys.js";
+import { failure } from "./parts/notices.js";
+import { go, read } from "./parts/routes.js";
+import { themeButton } from "./parts/theme.js";
+import { door } from "./rooms/door.js";
+import { openHelp } from "./rooms/help.js";
+import { HouseRoom } from "./rooms/house.js";
+import { InboxCount, InboxRoom } from "./rooms/inbox.js";
+import { SessionRoom } from "./rooms/session.js";
+import { Shelf } from "./rooms/sessions.js";
+
+const $ = (id) => document.getElementById(id);
+
+/** What rooms share. */
+const page = {
+  about: null,
+  palettes: new Map(),
+  workflow: (name) => page.about.workflows.find((workflow) => workflow.name === name) ?? null,
+  palette(name) {
+    if (!page.palettes.has(name)) page.palettes.set(name, new Palette(page.workflow(name)?.agents.map((agent) => agent.name)));
+    return page.palettes.get(name);
+  },
+  reload() {
+    leave();
+    arrive();
+  },
+};
+
+let room = null;
+let named = "";
+
+function leave() {
+  room?.close();
+  room = null;
+  named = "";
+}
+
+/** Be where the address says. */
+function arrive() {
+  if (location.hash.startsWith("#token=")) {
+    taken();
+    enter();
+    return;
+  }
+  if (!page.about) return;
+  const place = read();
+  const [first = "sessions", id] = place.steps;
+  const isSession = first === "sessions" && id !== undefined;
+  const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
+  document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
+  for (const [link, here] of [[$("to-sessions"), name !== "inbox"], [$("to-inbox"), name === "inbox"]]) {
+    if (here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  page.shelf.mark(isSession ? id : "");
+  if (name !== named) {
+    const first_time = named === "";
+    leave();
+    named = name;
+    room = isSession ? new SessionRoom(page, id) : name === "inbox" ? new InboxRoom(page) : new HouseRoom(page);
+    show($("room"), room.element);
+    document.title = `${room.title} · Legato`;
+    if (!first_time) room.heading?.focus({ preventScroll: true });
+  }
+  room.arrive(place);
+}
+
+async function enter() {
+  delete document.body.dataset.closed;
+  try {
+    page.about = await ask("api");
+  } catch (error) {
+    if (error.status !== 401) show($("room"), failure(error, enter));
+    return;
+  }
+  $("place").textContent = page.about.store;
+  $("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
+  page.palettes.clear();
+  page.shelf ??= new Shelf(page, $("shelf"));
+  page.inbox ??= new InboxCount($("inbox-count"));
+  page.shelf.look();
+  page.inbox.look();
+  leave();
+  arrive();
+}
+
+/** Nobody knows this token: ask for another. */
+function strangers() {
+  if (document.body.dataset.closed) return;
+  const refused = token() !== "";
+  forget();
+  leave();
+  document.body.dataset.closed = "yes";
+  show($("room"), door(refused, enter));
+}
+
+function keys() {
+  bind("?", () => openHelp(page));
+  bind("t", () => $("theme").click());
+  bind("g s", () => { go("sessions"); page.shelf?.move(0); });
+  bind("g i", () => go("inbox"));
+  bind("n", () => go("begin"));
+  bind("/", () => { if (document.body.dataset.at !== "sessions" && innerWidth < 760) go("sessions"); page.shelf?.focusSearch(); });
+  bind("j", () => { page.shelf?.move(1); });
+  bind("k", () => { page.shelf?.move(-1); });
+  bind("Escape", () => { document.activeElement?.blur(); });
+  listen();
+}
+
+themeButton($("theme"));
+$("help").addEventListener("click", () => openHelp(page));
+$("skip").addEventListener("click", () => $("room").focus());
+onStranger(strangers);
+keys();
+addEventListener("hashchange", arrive);
+taken();
+if (token()) enter();
+else strangers();
+

@@ -1,0 +1,57 @@
+/** A fact in one line. May know: facts. Decides: what of a fact is read at a glance. */
+
+import { brief, lasted } from "../parts/format.js";
+import { callName, wordsOf } from "./story.js";
+
+/** What kinds of facts there are, for those who want to see some of them. */
+export const KINDS = {
+  words: ["said", "answered", "prompted", "compacted"],
+  tools: ["started", "returned", "lost", "paused", "gated"],
+  people: ["said", "decided", "cancelled", "redacted"],
+  handoffs: ["handed_off"],
+  trouble: ["attempted", "lost", "cancelled"],
+};
+
+/** Who a fact is of; empty if of nobody. */
+export function whoOf(fact, facts) {
+  if (fact.agent) return fact.agent;
+  if (fact.fact === "handed_off") return fact.source;
+  if (fact.call) return facts[fact.call[0]]?.agent ?? "";
+  return "";
+}
+
+const calledAt = (call, facts) => {
+  const item = facts[call[0]]?.items?.[call[1]];
+  return item?.tool ?? `call ${callName(call)}`;
+};
+
+const TOLD = {
+  opened: (fact) => (fact.origin ? `${fact.origin.kind ?? "fork"} of ${fact.origin.session} at ${fact.origin.position}` : `a conversation of ${fact.workflow} began`),
+  said: (fact) => wordsOf(fact.content),
+  answered: (fact) => fact.items.map(itemTold).join("  ") || "nothing",
+  asked: (fact) => `a request to conversation ${fact.conversation}`,
+  attempted: (fact) => `${fact.error} (attempt ${fact.number ?? 1}${fact.final ? ", the last" : ""})`,
+  gated: (fact, facts) => `${calledAt(fact.call, facts)} ${fact.needed ? "needs approval" : "needs no approval"}`,
+  decided: (fact, facts) => `${fact.verdict} ${fact.call ? calledAt(fact.call, facts) : fact.limit ?? ""}${fact.by ? ` (${fact.by})` : ""}${fact.words ? `: ${fact.words}` : ""}`,
+  started: (fact, facts) => `${calledAt(fact.call, facts)}${fact.attempt > 1 ? `, attempt ${fact.attempt}` : ""}`,
+  returned: (fact, facts) => `${calledAt(fact.call, facts)}${fact.status && fact.status !== "ok" ? ` [${fact.status}]` : ""}${fact.took ? ` after ${lasted(fact.took)}` : ""}: ${wordsOf(fact.output)}`,
+  lost: (fact, facts) => `nobody knows how ${calledAt(fact.call, facts)} ended`,
+  paused: (fact, facts) => `${calledAt(fact.call, facts)} waits for the people of ${fact.session}`,
+  handed_off: (fact) => `${fact.source} to ${fact.target}`,
+  judged: (fact) => `${fact.kind} ${fact.about ?? ""}: ${fact.stop ? fact.words || "stop" : "passes"}`,
+  prompted: (fact) => fact.text,
+  compacted: (fact) => `up to ${fact.upto}: ${fact.summary}`,
+  cancelled: (fact) => fact.words ?? "",
+  redacted: (fact) => `the words at ${fact.positions.join(", ")}${fact.reason ? `: ${fact.reason}` : ""}`,
+};
+
+function itemTold(item) {
+  if (item.item === "call") return `${item.tool}(${brief(item.arguments ?? "{}", 120)})`;
+  if (item.item === "reasoning") return "";
+  if (item.item === "hosted") return `[${item.kind}]`;
+  return brief(item.text, 200);
+}
+
+export function told(fact, facts) {
+  return brief((TOLD[fact.fact]?.(fact, facts) ?? "").trim(), 240);
+}

@@ -1,0 +1,49 @@
+/** Numbers and times as people read them. May know: the reader's language. Decides: how many digits are enough. */
+
+const whole = new Intl.NumberFormat();
+const clockTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const shortTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const shortDay = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const wholeTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+export const count = (number) => whole.format(number);
+export const clock = (at) => clockTime.format(at);
+export const moment = (at) => wholeTime.format(at);
+
+/** "1 fact", "2 facts". */
+export function counted(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+/** When, as briefly as the distance allows. */
+export function ago(at, now = Date.now()) {
+  const seconds = (now - at) / 1000;
+  if (seconds < 45) return "now";
+  if (seconds < 3600) return `${Math.max(1, Math.round(seconds / 60))} min`;
+  if (new Date(at).toDateString() === new Date(now).toDateString()) return shortTime.format(at);
+  if (seconds < 6 * 86400) return `${Math.max(1, Math.round(seconds / 86400))} d`;
+  return shortDay.format(at);
+}
+
+/** How long: milliseconds as people count them. */
+export function lasted(milliseconds) {
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
+}
+
+/** Money; what is not known is said to be so. */
+export function dollars(amount) {
+  if (amount === null || amount === undefined) return "no price known";
+  if (amount === 0) return "$0";
+  return amount < 0.01 ? `$${amount.toFixed(5)}` : `$${amount.toFixed(amount < 1 ? 4 : 2)}`;
+}
+
+/** A text of one line, cut where it is too long to be read at a glance. */
+export function brief(text, letters = 160) {
+  const line = text.length > letters * 4 ? text.slice(0, letters * 4).replace(/\s+/g, " ") : text.replace(/\s+/g, " ");
+  return line.length > letters ? `${line.slice(0, letters - 1)}…` : line;
+}
+
+/** A digest as it is told apart at a glance; the whole is always one gesture away. */
+export const digestStart = (digest) => digest.slice(0, 12);
