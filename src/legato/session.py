@@ -16,14 +16,12 @@ from msgspec.structs import replace
 from legato import run
 from legato.answering import Given, as_json, check_same_delivery, checked_key
 from legato.core.checking import text
-from legato.core.facts import Answered, AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
-from legato.core.frame import decode_frame
+from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
 from legato.core.owed import Status, answers_of, judges_input, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
-from legato.core.view import Request, request_seen
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.events import Event
@@ -35,6 +33,8 @@ from legato.stores.contract import Store, is_store
 from legato.tools import tool_content
 
 if TYPE_CHECKING:
+    from legato.core.explaining import Explained
+    from legato.core.view import Request
     from legato.drive.driver import Driver, Role
     from legato.erasure import Redaction
     from legato.workflow import Workflow
@@ -345,18 +345,15 @@ class Session:
 
     async def seen(self, call: int = -1) -> Request:
         """The exact request behind a reply, from the ledger alone. `call` counts replies from 0, or from the end."""
-        if isinstance(call, bool) or not isinstance(call, int):
-            raise BadInput("seen(call) takes the number of a reply", found=repr(call)[:80], do="write seen(0), or seen(-1) for the last")
-        await self.refresh()
-        answered = [fact for fact in self.state.facts if isinstance(fact, Answered)]
-        try:
-            fact = answered[call]
-        except IndexError:
-            raise BadInput(f"session {self.id!r} has {len(answered)} replies", found=f"call {call}", do="choose one of them") from None
-        frame = decode_frame(await self.store.content(self.id, fact.frame))
-        request = request_seen(fold(self.state.facts[: fact.upto + 1], self.id), frame, fact)
-        named = {digest for group in request.groups for digest in group.contents_named}
-        return replace(request, contents={digest: await self.store.content(self.id, digest) for digest in named}) if named else request
+        from legato.seeing import request_behind  # when somebody asks: sessions run without
+
+        return await request_behind(self, call)
+
+    async def explained(self, call: int = -1) -> list[Explained]:
+        """Every part of the conversation up to a reply: whether its agent was `shown` it (whole, its words, or no), and by which `rule`."""
+        from legato.seeing import explained_behind
+
+        return await explained_behind(self, call)
 
     # -- erasing -----------------------------------------------------------------------------------------------------------
 
