@@ -21,7 +21,7 @@ from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
 from legato.core.owed import Status, answers_of, judges_input, plan, resting, status
 from legato.core.requests import Pending
-from legato.core.state import State, fold
+from legato.core.state import State
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.events import Event
