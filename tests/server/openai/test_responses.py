@@ -155,9 +155,9 @@ def test_going_on_after_an_earlier_response_is_another_branch_and_the_first_stay
     assert [message.text for message in model.requests[-1].messages] == ["first", "one", "otherwise"]
 
 
-def test_of_many_that_go_on_after_the_same_response_at_once_one_does_and_the_others_branch() -> None:
+def test_of_many_that_go_on_after_the_same_response_at_once_one_does_and_the_others_branch(tmp_path: Path) -> None:
     workflow = chatting(lambda seen: f"answer to {seen.messages[-1].text}")
-    with served(workflow) as server:
+    with served(workflow, store=SQLiteStore(tmp_path / "chat.sqlite")) as server:
         client = client_of(server)
         first = client.responses.create(model="chat", input="first")
         answers: list[Any] = []
