@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core.facts import CallRef, Paused, Standing
+from legato.core.facts import CallRef, Cancelled, Paused, Standing
 from legato.core.groups import CallState
 from legato.core.owed import NOBODY, RunTool
 from legato.core.requests import Pending
@@ -26,7 +26,7 @@ from legato.drive.ledger import Ledger
 from legato.drive.others import held_for, idempotency_key
 from legato.errors import DefinitionChanged, LedgerExists, UnknownLedger
 from legato.stores.contract import Store
-from legato.tools import Tool, ToolContext, WaitsForPeople, tool
+from legato.tools import CallerStopped, Tool, ToolContext, WaitsForPeople, tool
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -62,9 +62,12 @@ def workflow_as_tool(workflow: Workflow, name: str, description: str) -> Tool:
 
 
 def unless_waiting(session: Session) -> None:
-    """Tell the driver that the tool which holds this conversation has to wait for its people, if so it is."""
+    """Tell the driver if the tool which holds this conversation has to wait for its people, or was stopped together with its caller."""
     if session.status == "pending":
         raise WaitsForPeople(session.id, session.state.length)
+    stop = session.state.facts[session.state.halted_at] if session.status == "cancelled" else None
+    if isinstance(stop, Cancelled) and stop.holders:
+        raise CallerStopped(stop.words, stop.holders)
 
 
 def workflow_of(tool: Tool) -> Workflow | None:
@@ -181,13 +184,13 @@ class Nested:
         if (handle := self._handles.get(call)) is not None:
             await handle.cancel()
 
-    async def stop_all(self, words: str) -> set[CallRef]:
-        """Stop the conversations that are held for unanswered calls. The calls."""
+    async def stop_all(self, words: str, holders: tuple[int, ...]) -> set[CallRef]:
+        """Stop the conversations that are held for unanswered calls, because this one and its own `holders` are stopped. The calls."""
         stopped = set()
         for call in _unanswered(self._ledger.state):
             if call.attempts and (handle := self._handles.get(call.ref) or await self._open(call)) is not None:
                 with suppress(DefinitionChanged):
-                    await handle.cancel(words)
+                    await handle._cancel(words, holders)
             stopped.add(call.ref)
         return stopped
 

@@ -20,7 +20,7 @@ from legato.core.facts import Answered, AnyFact, CallRef, Cancelled, Content, De
 from legato.core.frame import decode_frame
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
-from legato.core.owed import Answer, Status, fact_of, judges_input, plan, resting, status
+from legato.core.owed import Status, answers_of, judges_input, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State, fold
 from legato.core.view import Request, request_seen
@@ -161,20 +161,26 @@ class Session:
 
     async def cancel(self, words: str = "") -> None:
         """Stop what the conversation is doing, from any process. Finished work is kept; the next message goes on."""
-        all_stopped = False
+        await self._cancel(words)
+
+    async def _cancel(self, words: str, holders: tuple[int, ...] = ()) -> None:
+        graph = self.workflow.definition.graph
+        await self.refresh()
+        began, all_stopped = self._ledger.state.length, False
         while not all_stopped:
-            await self.refresh()
-            # First the conversations that calls wait for: if the process ends in between, nothing of them can be approved any more.
-            stopped = await self._nested.stop_all(words)
+            # First the conversations that calls wait for: if the process ends in between, nothing of them can be approved any more. They
+            # say why they were stopped, so that whoever drives this one does not go on without them, and stops too.
+            stopped = await self._nested.stop_all(words, (began, *holders))
 
             def propose(state: State, stopped: set[CallRef] = stopped) -> Iterator[AnyFact]:
                 nonlocal all_stopped
                 all_stopped = all(call.ref in stopped for call in state.batch if call.paused)
-                if all_stopped and status(state, self.workflow.definition.graph) in ("running", "pending", "failed"):
-                    yield Cancelled(at=now_ms(), words=words)
-                    yield from self._stopped(state)
+                if all_stopped and state.halted_at < began and status(state, graph) in ("running", "pending", "failed"):
+                    yield Cancelled(at=now_ms(), words=words, holders=holders)
+                    yield from answers_of(state, graph, now_ms())
 
             await self._ledger.append(propose)
+            await self._nested.refresh()
 
     # -- answering ---------------------------------------------------------------------------------------------------------
 
@@ -264,7 +270,7 @@ class Session:
                 self._same_delivery(state, key, decided)
                 return
             yield decided(state)
-            yield from self._stopped(state)
+            yield from answers_of(state, self.workflow.definition.graph, now_ms())
 
         await self._ledger.append(propose, contents)
 
@@ -274,12 +280,6 @@ class Session:
         if any(each.id == id for each in plan(self.state, self.workflow.definition.graph).requests) or (key and key in self.state.keys):
             return None
         return await self._nested.asked_by(request, key)
-
-    def _stopped(self, state: State) -> Iterator[AnyFact]:
-        """The answers to the calls that a stop ends, for the same append: a message that came in between would end the stop first."""
-        if state.halt:
-            answers = [effect for effect in plan(state, self.workflow.definition.graph).effects if isinstance(effect, Answer)]
-            yield from (fact_of(effect, now_ms()) for effect in answers)
 
     def _find(self, state: State, request: Pending | str) -> Pending:
         id = request.id if isinstance(request, Pending) else request

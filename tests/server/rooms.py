@@ -100,6 +100,23 @@ def refunding() -> Refunds:
     )
 
 
+class Office:
+    """A boss with an agent who works as a tool, and asks before it pays."""
+
+    def __init__(self) -> None:
+        self.paid: list[str] = []
+
+        @tool(needs_approval=True)
+        def pay(to: str) -> str:
+            """Pay somebody."""
+            self.paid.append(to)
+            return f"{to} has it"
+
+        payer = Agent("payer", model=ScriptedModel(by_agent={"payer": [call("pay", to="ann"), "Ann is paid."]}), tools=[pay])
+        boss = ScriptedModel(by_agent={"boss": [call("ask_payer", task="Pay ann"), "All done.", "Yes?"]})
+        self.workflow = HandoffBuilder("office", [Agent("boss", model=boss, tools=[payer.as_tool(name="ask_payer")])]).build()
+
+
 def chatting(script: list[Any] | Callable[..., Any], name: str = "chat", model: Any = None, limits: Limits | None = None) -> Workflow:
     """One agent that talks."""
     builder = HandoffBuilder(name, [Agent("ada", model=model or ScriptedModel(script))])

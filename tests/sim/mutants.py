@@ -250,12 +250,14 @@ def _(patch: Patch) -> None:
 @mutant("a cancel stops the conversation, but its open calls go on when the user speaks again")
 def _(patch: Patch) -> None:
     from legato import session
+    from legato.drive import tools
 
     def stop(self: state.State, why: str) -> None:
         self._halt, self.halted_at = why, self.length
 
     patch(state.State, "_stop", stop)
-    patch(session.Session, "_stopped", lambda self, now: iter(()))
+    for room in (session, tools):
+        patch(room, "answers_of", lambda *given: iter(()))
 
 
 # -- durability --------------------------------------------------------------------------------------------------------
@@ -437,7 +439,7 @@ def _(patch: Patch) -> None:
 
 @mutant("a cancel leaves what an agent asks that works as a tool to be approved")
 def _(patch: Patch) -> None:
-    async def stop_all(self: nested.Nested, words: str) -> Any:
+    async def stop_all(self: nested.Nested, words: str, holders: Any) -> Any:
         return {call.ref for call in self._ledger.state.batch}
 
     patch(nested.Nested, "stop_all", stop_all)
@@ -455,7 +457,7 @@ def _(patch: Patch) -> None:
 def _(patch: Patch) -> None:
     before, stop_all = Session.cancel, nested.Nested.stop_all
 
-    async def later(self: nested.Nested, words: str) -> Any:
+    async def later(self: nested.Nested, words: str, holders: Any) -> Any:
         return {call.ref for call in self._ledger.state.batch}
 
     async def cancel(self: Session, words: str = "") -> None:
@@ -463,7 +465,7 @@ def _(patch: Patch) -> None:
         waiting = [handle for _, handle in self._nested._waiting() if handle is not None]
         await before(self, words)
         for handle in waiting:
-            await stop_all(handle._nested, words)
+            await stop_all(handle._nested, words, ())
             await before(handle, words)
 
     patch(nested.Nested, "stop_all", later)

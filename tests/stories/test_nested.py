@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
 from legato.core.facts import Cancelled, Decided, Paused, Returned, Started
 from legato.core.requests import Pending
-from legato.core.view import Request
 from legato.errors import CodecError, NotPending, StoreFull
 from legato.session import Session
 from legato.stores import MemoryStore, SQLiteStore
@@ -293,15 +292,18 @@ async def test_cancel_stops_what_is_asked_there_and_it_can_never_be_approved_aga
     await all_is_kept(store)
 
 
+class DyingOutside(Dying):
+    """What would record such a fact in the outer conversation dies; in others it does not."""
+
+    async def append(self, ledger: str, expected: int, facts: Any, **more: Any) -> int:
+        if ledger != "s":
+            return await self._store.append(ledger, expected, facts, **more)
+        return await super().append(ledger, expected, facts, **more)
+
+
 async def test_a_process_that_dies_in_the_middle_of_a_cancel_leaves_nothing_that_could_be_approved(store: Store) -> None:
     world = World()
     (request,) = (await waiting(store, world)).pending
-
-    class DyingOutside(Dying):
-        async def append(self, ledger: str, expected: int, facts: Any, **more: Any) -> int:
-            if ledger != "s":
-                return await self._store.append(ledger, expected, facts, **more)
-            return await super().append(ledger, expected, facts, **more)
 
     with pytest.raises(StoreFull):
         await office(world).session("s", store=DyingOutside(store, Cancelled)).cancel()
@@ -315,32 +317,142 @@ async def test_a_process_that_dies_in_the_middle_of_a_cancel_leaves_nothing_that
     await all_is_kept(store)
 
 
-async def test_a_cancel_while_the_agent_works_stops_its_conversation_too(store: Store) -> None:
-    started, go = asyncio.Event(), asyncio.Event()
+class SlowOutside:
+    """A store in which whatever is to stop the outermost conversation takes its time, until those who drive it have come to rest."""
+
+    def __init__(self, store: Store, rested: asyncio.Event) -> None:
+        self._store, self._rested = store, rested
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, ledger: str, expected: int, facts: Any, **more: Any) -> int:
+        if ledger == "s" and any(isinstance(fact, Cancelled) for fact in facts):
+            await self._rested.wait()
+        return await self._store.append(ledger, expected, facts, **more)
+
+
+def site(digging: asyncio.Event, depth: int) -> Workflow:
+    """A boss, whose foremen have foremen, whose digger digs without end."""
 
     @tool(idempotent=True)
     async def dig() -> str:
-        started.set()
-        await go.wait()
+        digging.set()
+        await asyncio.Event().wait()
         return "dug"
 
-    async def boss(seen: Request) -> Any:
-        if seen.agent_turn == 0:
-            return call("ask_digger", task="Dig")
-        await go.wait()  # a boss who hears that the digger was stopped, before the cancel arrives, does not end the conversation first
-        return "All done."
+    worker = Agent("digger", model=ScriptedModel(by_agent={"digger": [call("dig"), "Dug."]}), tools=[dig])
+    for level in range(depth):
+        asked = f"ask_{worker.name}"
+        name = f"boss{level}"
+        worker = Agent(name, model=ScriptedModel(by_agent={name: [call(asked, task="Dig"), "All done.", "Yes?"]}), tools=[worker.as_tool()])
+    return HandoffBuilder("site", [worker]).build()
 
-    digger = Agent("digger", model=ScriptedModel(by_agent={"digger": [call("dig"), "Dug."]}), tools=[dig])
-    workflow = HandoffBuilder("site", [Agent("boss", model=ScriptedModel(boss), tools=[digger.as_tool()])]).build()
-    driving = asyncio.ensure_future(_said(workflow.session("s", store=store)))
-    await started.wait()
+
+async def stops(store: Store) -> dict[str, int]:
+    """How often each conversation was stopped."""
+    found = {info.ledger: await store.read(info.ledger) for info in await store.list()}
+    return {ledger: sum(isinstance(fact, Cancelled) for fact in facts) for ledger, facts in found.items()}
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_cancel_while_agents_work_stops_them_and_their_callers_whoever_is_first_to_say_so(store: Store, depth: int) -> None:
+    """The agents are stopped first. A caller that hears of it before it is stopped itself does not go on without them."""
+    digging, rested = asyncio.Event(), asyncio.Event()
+    driving = asyncio.ensure_future(_said(site(digging, depth).session("s", store=store)))
+    await digging.wait()
+    session = site(digging, depth).session("s", store=SlowOutside(store, rested))  # type: ignore[arg-type]
+    cancelling = asyncio.ensure_future(session.cancel("stop it"))
+    await asyncio.wait_for(driving, 20)
+    rested.set()
+    await cancelling
+    assert [*(await stops(store)).values()] == [1] * (depth + 1)
+    assert (await session.refresh()).status == "cancelled"
+    assert [fact.words for fact in session.facts if isinstance(fact, Cancelled)] == ["stop it"]
+    assert (await session.run("Go on")).text == "All done."
+    await all_is_kept(store)
+
+
+async def test_a_cancel_of_a_call_that_waits_is_finished_by_whoever_drives_although_the_one_who_asked_died(store: Store) -> None:
+    world = World()
+    await waiting(store, world)
+    with pytest.raises(StoreFull):
+        await office(world).session("s", store=DyingOutside(store, Cancelled)).cancel("stop it")
+    session = office(world).session("s", store=store)
+    assert (await session.resume()).status == "cancelled"
+    assert [*(await stops(store)).values()] == [1, 1]
+    assert (await session.run("Never mind")).text == "All done."
+    assert world.deeds == []
+    await all_is_kept(store)
+
+
+class DyingBeforeTheSecond(Dying):
+    """Only one conversation is stopped, and then it dies."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, Cancelled)
+        self._first = ""
+
+    async def append(self, ledger: str, expected: int, facts: Any, **more: Any) -> int:
+        if any(isinstance(fact, Cancelled) for fact in facts):
+            self._first = self._first or ledger
+        if ledger == self._first:
+            return await self._store.append(ledger, expected, facts, **more)
+        return await super().append(ledger, expected, facts, **more)
+
+
+async def test_whoever_finishes_a_cancel_first_stops_what_the_other_calls_wait_for(store: Store) -> None:
+    world = World()
+    helper = payer(world, call("pay", to="ann", cents=5), "Ann is paid.")
+    model = ScriptedModel(by_agent={"boss": [[call("ask_payer", task="Pay"), call("ask_payer", task="Pay")], "All done."]})
+    workflow = HandoffBuilder("office", [Agent("boss", model=model, tools=[helper.as_tool()])]).build()
     session = workflow.session("s", store=store)
-    await session.cancel()
-    await driving
-    for info in await store.list():
-        facts = await store.read(info.ledger)
-        assert sum(isinstance(fact, Cancelled) for fact in facts) == 1, info.ledger
-    go.set()
+    asked = (await session.run("Pay twice")).pending
+    handles = [session.asking(request) for request in asked]
+    with pytest.raises(StoreFull):
+        await workflow.session("s", store=DyingBeforeTheSecond(store)).cancel()  # type: ignore[arg-type]
+    with pytest.raises(StoreFull):
+        await workflow.session("s", store=DyingOutside(store, Cancelled)).resume()  # type: ignore[arg-type]
+    for handle, request in zip(handles, asked, strict=True):
+        with pytest.raises(NotPending):
+            await handle.approve(request)
+    assert (await session.resume()).status == "cancelled"
+    assert [*(await stops(store)).values()] == [1, 1, 1]
+    assert world.deeds == []
+    await all_is_kept(store)
+
+
+async def test_a_message_after_half_a_cancel_goes_on_and_is_not_stopped_by_it(store: Store) -> None:
+    world = World()
+    await waiting(store, world)
+    with pytest.raises(StoreFull):
+        await office(world).session("s", store=DyingOutside(store, Cancelled)).cancel()
+    session = office(world).session("s", store=store)
+    assert (await session.run("Are you there?")).text == "All done."
+    assert "was cancelled" in checking.outputs((await checking.requests_of(session))[-1])[0]
+    assert [*(await stops(store)).values()].count(1) == 1
+    await all_is_kept(store)
+
+
+async def test_a_message_that_follows_a_cancel_at_once_is_not_stopped_by_whoever_says_it_later(store: Store) -> None:
+    digging, rested = asyncio.Event(), asyncio.Event()
+    driving = asyncio.ensure_future(_said(site(digging, 1).session("s", store=store)))
+    await digging.wait()
+    cancelling = asyncio.ensure_future(site(digging, 1).session("s", store=SlowOutside(store, rested)).cancel())  # type: ignore[arg-type]
+    await asyncio.wait_for(driving, 20)
+    session = site(digging, 1).session("s", store=store)
+    await session.say("Go on")
+    rested.set()
+    await cancelling
+    assert (await session.resume()).text == "All done."
+    assert [*(await stops(store)).values()] == [1, 1]
+
+
+async def test_an_agent_that_was_stopped_for_itself_alone_leaves_its_caller_to_go_on(store: Store) -> None:
+    session = await waiting(store, World())
+    await session.asking(session.pending[0]).cancel()
+    assert (await session.resume()).text == "All done."
+    assert (await stops(store))["s"] == 0
 
 
 # -- branches ------------------------------------------------------------------------------------------------------------

@@ -366,9 +366,14 @@ class Compacted(Fact, frozen=True, tag="compacted"):
 
 
 class Cancelled(Fact, frozen=True, tag="cancelled"):
-    """Somebody asked the conversation to stop what it was doing."""
+    """Somebody asked the conversation to stop what it was doing.
+
+    `holders`: it works for a call of another conversation, and was stopped because that is being stopped: how many facts its caller had
+    then, its caller's caller, and so on. Whoever finds it so may record the stop of the caller too.
+    """
 
     words: str = ""
+    holders: tuple[int, ...] = ()
 
 
 class Redacted(Fact, frozen=True, tag="redacted"):

@@ -7,6 +7,7 @@ stops. Bookkeeping effects need nobody's help: `fact_of` turns them into facts a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -467,6 +468,13 @@ def _loop_seen(state: State) -> str:
 
 
 # -- bookkeeping -------------------------------------------------------------------------------------------------------
+
+
+def answers_of(state: State, graph: Graph, at: int) -> Iterator[AnyFact]:
+    """The answers to the calls that a stop ends, for the same append: a message that came in between would end the stop first."""
+    if state.halt:
+        answers = [effect for effect in plan(state, graph).effects if isinstance(effect, Answer)]
+        yield from (fact_of(effect, at) for effect in answers)
 
 
 def fact_of(effect: Bookkeeping, at: int) -> AnyFact:

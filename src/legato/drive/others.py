@@ -40,6 +40,10 @@ class Others(Protocol):
         """Stop the conversation that a call waits for: nothing that it asks can be approved afterwards."""
         ...
 
+    async def stop_all(self, words: str, holders: tuple[int, ...]) -> set[CallRef]:
+        """Stop the conversations that are held for unanswered calls, because this one and its own `holders` are stopped. The calls."""
+        ...
+
     def requests(self, own: list[Pending]) -> list[Pending]:
         """What is asked of people, here and there, in the order of calls."""
         ...

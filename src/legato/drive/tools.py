@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from legato.core import wording
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import Answered, AnyFact, CallRef, Content, Gated, HandedOff, Judged, Lost, Paused, Returned, Started
+from legato.core.facts import Answered, AnyFact, CallRef, Cancelled, Content, Gated, HandedOff, Judged, Lost, Paused, Returned, Started
 from legato.core.graph import Edge
 from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
-from legato.core.owed import Admit, GiveUp, RunTool
+from legato.core.owed import Admit, GiveUp, RunTool, answers_of
 from legato.core.state import State
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
@@ -26,7 +26,7 @@ from legato.drive.ledger import Ledger
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, no_outcome, record_later
 from legato.errors import StoreError
-from legato.tools import BadArguments, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
+from legato.tools import BadArguments, CallerStopped, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
 
 if TYPE_CHECKING:
     from legato.drive.watching import Watch
@@ -176,6 +176,8 @@ class ToolRunner:
             status, output, contents = "error", "The tool was cancelled from within.", {}
         except WaitsForPeople as waits:
             return Outcome(partial(_paused, effect, waits, _took(begun)))
+        except CallerStopped as stop:
+            return await self._with_caller(effect, stop, _took(begun))
         except OutcomeUnknown as unknown:
             if not tool.idempotent or effect.attempt < IDEMPOTENT_ATTEMPTS:
                 return Outcome(partial(_lost, effect))
@@ -191,6 +193,28 @@ class ToolRunner:
             contents[full] = data
             output = f"{output[:OUTPUT_LETTERS]}\n[cut here: {len(output)} characters in all]"
         return Outcome(partial(_in_time, effect, status, output, full, _took(begun)), contents)
+
+    async def _with_caller(self, effect: RunTool, stop: CallerStopped, took: int) -> Outcome:
+        """The stop of this conversation, of which the one that is held for a call knew first; unless its user has spoken since.
+
+        As with every stop, the conversations that other calls wait for are stopped before it.
+        """
+        stopped: set[CallRef] = set()
+        if _quiet_since(self._ledger.state, stop.holders[0]):
+            stopped = await self._others.stop_all(stop.words, stop.holders)
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            call = state.call(effect.call)
+            if call is None or call.output is not None:
+                return
+            if not _quiet_since(state, stop.holders[0]):
+                words = wording.cancelled(call.call.tool, started=True, idempotent=True)
+                yield from _in_time(effect, "error", words, "", took, state)
+            elif all(each.ref in stopped for each in state.batch if each.paused):  # else it is not over, and is looked at again
+                yield Cancelled(at=now_ms(), words=stop.words, holders=stop.holders[1:])
+                yield from answers_of(state, self._definition.graph, now_ms())
+
+        return Outcome(propose)
 
     def _body(self, agent: AgentDefinition, tool: Tool, call: CallState, attempt: int) -> Awaitable[object]:
         arguments, values = self._validated.pop(call.ref, ("", {}))
@@ -276,6 +300,11 @@ def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
         yield Returned(at=now_ms(), call=ref, status="cancelled", output=words)
     elif call is not None and call.paused:
         yield Returned(at=now_ms(), call=ref, status="superseded", output=wording.given_up(call.call.tool))
+
+
+def _quiet_since(state: State, length: int) -> bool:
+    """Whether the user has said nothing, and nobody stopped anything, since there were so many facts."""
+    return max(state.spoken_at, state.halted_at, *(group.position for group in state.waiting)) < length
 
 
 def _unless_moved(ref: CallRef, facts: list[AnyFact], state: State) -> Iterator[AnyFact]:

@@ -54,6 +54,18 @@ class WaitsForPeople(BaseException):
         self.length = length
 
 
+class CallerStopped(BaseException):
+    """Raised by a tool that works in a conversation of its own, when that was stopped because its caller is being stopped.
+
+    `holders`: how many facts the caller had then, and the caller's caller, and so on. A `BaseException`, as the others here.
+    """
+
+    def __init__(self, words: str, holders: tuple[int, ...]) -> None:
+        super().__init__("the conversation that called it is being stopped")
+        self.words = words
+        self.holders = holders
+
+
 class OutcomeUnknown(BaseException):
     """Raised by a tool that cannot know whether it did what it was called for: a connection broke after the order was sent.
 

@@ -14,53 +14,19 @@ EVENTS: TypeAdapter[Any] = TypeAdapter(Event)
 ORDER = ("TEXT_MESSAGE_START", "TOOL_CALL_START", "SUBAGENT_STARTED")
 
 
-class Front:
-    """Talks in one thread. `messages` and `pending` are what its people would see."""
+class Shown:
+    """What a front end makes of events. `messages` and `pending` are what its people would see."""
 
-    def __init__(self, server: Server, thread: str = "t", path: str = "/agui") -> None:
-        self._url, self._token = f"{server.url}{path}", server.token
-        self.thread = thread
+    def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         self.state: Any = {}
         self.pending: list[Interrupt] = []
         self.events: list[Any] = []
-        self._runs = 0
 
-    def say(self, words: Any, id: str = "", **more: Any) -> list[Any]:
-        """Say something, and read the run."""
-        self.messages.append({"id": id or f"m{len(self.messages)}", "role": "user", "content": words})
-        return self.run(**more)
-
-    def answer(self, *payloads: Any, **more: Any) -> list[Any]:
-        """Answer what is pending, in order."""
-        resume = [
-            {"interruptId": interrupt.id, "status": "resolved", "payload": payload}
-            for interrupt, payload in zip(self.pending, payloads, strict=True)
-        ]
-        return self.run(resume=resume, **more)
-
-    def run(self, seen: Any = None, **more: Any) -> list[Any]:
-        """One run: all its events, each checked and kept. `seen` is called with each as it comes."""
-        self._runs += 1
-        body = {"threadId": self.thread, "runId": f"run-{self._runs}", "messages": self.messages, "state": self.state, **more}
-        self.events = []
-        with (
-            httpx2.Client(headers={"authorization": f"Bearer {self._token}"}, timeout=20) as client,
-            client.stream("POST", self._url, json=body) as response,
-        ):
-            assert response.status_code == 200, response.read()
-            for line in response.iter_lines():
-                if line.startswith("data: "):
-                    event = EVENTS.validate_json(line.removeprefix("data: "))
-                    assert not event.model_extra, event  # nothing that the protocol does not know
-                    self.events.append(event)
-                    self._apply(event)
-                    if seen is not None:
-                        seen(event)
-        self._check()
-        return self.events
-
-    def _apply(self, event: Any) -> None:
+    def apply(self, event: Any) -> None:
+        """Show it."""
+        assert not event.model_extra, event  # nothing that the protocol does not know
+        self.events.append(event)
         match event.type.value:
             case "TEXT_MESSAGE_START":
                 self._message(event.message_id, {"role": event.role, "content": ""})
@@ -95,7 +61,7 @@ class Front:
         found: dict[str, Any] = next(call["function"] for call in calls if call["id"] == id)
         return found
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """What the protocol asks of every run."""
         kinds = self.kinds
         assert kinds[0] == "RUN_STARTED"
@@ -119,3 +85,45 @@ class Front:
     def customs(self, name: str) -> list[Any]:
         """What was told beside the protocol, in the last run."""
         return [event.value for event in self.events if event.type.value == "CUSTOM" and event.name == name]
+
+
+class Front(Shown):
+    """Talks in one thread."""
+
+    def __init__(self, server: Server, thread: str = "t", path: str = "/agui") -> None:
+        super().__init__()
+        self._url, self._token = f"{server.url}{path}", server.token
+        self.thread = thread
+        self._runs = 0
+
+    def say(self, words: Any, id: str = "", **more: Any) -> list[Any]:
+        """Say something, and read the run."""
+        self.messages.append({"id": id or f"m{len(self.messages)}", "role": "user", "content": words})
+        return self.run(**more)
+
+    def answer(self, *payloads: Any, **more: Any) -> list[Any]:
+        """Answer what is pending, in order."""
+        resume = [
+            {"interruptId": interrupt.id, "status": "resolved", "payload": payload}
+            for interrupt, payload in zip(self.pending, payloads, strict=True)
+        ]
+        return self.run(resume=resume, **more)
+
+    def run(self, seen: Any = None, **more: Any) -> list[Any]:
+        """One run: all its events, each checked and kept. `seen` is called with each as it comes."""
+        self._runs += 1
+        body = {"threadId": self.thread, "runId": f"run-{self._runs}", "messages": self.messages, "state": self.state, **more}
+        self.events = []
+        with (
+            httpx2.Client(headers={"authorization": f"Bearer {self._token}"}, timeout=20) as client,
+            client.stream("POST", self._url, json=body) as response,
+        ):
+            assert response.status_code == 200, response.read()
+            for line in response.iter_lines():
+                if line.startswith("data: "):
+                    event = EVENTS.validate_json(line.removeprefix("data: "))
+                    self.apply(event)
+                    if seen is not None:
+                        seen(event)
+        self.check()
+        return self.events

@@ -13,7 +13,7 @@ import pytest
 from legato.stores import SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 from tests.server.agui.front import Front
-from tests.server.rooms import Broken, Held, Refunds, chatting, refunding, said, served, session_of
+from tests.server.rooms import Broken, Held, Office, Refunds, chatting, refunding, said, served, session_of
 
 
 def ledger(server: Any, workflow: Any, thread: str = "t") -> list[str]:
@@ -374,3 +374,23 @@ def test_a_thread_without_anything_said_in_it_is_not_made() -> None:
         front.run()
         assert front.events[-1].outcome.type == "success"
         assert asyncio.run(server.serving.store.read("t")) == []
+
+
+def test_what_an_agent_asks_that_works_as_a_tool_is_asked_and_answered_in_the_same_way() -> None:
+    office = Office()
+    with served(office.workflow) as server:
+        front = Front(server)
+        front.say("Pay ann")
+        (asked,) = front.pending
+        assert (asked.metadata["legato"]["tool"], asked.tool_call_id) == ("pay", None)  # the call is another conversation's
+        front.answer({"approved": True})
+        assert (office.paid, front.said) == (["ann"], ledger(server, office.workflow))
+        front.run(resume=[{"interruptId": asked.id, "status": "resolved", "payload": {"approved": True}}])
+        assert (office.paid, front.customs("legato.not_pending")) == (["ann"], [asked.id])
+
+
+def test_a_thread_whose_id_no_session_can_have_is_an_error_of_the_run() -> None:
+    with served(chatting(["one"])) as server:
+        front = Front(server, "x" * 401)
+        front.say("Hello")
+        assert (front.kinds, front.events[-1].code) == (["RUN_STARTED", "RUN_ERROR"], "bad_input")

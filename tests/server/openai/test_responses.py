@@ -14,7 +14,7 @@ from legato import Limits
 from legato.stores import SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 from tests.server.openai.asking import approved, client_of, plain
-from tests.server.rooms import Broken, Held, Refunds, chatting, refunding, said, served, session_of
+from tests.server.rooms import Broken, Held, Office, Refunds, chatting, refunding, said, served, session_of
 
 
 def test_text_goes_in_and_text_comes_out_with_what_all_models_used() -> None:
@@ -411,3 +411,17 @@ def test_a_message_that_comes_while_a_call_is_pending_waits_for_it() -> None:
         assert done.conversation.id == asked.conversation.id
         assert [message.text for message in desk.refunds.requests[-1].messages][-1] == "Hurry!"
     assert desk.paid == ["7"]
+
+
+def test_what_an_agent_asks_that_works_as_a_tool_is_asked_and_answered_in_the_same_way() -> None:
+    office = Office()
+    with served(office.workflow) as server:
+        client = client_of(server)
+        asked = client.responses.create(model="office", input="Pay ann")
+        assert [item.type for item in asked.output] == ["mcp_approval_request"]
+        done = client.responses.create(model="office", previous_response_id=asked.id, input=[approved(asked.output[-1])])
+        assert (done.output_text, office.paid) == ("All done.", ["ann"])
+        assert (done.output[0].type, done.output[0].output) == ("mcp_call", "Ann is paid.")
+        assert plain(client.responses.retrieve(done.id)) == plain(done)
+        after = client.responses.create(model="office", previous_response_id=done.id, input="Are you there?")
+        assert (after.output_text, after.conversation.id) == ("Yes?", asked.conversation.id)

@@ -1,0 +1,114 @@
+"""Runs as moments, for every story: told while they happen and from the ledger alone they are the same, but for pieces of words."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from legato.core.facts import HandedOff, Said
+from legato.core.owed import resting
+from legato.core.state import fold
+from legato.drive.driver import SETTLED
+from legato.server.agui.snapshot import messages_before
+from legato.server.agui.writing import Writer
+from legato.server.telling import Called, Ended, HandedOver, Heard, Moment, Piece, Rested, Spoke, Withdrawn, first_rest, moments, usage_of
+from legato.server.telling import recorded as told_from_the_ledger
+from legato.session import Session
+from legato.stores import MemoryStore
+from legato.testing import Story, World
+from tests.server.agui.front import Shown
+from tests.stories.all import STORIES
+
+
+def recorded(session: Session) -> list[Moment]:
+    return told_from_the_ledger(session, 0, session.state.length)
+
+
+async def told_of(story: Story, stream: bool = False) -> Session:
+    return await (await story.tell(MemoryStore(), stream)).session.refresh()
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_from_the_ledger_every_message_call_output_and_handoff_is_told_once(name: str) -> None:
+    session = await told_of(STORIES[name])
+    told, facts = recorded(session), session.facts
+    spoken = [(moment.position, moment.agent, moment.text) for moment in told if isinstance(moment, Spoke)]
+    messages = [(each.position, each.author_name, each.text) for each in session.messages if each.role == "assistant"]
+    assert sorted(spoken) == sorted(messages)
+    heard = [moment.position for moment in told if isinstance(moment, Heard)]
+    assert heard == [at for at, fact in enumerate(facts) if isinstance(fact, Said)]
+    calls = [call.ref for group in session.state.groups for call in group.calls]
+    assert [moment.call for moment in told if isinstance(moment, Called)] == sorted(calls)
+    ended = [moment.called.call for moment in told if isinstance(moment, Ended)]
+    answered = [call.ref for group in session.state.groups for call in group.calls if call.output is not None]
+    assert sorted(ended) == sorted(answered)
+    handed = [moment.position for moment in told if isinstance(moment, HandedOver)]
+    assert handed == [at for at, fact in enumerate(facts) if isinstance(fact, HandedOff)]
+    assert usage_of(session.state, 0, len(facts)) == session.usage
+    rests = [moment for moment in told if isinstance(moment, Rested)]
+    assert [(rest.status, rest.pending, rest.length) for rest in rests] == [(session.status, tuple(session.pending), len(facts))]
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_looked_on_at_from_the_first_fact_on_it_is_told_as_the_ledger_has_it(name: str) -> None:
+    session = await told_of(STORIES[name], stream=True)
+    async with aclosing(moments(session, 0, session.state.length)) as told:
+        assert [moment async for moment in told] == recorded(session)
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_looked_on_at_while_it_happens_pieces_are_what_is_said_or_are_withdrawn(name: str) -> None:
+    story, store = STORIES[name], MemoryStore()
+    told: list[Moment] = []
+
+    async def look_on(session: Session) -> None:
+        async with aclosing(moments(session, 0, 10**9)) as live:
+            async for moment in live:
+                told.append(moment)
+
+    watching = await story.build(store, World()).session("story", store=store).refresh()
+    looking = asyncio.ensure_future(look_on(watching))
+    session = await (await story.tell(store, stream=True)).session.refresh()
+    said = [moment for moment in recorded(session) if isinstance(moment, Spoke)]
+    async with asyncio.timeout(20):
+        while [moment for moment in told if isinstance(moment, Spoke)] != said:  # noqa: ASYNC110 - nobody tells when it has caught up
+            await asyncio.sleep(0.001)
+    looking.cancel()
+    await asyncio.wait([looking])
+    saying = ""
+    for moment in told:
+        match moment:
+            case Piece(text=text):
+                saying += text
+            case Withdrawn():
+                saying = ""
+            case Spoke(text=text):
+                assert text.startswith(saying)
+                saying = ""
+    assert saying == ""
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_the_first_rest_after_a_message_is_where_the_session_first_rested(name: str) -> None:
+    session = await told_of(STORIES[name])
+    graph, facts = session.workflow.definition.graph, session.facts
+    for position in [at for at, fact in enumerate(facts) if isinstance(fact, Said)]:
+        rests = [length for length in range(position + 1, len(facts) + 1) if resting(fold(facts[:length], session.id), graph)[0] in SETTLED]
+        assert first_rest(session, position) == (rests[0] if rests else 0)
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_the_events_of_ag_ui_add_up_to_its_snapshot(name: str) -> None:
+    session = await told_of(STORIES[name])
+    graph, state = session.workflow.definition.graph, session.state
+    shown, writer = Shown(), Writer(session, "run", 0, [])
+    for moment in recorded(session):
+        for event in writer.told(moment):
+            shown.apply(event)
+    whole = {each.id: each.model_dump(by_alias=True) for each in messages_before(state, graph, state.length)}
+    by_events = {each["id"]: each for each in shown.messages}
+    assert by_events.keys() == whole.keys()
+    for id, message in by_events.items():
+        assert (message.get("content") or None, message.get("toolCalls")) == (whole[id].get("content"), whole[id].get("toolCalls")), id
