@@ -6,7 +6,6 @@ two, are the normal case, and neither owns anything.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -15,26 +14,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from legato import run
+from legato.answering import Given, as_json, check_same_delivery, checked_key
 from legato.core.checking import text
-from legato.core.facts import Answered, AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
-from legato.core.frame import decode_frame
+from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
 from legato.core.owed import Status, answers_of, judges_input, plan, resting, status
 from legato.core.requests import Pending
-from legato.core.state import State, fold
-from legato.core.view import Request, request_seen
+from legato.core.state import State
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
-from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotLoaded, NotPending, StoreError
+from legato.errors import BadInput, LedgerConflict, LedgerExists, NotLoaded, NotPending, StoreError
 from legato.nested import Nested
 from legato.run import Result, Run
 from legato.stores.contract import Store, is_store
-from legato.tools import BadArguments, tool_content
+from legato.tools import tool_content
 
 if TYPE_CHECKING:
+    from legato.core.explaining import Explained
+    from legato.core.view import Request
     from legato.drive.driver import Driver, Role
     from legato.erasure import Redaction
     from legato.workflow import Workflow
@@ -88,13 +88,13 @@ class Session:
         """Begin the session, with a message or without any: it is there afterwards. `LedgerExists` if it was there before, unless this
         is the same delivery again, by its key."""
         content, contents = content_from(message) if message is not None else ("", {})
-        _check_key(key)
+        key = checked_key(key)
 
         def begun(state: State) -> Iterator[AnyFact]:
             if state.facts and not (key and key in state.keys):
                 raise LedgerExists(f"there is a session {self.id!r} already", do="choose another id, or none; nothing was changed")
             if message is not None:
-                yield from self._said(state, content, key or "")
+                yield from self._said(state, content, key)
             else:
                 yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
 
@@ -103,8 +103,7 @@ class Session:
 
     def _saying(self, message: Any, key: str | None, expected: int | None = None) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
-        _check_key(key)
-        return partial(self._say, content, contents, key or "", expected)
+        return partial(self._say, content, contents, checked_key(key), expected)
 
     async def _say(self, content: Content, contents: Mapping[str, bytes], key: str, expected: int | None) -> None:
         for digest in contents_named(content) - contents.keys():
@@ -189,24 +188,20 @@ class Session:
 
         `always=True` also approves all later calls of the same tool by the same agent in this session (see `revoke`).
         """
-        await self._decide(request, "approve", key, always=always)
+        await self._decide(Given(request, "approve", checked_key(key), always=always))
 
     async def reject(self, request: Pending | str, message: str = "", key: str | None = None) -> None:
         """Decline, in words that the model is given."""
-        await self._decide(request, "reject", key, words=checked_text(message, "message", empty=True))
+        await self._decide(Given(request, "reject", checked_key(key), words=checked_text(message, "message", empty=True)))
 
     async def edit(self, request: Pending | str, arguments: Mapping[str, Any], key: str | None = None) -> None:
         """Approve a call with other arguments. The model is told which ones ran."""
-        try:
-            text = json.dumps(arguments, ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(f"these arguments are not JSON: {error}", do="give a dict of plain values") from None
-        await self._decide(request, "edit", key, arguments=text)
+        await self._decide(Given(request, "edit", checked_key(key), arguments=as_json(arguments)))
 
     async def answer(self, request: Pending | str, value: Any, key: str | None = None) -> None:
         """Supply the result of a deferred tool, or the outcome that nobody knew."""
         output, contents = tool_content(value)
-        await self._decide(request, "answer", key, output=output, contents=contents)
+        await self._decide(Given(request, "answer", checked_key(key), output=output), contents)
 
     async def revoke(self, agent: str, tool: str) -> None:
         """Withdraw a standing approval."""
@@ -225,106 +220,28 @@ class Session:
 
         await self._ledger.append(propose)
 
-    async def _decide(
-        self,
-        request: Pending | str,
-        verdict: Any,
-        key: str | None,
-        *,
-        words: str = "",
-        arguments: str = "",
-        output: Content = "",
-        contents: dict[str, bytes] | None = None,
-        always: bool = False,
-    ) -> None:
-        _check_key(key)
+    async def _decide(self, given: Given, contents: Mapping[str, bytes] | None = None) -> None:
+        definition = self.workflow.definition
         await self.refresh()
-        if (other := await self._asked_elsewhere(request, key or "")) is not None:
-            await other._decide(
-                request, verdict, key, words=words, arguments=arguments, output=output, contents=contents, always=always
-            )
+        if (other := await self._asked_elsewhere(given)) is not None:
+            await other._decide(given, contents)
             return
 
-        def decided(state: State) -> Decided:
-            asked = self._find(state, request)
-            standing = Standing(asked.agent, asked.tool) if always and asked.call else None
-            _check_verdict(asked, verdict)
-            if verdict == "edit":
-                self._check_edit(asked, arguments)
-            return Decided(
-                at=now_ms(),
-                kind=asked.kind,
-                verdict=verdict,
-                call=asked.call,
-                limit=asked.limit,
-                digest=asked.digest,
-                words=words,
-                arguments=arguments,
-                output=output,
-                standing=standing,
-                key=key or "",
-            )
-
         def propose(state: State) -> Iterator[AnyFact]:
-            if key and key in state.keys:
-                self._same_delivery(state, key, decided)
+            if given.key and given.key in state.keys:
+                check_same_delivery(state, given.key, lambda then: given.decided(then, definition))
                 return
-            yield decided(state)
-            yield from answers_of(state, self.workflow.definition.graph, now_ms())
+            yield given.decided(state, definition)
+            yield from answers_of(state, definition.graph, now_ms())
 
         await self._ledger.append(propose, contents)
 
-    async def _asked_elsewhere(self, request: Pending | str, key: str) -> Session | None:
+    async def _asked_elsewhere(self, given: Given) -> Session | None:
         """The conversation that a call waits for, if the question is one of its own."""
-        id = request.id if isinstance(request, Pending) else request
-        if any(each.id == id for each in plan(self.state, self.workflow.definition.graph).requests) or (key and key in self.state.keys):
+        here = plan(self.state, self.workflow.definition.graph).requests
+        if any(each.id == given.id for each in here) or (given.key and given.key in self.state.keys):
             return None
-        return await self._nested.asked_by(request, key)
-
-    def _find(self, state: State, request: Pending | str) -> Pending:
-        id = request.id if isinstance(request, Pending) else request
-        asked = plan(state, self.workflow.definition.graph).requests
-        found = next((each for each in asked if each.id == id), None)
-        if found is None:
-            raise NotPending(
-                f"{id!r} is not pending in session {self.id!r}: answered already, overtaken, or never asked here",
-                found=f"pending: {', '.join(each.id for each in asked) or 'nothing'}",
-                do="nothing was changed; look at session.pending",
-            )
-        if isinstance(request, Pending) and request.digest != found.digest:
-            raise NotPending(
-                f"the answer to {id!r} was given for other arguments",
-                expected=f"digest {found.digest}",
-                found=f"digest {request.digest}",
-                do="nothing was changed; look at session.pending again",
-            )
-        return found
-
-    def _check_edit(self, asked: Pending, arguments: str) -> None:
-        agent = self.workflow.definition.agents.get(asked.agent)
-        tool = agent.tools.get(asked.tool) if agent else None
-        try:
-            if tool is not None:
-                tool.validate(arguments)
-        except BadArguments as error:
-            raise BadInput(f"{asked.tool!r} cannot run with these arguments: {error}", do="nothing was changed") from None
-
-    def _same_delivery(self, state: State, key: str, made: Callable[[State], AnyFact]) -> None:
-        """Refuse a key that was used for something else: for what this delivery would not have recorded at the time."""
-        position = state.keys[key]
-        recorded = state.facts[position]
-        if position in state.erased:
-            return  # nobody can tell any more what it was
-        try:
-            same = replace(made(fold(state.facts[:position], self.id)), at=recorded.at) == recorded
-        except LegatoError:  # what it answers was not asked then
-            same = False
-        if not same:
-            raise BadInput(
-                f"the key {key!r} was used before for something else",
-                found=f"{type(recorded).__name__} at position {position}",
-                do="use a new key for each new message or answer; nothing was changed",
-            )
+        return await self._nested.asked_by(given.request, given.key)
 
     def _said(self, state: State, content: Content, key: str) -> Iterator[AnyFact]:
         graph = self.workflow.definition.graph
@@ -335,7 +252,7 @@ class Session:
         if key and key in state.keys:
             recorded = state.facts[state.keys[key]]
             guarded = isinstance(recorded, Said) and recorded.guarded
-            self._same_delivery(state, key, lambda then: replace(said(then), guarded=guarded))
+            check_same_delivery(state, key, lambda then: replace(said(then), guarded=guarded))
             return
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
@@ -428,18 +345,15 @@ class Session:
 
     async def seen(self, call: int = -1) -> Request:
         """The exact request behind a reply, from the ledger alone. `call` counts replies from 0, or from the end."""
-        if isinstance(call, bool) or not isinstance(call, int):
-            raise BadInput("seen(call) takes the number of a reply", found=repr(call)[:80], do="write seen(0), or seen(-1) for the last")
-        await self.refresh()
-        answered = [fact for fact in self.state.facts if isinstance(fact, Answered)]
-        try:
-            fact = answered[call]
-        except IndexError:
-            raise BadInput(f"session {self.id!r} has {len(answered)} replies", found=f"call {call}", do="choose one of them") from None
-        frame = decode_frame(await self.store.content(self.id, fact.frame))
-        request = request_seen(fold(self.state.facts[: fact.upto + 1], self.id), frame, fact)
-        named = {digest for group in request.groups for digest in group.contents_named}
-        return replace(request, contents={digest: await self.store.content(self.id, digest) for digest in named}) if named else request
+        from legato.seeing import request_behind  # when somebody asks: sessions run without
+
+        return await request_behind(self, call)
+
+    async def explained(self, call: int = -1) -> list[Explained]:
+        """Every part of the conversation up to a reply: whether its agent was `shown` it (whole, its words, or no), and by which `rule`."""
+        from legato.seeing import explained_behind
+
+        return await explained_behind(self, call)
 
     # -- erasing -----------------------------------------------------------------------------------------------------------
 
@@ -523,17 +437,3 @@ class Session:
 
 # `help(Result)` evaluates its annotations where they were written, and `run.py` cannot import this module: this one imports it.
 vars(run)["Session"] = Session
-
-
-def _check_key(key: object) -> None:
-    if key is not None:
-        text("the key of a delivery", key)
-
-
-def _check_verdict(asked: Pending, verdict: str) -> None:
-    if verdict not in asked.verdicts:
-        raise NotPending(
-            f"{asked.id!r} asks for {asked.kind}: it cannot be answered with {verdict!r}",
-            expected=" or ".join(asked.verdicts),
-            do="nothing was changed",
-        )

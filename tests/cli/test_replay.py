@@ -81,12 +81,12 @@ async def test_what_the_ledger_says_was_sent_is_what_the_provider_got(model: str
         got = [exchange for exchange in provider.exchanges if exchange.asks and exchange.status == 200]
     import json
 
-    from legato.cli.seen import looked_up, wired_shown
+    from legato.shown.looking import looks
 
     assert len(steps) == len(got) > 3
+    looked = await looks(session, range(len(got)))
     for number, exchange in enumerate(got):
-        _, fact, request = await looked_up(session, number)
-        assert json.loads(wired_shown(session, request, fact).body) == exchange.request
+        assert json.loads(looked[number].wired().body) == exchange.request
     assert all(step["same"] for step in steps), steps
     proofs = {step["proof"] for step in steps}
     assert proofs == ({"proved"} if model in PROVED else {""})

@@ -78,7 +78,7 @@ def test_seen_is_the_request_behind_a_reply(talked: Shell) -> None:
     assert seen.startswith("reply 1 of refunds by clerk-1; it saw the facts 0 to 3\n")
     assert "instructions  Handle refunds." in seen
     last = talked("seen", "waits", "--json").json
-    assert (last["call"], last["agent"]) == (4, "refunds")
+    assert (last["n"], last["agent"]) == (4, "refunds")
     assert json.loads(talked("seen", "waits", "0", "--body").out)["messages"][0]["parts"][0]["text"] == REFUND
     beyond = talked("seen", "waits", "99")
     assert (beyond.code, "has 5 replies" in beyond.err) == (2, True)

@@ -47,6 +47,16 @@ class Client:
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
 
+    @contextmanager
+    def connection_to(self, method: str, path: str) -> Iterator[http.client.HTTPConnection]:
+        """A connection on which something was asked and not read yet."""
+        connection = self.connection()
+        try:
+            connection.request(method, path, headers={"authorization": f"Bearer {self.token}"})
+            yield connection
+        finally:
+            connection.close()
+
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         """One request on a connection of its own. A body that is no bytes goes as JSON."""
         given: dict[str, str] = {"authorization": f"Bearer {self.token}", **(headers or {})}

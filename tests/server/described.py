@@ -42,6 +42,8 @@ class Described(Client):
         if operation is None:  # it is not described, so nothing may be there
             assert status in (404, 405) or not path.startswith("/api"), f"{method} {path} is answered with {status} and not described"
             return
+        if "default" in operation["responses"]:  # it is described elsewhere, by those whose protocol it is
+            return
         assert str(status) in operation["responses"], f"{method} {path} is answered with {status}, which is not described"
         self.asked.add((operation["operationId"], status))
         described = operation["responses"][str(status)]

@@ -33,6 +33,8 @@ def everything_asked(api: Described) -> None:
     api.ask("GET", f"/api/sessions/s/contents/{facts[1]['content'][1]['digest']}")
     api.get("/api/sessions/s/course")
     api.get("/api/sessions/s/usage")
+    for each in api.get("/api/sessions/s/calls")["calls"]:
+        api.get(f"/api/sessions/s/calls/{each['n']}")
     api.post("/api/sessions/s/fork", {"at": 2, "id": "t"}, 201)
     api.post("/api/sessions/s/resume", {}, 202)
     api.post("/api/sessions/s/cancel", {})

@@ -111,6 +111,26 @@ def test_usage_is_told_in_all_by_agent_and_by_handoff(served: Serve) -> None:
     assert [(each["source"], each["target"]) for each in usage["handoffs"]] == [("triage", "refunds")]
 
 
+def test_each_model_call_is_told_and_explained_with_its_request_and_what_had_changed_at_the_handoff(served: Serve) -> None:
+    api = served(refunding())
+    api.begin("Money back!", "s", "pending")
+    told = api.get("/api/sessions/s/calls")["calls"]
+    assert [(each["n"], each["agent"]) for each in told] == [(0, "triage"), (1, "triage"), (2, "refunds")]
+    assert told[2]["after_handoff"]["source"] == "triage"
+    seen = api.get("/api/sessions/s/calls/2")
+    assert seen["instructions"] == "Handle refunds."
+    assert [each["text"] for each in seen["items"] if each["kind"] == "said"] == ["Money back!"]
+    assert seen["changes"]["agent"]["with"] == 1
+    assert "-Route the customer." in seen["changes"]["agent"]["instructions"]
+    [request] = api.session("s")["pending"]
+    api.post("/api/sessions/s/answers", {"verdict": "approve", "request": request["id"], "digest": request["digest"]})
+    api.until("s", "waiting")
+    assert PIN not in json.dumps([api.get(f"/api/sessions/s/calls/{n}") for n in range(4)])
+    for missing in ("4", "-1", "x", "1e1", "9" * 30):
+        refused = api.ask("GET", f"/api/sessions/s/calls/{missing}")
+        assert (refused.status, refused.error) == (404, "unknown_call")
+
+
 def test_a_fork_shares_the_first_facts_goes_on_by_itself_and_leaves_the_other_alone(served: Serve) -> None:
     api = served(hello("Hello!", "One more.", "Another."))
     before = api.begin("Hi", "s")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -114,19 +116,42 @@ async def test_it_listens_only_while_somebody_here_waits_and_a_while_longer(data
             await until(lambda: not line.listening)
 
 
+async def made_up_for(database: str, monkeypatch: pytest.MonkeyPatch, heed: Callable[[Line, Any], None]) -> bool:
+    """Whether a wait ends although the word it waited for went out between its own look and the moment at which its line listens."""
+    may_listen = threading.Event()
+    async with PostgresStore(database) as store, PostgresStore(database) as other:
+        line = store._server.line
+
+        def later(mine: Line, connection: Any) -> None:
+            if mine is line and not mine._heeds:
+                assert may_listen.wait(20)
+            heed(mine, connection)
+
+        monkeypatch.setattr(Line, "_heed", later)
+        await store.append("t", 0, said(0))
+        await until(lambda: line._connection is not None and not line._news)  # there is a line, and it does not listen
+        with psycopg.connect(database, autocommit=True) as witness:
+            witness.execute("LISTEN legato")
+            waiting = asyncio.ensure_future(store.wait("s", 0, 2))
+            await until(lambda: key_of("", "s") in store._server.waiters and not store._server._looks)  # it has looked, in vain
+            await other.append("s", 0, said(0))
+            heard = await asyncio.to_thread(lambda: next(witness.notifies(timeout=20)).payload)
+            assert heard.startswith(key_of("", "s")), "the word has gone out"
+        may_listen.set()
+        return await waiting
+
+
 async def test_a_word_that_comes_before_it_listens_is_made_up_for_at_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with PostgresStore(database) as other:
-        for position in range(8):
-            async with PostgresStore(database) as store:
-                await store.append("t", position, said(position))  # there is a line, which does not listen
-                with monkeypatch.context() as slow:
-                    heed = Line._heed
-                    slow.setattr(Line, "_heed", lambda line, connection: (time.sleep(0.02), heed(line, connection))[1])  # noqa: B023
-                    waiting = asyncio.ensure_future(store.wait("s", position, 20))
-                    await asyncio.sleep(0.01)
-                    await other.append("s", position, said(position))
-                    async with asyncio.timeout(2):
-                        assert await waiting
+    assert await made_up_for(database, monkeypatch, Line._heed)
+
+
+async def test_that_test_finds_a_line_that_does_not_look_for_what_was_told_before(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(line: Line, connection: Any) -> None:
+        if not line._heeds:
+            line._heeds = line.listening = True
+            connection.execute("LISTEN legato")
+
+    assert not await made_up_for(database, monkeypatch, forgetful)
 
 
 # -- what it forgets -----------------------------------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
@@ -20,9 +23,11 @@ from legato.engines.advance import Led
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
 from legato.errors import BadInput, DamagedStore, DrivenElsewhere, ModelFailed, StoreRefused
-from legato.stores import MemoryStore, PostgresStore
+from legato.stores import MemoryStore, PostgresStore, open_store
+from legato.stores.contract import LedgerInfo
 from legato.testing import ScriptedModel, call
 from tests import databases
+from tests.databases import as_url
 
 
 class Inline(Engine):
@@ -147,7 +152,11 @@ async def test_what_was_set_aside_is_not_looked_for_again_and_again() -> None:
 class PartlyDamaged(MemoryStore):
     """One of its ledgers cannot be read."""
 
-    reads = 0
+    reads = looks = 0
+
+    async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
+        self.looks += 1
+        return await super().unrested(limit, after)
 
     async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[Any]:
         self.reads += 1
@@ -164,10 +173,36 @@ async def test_a_ledger_that_cannot_be_read_is_set_aside_and_told_once_and_is_in
     await store.append("damaged", 0, facts)
     await workflow.session("third", store=store).say("Hi")
     served = Worker(workflow, engine=engine, store=store, pace=Pace(raised=()), sweep=0.01)
-    await worked(served, lambda: engine.woken.count("damaged") > 2)
+    await worked(served, lambda: len(engine.steps) > 3)
     assert {"first", "second", "third", "damaged"} == {*engine.woken}
     assert "DamagedStore" in next(step for step in engine.steps if step.parked).error
     assert caplog.text.count("its ledger cannot be read") == 1
+    store.looks, engine.woken = 0, []
+    await worked(Worker(workflow, engine=engine, store=store, sweep=0.01), lambda: store.looks > 5)
+    assert engine.woken == [], "nobody looks for it any more"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_ledger_of_which_a_byte_was_changed_rests_when_it_is_set_aside(kind: str, tmp_path: Path, database: str) -> None:
+    engine, workflow = Inline(), desk("Hello!")
+    place = f"{tmp_path}/s.sqlite" if kind == "sqlite" else as_url(database)
+    store = open_store(place)
+    await workflow.session("s", store=store).say("Hi")
+    if kind == "sqlite":
+        await store.close()
+        with contextlib.closing(sqlite3.connect(place)) as file, file:
+            file.execute("UPDATE facts SET body = CAST(replace(CAST(body AS TEXT), 'Hi', 'Ho') AS BLOB)")
+        store = open_store(place)
+    else:
+        with psycopg.connect(database) as connection:
+            connection.execute("UPDATE legato.facts SET body = overlay(body placing '\\x00'::bytea from 12)")
+    with pytest.raises(DamagedStore):
+        await store.read("s")
+    assert [info.ledger for info in await store.unrested()] == ["s"]
+    await worked(Worker(workflow, engine=engine, store=store, pace=Pace(raised=())), lambda: bool(engine.steps))
+    assert engine.steps[0].parked
+    assert await store.unrested() == []
+    await store.close()
 
 
 async def test_a_session_that_the_engine_refuses_is_told_and_is_in_nobodys_way(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,8 +8,6 @@ are called, as they are for every request.
 from __future__ import annotations
 
 import asyncio
-import difflib
-import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +89,7 @@ async def _step(session: Session, ledger: Ledger, fact: Answered, frame: bytes, 
     from legato.core.frame import decode_frame
     from legato.core.view import request_seen
     from legato.shown.hiding import shown_seen
-    from legato.shown.wired import sent
+    from legato.shown.wired import sent, shown_sent
 
     graph = session.workflow.definition.graph
     then = await _whole(session, request_seen(ledger.state, decode_frame(frame), fact))
@@ -113,7 +111,7 @@ async def _step(session: Session, ledger: Ledger, fact: Answered, frame: bytes, 
         return {**told, "same": False, "why": why}
     is_ = _sent_now(session, now, fact)
     if is_.body != was.body or is_.wire != was.wire:
-        diff = _diff(sent(shown_seen(then, graph), fact), _sent_now(session, shown_seen(now, graph), fact))
+        diff = _diff(shown_sent(was, then, shown_seen(then, graph)), shown_sent(is_, now, shown_seen(now, graph)))
         told |= {"same": False, "why": "the workflow would send another request", "diff": diff or ["they differ in a secret"]}
     return told
 
@@ -164,17 +162,13 @@ def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:
 
 
 def _diff(was: Wired, is_: Wired) -> list[str]:
+    import msgspec
+
+    from legato.shown.differences import unified
     from legato.shown.plain import harmless
 
-    before, after = (_lines(each.body) for each in (was, is_))
-    return [
-        harmless(line, joiners="")
-        for line in difflib.unified_diff(before, after, "as it was sent", "as it would be sent", n=2, lineterm="")
-    ]
-
-
-def _lines(body: bytes) -> list[str]:
-    return json.dumps(json.loads(body), indent=1, ensure_ascii=False).splitlines()
+    before, after = (msgspec.json.format(each.body, indent=1).decode() for each in (was, is_))
+    return harmless(unified(before, after, "as it was sent", "as it would be sent"), joiners="").splitlines()
 
 
 def _tell(id: str, steps: list[dict[str, Any]], compared: bool) -> None:

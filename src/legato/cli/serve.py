@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +15,8 @@ import typer
 from legato.cli.options import Stored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from legato.server import Server
     from legato.workflow import Workflow
 
@@ -96,12 +98,26 @@ async def _serve(workflows: list[Workflow], store: str, engine: str, options: di
             typer.echo(f"API      {server.url}/api", err=True)
             typer.echo(f"store    {here.name}", err=True)
             typer.echo("Ctrl-C stops", err=True)
-            if open_browser:
-                typer.launch(server.console)
-            await server.run()
+            with _shown_in_a_browser(server.console) if open_browser else nullcontext():
+                await server.run()
     finally:
         if chosen is not None:
             await chosen.close()
+
+
+@contextmanager
+def _shown_in_a_browser(address: str) -> Iterator[None]:
+    """Open the console. Its address goes through a file that nobody else can read: what a command is started with, everybody here sees."""
+    import tempfile
+    import webbrowser
+    from html import escape
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory(prefix="legato-") as folder:
+        page = Path(folder) / "console.html"
+        page.write_text(f'<!doctype html><title>Legato</title><meta http-equiv="refresh" content="0; url={escape(address)}">')
+        asyncio.get_running_loop().run_in_executor(None, webbrowser.open, page.as_uri())  # it may wait for the browser
+        yield
 
 
 def _stopped_by_signals(server: Server) -> None:

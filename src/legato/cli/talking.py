@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 
 from legato.cli import questions
 from legato.cli.places import Place, place, shown_url
-from legato.cli.seen import looked_up, tell_seen
+from legato.cli.seen import tell_seen
 from legato.cli.telling import USER, screen, symbol, tell
 from legato.cli.transcript import Transcript
 from legato.cli.usage import tell_usage
@@ -350,8 +350,9 @@ class Talk:
             case "help" | "h" | "?":
                 tell((HELP, "dim"))
             case "seen":
-                number, fact, request = self._do(looked_up(self.session, _number(rest, -1)))
-                tell_seen(self.session, number, fact, request)
+                from legato.shown.seen import seen
+
+                tell_seen(self._do(seen(self.session, _number(rest, -1))), self.session.workflow.agents)
             case "usage":
                 tell_usage(self.session)
             case "undo":

@@ -67,13 +67,19 @@ class Request(Struct, frozen=True):
         return f"<request of {self.agent!r} in {self.session!r}: {len(self.groups)} groups up to {self.upto}>"
 
 
-def visible(state: State, spec: HistorySpec, agent: str, kept: tuple[tuple[int, int], ...] | None = None) -> list[Group]:
-    """The groups that this policy lets this agent see now."""
+def admitted(state: State, agent: str) -> list[Group]:
+    """The groups that any policy may choose from for this agent: no withheld messages, no rejected replies of others."""
     groups = [*state.groups, *state.tail]
     if state.withheld:
         groups = [group for group in groups if not group.blocked]
     if state.rejections:
         groups = [group for group in groups if group.agent == agent or not (group.rejected or group.kind == "feedback")]
+    return groups
+
+
+def visible(state: State, spec: HistorySpec, agent: str, kept: tuple[tuple[int, int], ...] | None = None) -> list[Group]:
+    """The groups that this policy lets this agent see now."""
+    groups = admitted(state, agent)
     match spec:
         case Everything():
             return groups

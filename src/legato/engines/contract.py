@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
+from legato.answering import Given
 from legato.core.messages import Message
-from legato.core.requests import Pending
 from legato.drive.driver import Role
 from legato.engines.pace import Step
 from legato.erasure import Redaction
@@ -129,8 +129,8 @@ class Submitted(Session):
         await super().cancel(words)
         await self.wake()
 
-    async def _decide(self, request: Pending | str, verdict: Any, key: str | None, **given: Any) -> None:
-        await super()._decide(request, verdict, key, **given)
+    async def _decide(self, given: Given, contents: Mapping[str, bytes] | None = None) -> None:
+        await super()._decide(given, contents)
         await self.wake()
 
     async def redact(self, *what: int | Message, **options: Any) -> Redaction:

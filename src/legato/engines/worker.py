@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
@@ -23,7 +23,7 @@ from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace, Step
 from legato.engines.reaching import reached
-from legato.errors import BadInput, LegatoError, StoreError, StoreRefused
+from legato.errors import BadInput, DamagedStore, LegatoError, StoreError, StoreRefused
 from legato.stores.contract import LedgerInfo, Store
 from legato.workflow import Workflow
 
@@ -167,11 +167,23 @@ class Worker:
         return step
 
     async def _let_rest(self, session: str) -> None:
-        """Nobody need look for what was set aside, until it is given something more. What is damaged has no end to rest at."""
+        """Nobody need look for what was set aside, until it is given something more: a ledger that cannot be read neither."""
         with suppress(StoreError):
-            facts = await self._store.read(session)
+            try:
+                length = len(await self._store.read(session))
+            except DamagedStore:
+                found = [info.length async for info in self._unrested() if info.ledger == session]
+                length = max(found, default=0)
             if (lease := await self._store.lease(session)) is not None:
-                await self._store.release(lease, rested=len(facts))
+                await self._store.release(lease, rested=length)
+
+    async def _unrested(self) -> AsyncIterator[LedgerInfo]:
+        """All that want a driver and have none."""
+        page = await self._store.unrested(PAGE)
+        while page:
+            for info in page:
+                yield info
+            page = await self._store.unrested(PAGE, page[-1]) if len(page) == PAGE else ()
 
     async def _sweep(self, known: asyncio.Event) -> None:
         """Look for what nobody woke, again and again."""
@@ -194,20 +206,15 @@ class Worker:
         seen: dict[LedgerInfo, frozenset[str] | None] = {}
         woken: set[str] = set()
         refused: dict[str, str] = {}
-        page: Sequence[LedgerInfo] = ()
-        more = True
-        while more:
-            page = await self._store.unrested(PAGE, page[-1] if page else None)
-            more = len(page) == PAGE
-            for info in page:
-                waits = info.updated <= before or info in self._known
-                ours = seen[info] = await self._ours(info) if waits else None
-                for session in (ours or frozenset()) - woken:
-                    try:
-                        await self._engine.wake(session)
-                        woken.add(session)
-                    except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
-                        refused[session] = in_a_word(error)
+        async for info in self._unrested():
+            waits = info.updated <= before or info in self._known
+            ours = seen[info] = await self._ours(info) if waits else None
+            for session in (ours or frozenset()) - woken:
+                try:
+                    await self._engine.wake(session)
+                    woken.add(session)
+                except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
+                    refused[session] = in_a_word(error)
         self._known = seen
         if woken:
             log.info("woke %d sessions that nobody had woken", len(woken))

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from legato.errors import BadInput
 from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, check_token, is_loopback
 from legato.server.answering import Refused, refuse
+from legato.server.limits import Limits
 
 ANYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for every address of this machine."""
@@ -119,9 +120,10 @@ class Guarded:
     a slash.
     """
 
-    def __init__(self, inner: ASGIApp, access: Access) -> None:
+    def __init__(self, inner: ASGIApp, access: Access, limits: Limits) -> None:
         self._inner = inner
         self._access = access
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -131,7 +133,7 @@ class Guarded:
             return
         scope = {**scope, "path": scope.get("raw_path", b"").decode("ascii", "replace") or scope["path"]}
         marked = _marking(send, self._access.from_elsewhere(scope))
-        refusal = self._access.refusal(scope)
+        refusal = self._limits.head(scope) or self._access.refusal(scope)
         if refusal is not None:
             await refuse(refusal, scope, receive, marked)
         elif scope["method"] == "OPTIONS" and self._access.from_elsewhere(scope):

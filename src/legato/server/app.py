@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from legato.engines.advance import told
 from legato.engines.worker import Worker
 from legato.server.access import Access, Guarded
 from legato.server.answering import Refused, error_answer
@@ -25,22 +28,41 @@ from legato.server.protocols import protocols
 from legato.server.serving import Serving
 from legato.server.static import Static
 
+log = logging.getLogger("legato.server")
+
 ENDPOINTS: list[Endpoint] = [*about.ENDPOINTS, *looking.ENDPOINTS, *talking.ENDPOINTS]
 """The API."""
 
 
-def make_app(serving: Serving, access: Access, limits: Limits | None = None, worker: Worker | None = None) -> ASGIApp:
-    """The application, for any server that speaks ASGI. A `worker` works for as long as the application lives."""
+def make_app(
+    serving: Serving,
+    access: Access,
+    limits: Limits | None = None,
+    worker: Worker | None = None,
+    failed: Callable[[BaseException], None] | None = None,
+) -> ASGIApp:
+    """The application, for any server that speaks ASGI.
+
+    A `worker` works for as long as the application lives; `failed` is told if it cannot.
+    """
     others = protocols(serving)
     table = [*ENDPOINTS, _description([*ENDPOINTS], others)]
     routes = [*(route(each, serving) for each in table), *others, *Static().routes()]
-    inner = Starlette(
+    inner = _Application(
         routes=routes,
         exception_handlers={HTTPException: _not_here},
-        lifespan=lambda _: _living(serving, worker),
+        lifespan=lambda _: _living(serving, worker, failed),
     )
     inner.router.redirect_slashes = False
-    return Guarded(Limited(inner, limits or Limits()), access)
+    bounds = limits or Limits()
+    return Guarded(Limited(inner, bounds), access, bounds)
+
+
+class _Application(Starlette):
+    """Starlette's, without what it puts around everything else: what goes wrong inside is answered by `Limited`, and logged by nobody."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return ExceptionMiddleware(self.router, handlers=self.exception_handlers)
 
 
 def _description(endpoints: list[Endpoint], others: list[Route]) -> Endpoint:
@@ -55,19 +77,24 @@ def _description(endpoints: list[Endpoint], others: list[Route]) -> Endpoint:
     return described
 
 
-def _living(serving: Serving, worker: Worker | None) -> AbstractAsyncContextManager[None]:
-    @asynccontextmanager
-    async def living() -> AsyncIterator[None]:
-        working = asyncio.get_running_loop().create_task(worker.run(signals=False)) if worker is not None else None
+@asynccontextmanager
+async def _living(serving: Serving, worker: Worker | None, failed: Callable[[BaseException], None] | None) -> AsyncIterator[None]:
+    async def work(worker: Worker) -> None:
         try:
-            yield
-        finally:
-            if worker is not None and working is not None:
-                worker.stop()
-                await working  # what it records until then, streams still tell
-            serving.closing.set()
+            await worker.run(signals=False)
+        except Exception as error:
+            log.error("nothing is driven any more: %s", told(error))
+            if failed is not None:
+                failed(error)
 
-    return living()
+    working = asyncio.get_running_loop().create_task(work(worker)) if worker is not None else None
+    try:
+        yield
+    finally:
+        if worker is not None and working is not None:
+            worker.stop()
+            await working  # what it records until then, streams still tell
+        serving.closing.set()
 
 
 async def _not_here(request: Request, error: Exception) -> Response:

@@ -16,9 +16,6 @@ from legato.server.access import ON_EVERYTHING
 from legato.server.answering import Refused, plain
 from legato.server.limits import Limits
 
-LONGEST_HEAD = 32 * 1024
-"""Bytes of a request's first line and headers together."""
-
 
 def connection_kind(limits: Limits) -> type[asyncio.Protocol]:
     """The protocol that a server with these limits speaks."""

@@ -16,6 +16,11 @@ from legato.listening import HANG_UP
 from legato.server.answering import Refused, refuse, unexpected
 
 MIB = 1024 * 1024
+LONGEST_TARGET = 8 * 1024
+LONGEST_HEAD = 32 * 1024
+MOST_HEADERS = 100
+"""Of a request's head. uvicorn bounds one that comes in pieces, and not one that comes at once."""
+
 WITH_FILES = ("/messages", "/api/sessions")
 """Where a message may have pictures and files, beside the protocols, which all may."""
 
@@ -31,6 +36,16 @@ class Limits:
     requests: int = 200
     streams: int = 100
     reading: float = 30.0
+
+    def head(self, scope: Scope) -> Refused | None:
+        """Why a request's first line and headers are too much; None if they are not."""
+        if len(scope["path"]) + len(scope["query_string"]) > LONGEST_TARGET:
+            return Refused(414, "too_long", "the address is too long", expected=f"{LONGEST_TARGET} letters at most", connection="close")
+        headers = scope["headers"]
+        if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > LONGEST_HEAD:
+            most = f"{MOST_HEADERS} headers, {LONGEST_HEAD} bytes at most"
+            return Refused(431, "too_many_headers", "these headers are too much", expected=most, connection="close")
+        return None
 
     def longest(self, path: str) -> int:
         """Bytes that the body of a request may have."""

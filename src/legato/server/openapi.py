@@ -17,7 +17,7 @@ from legato.server.api.table import Endpoint, Nothing
 
 REFERENCE = "#/components/schemas/{name}"
 _PLACE = {"type": "string", "minLength": 1, "maxLength": 400}
-ALWAYS = (400, 401, 403, 421, 429, 500, 503)
+ALWAYS = (400, 401, 403, 414, 421, 429, 431, 500, 503)
 """How any request may be refused."""
 
 

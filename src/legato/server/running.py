@@ -21,8 +21,8 @@ from legato.listening.hosts import bracketed, check_token, is_loopback
 from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.server.access import ANYWHERE, access_of
 from legato.server.app import make_app
-from legato.server.connections import LONGEST_HEAD, connection_kind
-from legato.server.limits import Limits
+from legato.server.connections import connection_kind
+from legato.server.limits import LONGEST_HEAD, LONGEST_TARGET, Limits
 from legato.server.serving import Serving
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
@@ -74,6 +74,7 @@ class Server:
         self._server: Leaving | None = None
         self._thread: InThread | None = None
         self._used = False
+        self._error: BaseException | None = None  # why nothing is driven
         access_of(self.token, host, port, *self._named)  # what is wrong with these is told now
 
     # -- where it is ---------------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class Server:
         self._socket = bound(self.host, self.port, "the server")
         access = access_of(self.token, self.host, self._socket.getsockname()[1], *self._named)
         config = uvicorn.Config(
-            can_hang_up(make_app(self.serving, access, self._limits, self._worker), "abort"),
+            can_hang_up(make_app(self.serving, access, self._limits, self._worker, self._failed), "abort"),
             log_config=None,
             log_level="critical",
             access_log=False,
@@ -111,10 +112,15 @@ class Server:
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE,
-            h11_max_incomplete_event_size=LONGEST_HEAD,
+            h11_max_incomplete_event_size=LONGEST_HEAD + LONGEST_TARGET,
         )
         self._server = Leaving(config)
         return self._server, self._socket
+
+    def _failed(self, error: BaseException) -> None:
+        """Nobody drives: then nobody should think so."""
+        self._error = error
+        self.leave()
 
     def start(self) -> Server:
         """Begin to answer in a thread of its own; returns when it does."""
@@ -140,7 +146,7 @@ class Server:
         self._listen()
 
     async def run(self) -> None:
-        """Answer in this event loop, until `leave()`."""
+        """Answer in this event loop, until `leave()`. Raises what keeps its worker from working."""
         if self._server is None:
             self._listen()
         assert self._server is not None and self._socket is not None
@@ -148,6 +154,8 @@ class Server:
             await self._server.serve(sockets=[self._socket])
         finally:
             self.stop()
+        if self._error is not None:
+            raise self._error
 
     def leave(self) -> None:
         """Take no more; finish and record what runs; then `run()` returns."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
+from operator import is_
 from typing import Any
 
 from msgspec.structs import replace
@@ -72,12 +73,24 @@ def _shown_reply(fact: Answered, graph: Graph) -> Answered:
     return fact if items == fact.items else replace(fact, items=items)
 
 
-def shown_seen(request: Request, graph: Graph) -> Request:
-    """A request with digests in place of secrets."""
-    return replace(request, groups=tuple(_shown_group(group, graph) if group.calls else group for group in request.groups))
+def shown_seen(request: Request, graph: Graph, known: dict[int, Group] | None = None) -> Request:
+    """A request with digests in place of secrets; itself, where there are none. `known` remembers groups of one state, by position."""
+    known = {} if known is None else known
+    groups = tuple(hidden_group(group, graph, known) if group.calls else group for group in request.groups)
+    return request if all(map(is_, groups, request.groups)) else replace(request, groups=groups)
 
 
-def _shown_group(group: Group, graph: Graph) -> Group:
+def hidden_group(group: Group, graph: Graph, known: dict[int, Group]) -> Group:
+    """A group with digests in place of secrets; itself, where there are none."""
+    if not group.calls:
+        return group
+    if group.position not in known:
+        secret = any(graph.secrets(group.agent, call.call.tool) != () for call in group.calls)
+        known[group.position] = _hidden(group, graph) if secret else group
+    return known[group.position]
+
+
+def _hidden(group: Group, graph: Graph) -> Group:
     """A copy: the group itself is part of the state."""
     assert group.fact is not None
     twin = copy(group)

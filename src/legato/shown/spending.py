@@ -10,8 +10,8 @@ The agent that takes over has other instructions and tools, which stand before t
 requests by how they begin, seldom helps it, and what was said before is paid for as if it were new. What had been sent or produced is all
 that the new agent is shown of what was recorded up to the reply that handed over, and its instructions and tools if it had replied in
 the same frame before. What was not is the rest: outputs and messages that came since, and a frame of its own. How many of the provider's
-tokens each part is, no provider says; they are shared out by letters, so the figure is an estimate (`PICTURE` letters for a picture or
-file). What was cached is taken to be the beginning of the request, as it is for every provider.
+tokens each part is, no provider says; they are shared out by letters (`letters.py`), so the figure is an estimate. What was cached is taken
+to be the beginning of the request, as it is for every provider.
 
 It says what was paid again, and not what could have been saved: where a provider caches nothing, a reply of the same agent would have been
 sent all of it again, too.
@@ -19,20 +19,16 @@ sent all of it again, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, AnyFact, Call, Content, HandedOff, Hosted, Refusal, Text, Usage, Words
+from legato.core.facts import Answered, AnyFact, HandedOff, Usage
 from legato.core.frame import Frame, decode_frame
-from legato.core.groups import Group
-from legato.core.history import Everything, Summarised
+from legato.core.history import Summarised
 from legato.core.state import State, fold
-from legato.core.view import visible
 from legato.session import Session
-
-PICTURE = 3_000
-"""Letters that a picture or a file counts for: some 750 tokens, the order of what providers charge for one."""
+from legato.shown.letters import Letters, of_frame
 
 
 class Used(Struct, frozen=True):
@@ -128,15 +124,15 @@ async def sent_again(session: Session) -> dict[int, int]:
                 state.apply(each)
             if fact.frame not in frames:
                 frames[fact.frame] = decode_frame(await session.store.content(session.id, fact.frame))
-            found[position] = _again(fact, frames[fact.frame], fact.frame in named, state, letters)
+            found[position] = tokens_again(fact, frames[fact.frame], fact.frame in named, state, letters)
         named.add(fact.frame)
     return found
 
 
-def _again(fact: Answered, frame: Frame, framed_before: bool, state: State, letters: Letters) -> int:
+def tokens_again(fact: Answered, frame: Frame, framed_before: bool, state: State, letters: Letters) -> int:
     """The estimate that the module's docstring defines, for one reply. `state` is what its request saw."""
-    front = letters.of_frame(frame) + _summary(state, frame)
-    old, new = letters.of_view(fact, frame, state)
+    front = of_frame(frame) + _summary(state, frame)
+    old, new = letters.of_view(state, frame.history, fact.agent, fact.kept)
     of_all = front + old + new
     if not of_all:
         return 0
@@ -148,69 +144,3 @@ def _again(fact: Answered, frame: Frame, framed_before: bool, state: State, lett
 def _summary(state: State, frame: Frame) -> int:
     told = state.summaries.get(frame.agent) if type(frame.history) is Summarised else None
     return len(told.summary) if told else 0
-
-
-class Letters:
-    """How many letters the groups of a growing conversation are, each counted once."""
-
-    def __init__(self) -> None:
-        self._of: dict[int, tuple[int, int]] = {}  # by position: what was said, and what calls returned
-        self._before = [0]  # all letters of the first n groups
-
-    def of_view(self, fact: Answered, frame: Frame, state: State) -> tuple[int, int]:
-        """What an agent is shown: how much of it was there when control was handed over, and how much came since."""
-        since = state.reply.position if state.reply else -1  # the reply that handed over
-        if type(frame.history) is Everything and not state.withheld and not state.rejections:
-            known = len(state.groups)
-            while known and state.groups[known - 1].position > since:
-                known -= 1
-            self._count(state.groups)
-            newest = self.of(state.groups[known - 1])[1] if known else 0
-            new = newest + self._before[len(state.groups)] - self._before[known] + sum(sum(self.of(group)) for group in state.tail)
-            return self._before[known] - newest, new
-        old = new = 0
-        for group in visible(state, frame.history, fact.agent, fact.kept):
-            said, returned = self.of(group) if group.calls else (_words(group), 0)  # without calls it may be the words of one that has them
-            old, new = (old + said, new) if group.position <= since else (old, new + said)
-            old, new = (old + returned, new) if group.position < since else (old, new + returned)
-        return old, new
-
-    def _count(self, groups: Sequence[Group]) -> None:
-        for group in groups[len(self._before) - 1 :]:
-            self._before.append(self._before[-1] + sum(self.of(group)))
-
-    def of(self, group: Group) -> tuple[int, int]:
-        """Of one complete group: what was said, and what its calls returned."""
-        if group.position not in self._of:
-            returned = sum(_letters(call.output.content) for call in group.calls if call.output is not None)
-            self._of[group.position] = (_words(group), returned)
-        return self._of[group.position]
-
-    def of_frame(self, frame: Frame) -> int:
-        """Of what surrounds the conversation."""
-        tools = sum(len(tool.name) + len(tool.description) + len(tool.parameters) for tool in frame.tools)
-        return len(frame.instructions) + sum(map(len, frame.messages)) + tools + len(frame.output)
-
-
-def _words(group: Group) -> int:
-    if group.fact is None:
-        return _letters(group.content)
-    bare = not group.calls  # its words alone, where a policy leaves tool traffic out
-    return sum(_of_items(group.fact, bare))
-
-
-def _of_items(fact: Answered, bare: bool) -> Iterator[int]:
-    for item in fact.items:
-        match item:
-            case Words(text=text) | Refusal(text=text):
-                yield len(text)
-            case Call(tool=tool, arguments=arguments) if not bare:
-                yield len(tool) + len(arguments)
-            case Hosted(body=body):
-                yield len(body)
-
-
-def _letters(content: Content) -> int:
-    if isinstance(content, str):
-        return len(content)
-    return sum(len(part.text) if isinstance(part, Text) else PICTURE for part in content)

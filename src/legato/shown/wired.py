@@ -13,11 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.facts import Answered
+from legato.core.secrets import masked
 from legato.core.view import Request
 from legato.wire.compiled import Compiled
+from legato.wire.names import wire_name
 from legato.wire.options import Options, options_from
 
 WIRES = ("responses", "chat", "anthropic")
+CALL = "function_call"
 
 Proof = Literal["proved", "refuted", ""]
 
@@ -40,6 +43,61 @@ def sent(request: Request, fact: Answered) -> Wired:
         return handed(request)
     compiled = _compiled_as_then(request, options, fact.origin, fact)
     return Wired(_wire(fact.origin), compiled.body, _proof(compiled, fact))
+
+
+def shown_sent(was: Wired, exact: Request, shown: Request) -> Wired:
+    """A request as it may be shown: `shown` is the exact one with digests in place of secrets.
+
+    What the provider holds is proved by exact digests, so a request that hides something would be compiled as another one. So arguments are
+    hidden in the exact body, wherever any stand: as they are in `shown`, or whole.
+    """
+    if shown is exact:
+        return was
+    if not was.wire:
+        return handed(shown)
+    body = _Hidden(exact, shown).value(msgspec.json.decode(was.body))
+    return Wired(was.wire, msgspec.json.encode(body), was.proof)
+
+
+class _Hidden:
+    """Hides the arguments of calls in the body of a request."""
+
+    def __init__(self, exact: Request, shown: Request) -> None:
+        self._calls: dict[tuple[str, str], Any] = {}  # by name and arguments, as text or as JSON
+        self._told: dict[str, str] = {}  # what people changed arguments to, which the model is told: it stands in outputs
+        for was, is_ in zip(exact.groups, shown.groups, strict=True):
+            for call, twin in zip(was.calls, is_.calls, strict=True):
+                name, arguments, hidden = wire_name(call.call.tool), call.call.arguments, twin.call.arguments
+                if arguments != hidden or (name, arguments) not in self._calls:  # another agent's tool may have the name, and no secrets
+                    self._calls[name, arguments] = hidden
+                    self._calls[name, _written(arguments)] = msgspec.json.decode(_written(hidden))
+                if call.edited and call.arguments != twin.arguments:
+                    self._told[call.arguments] = twin.arguments
+
+    def value(self, value: Any) -> Any:
+        match value:
+            case {"name": str(name), "arguments": str(arguments)} if value.get("type", CALL) == CALL:
+                return {**value, "arguments": self._calls.get((name, arguments), masked(arguments, None))}
+            case {"type": "tool_use", "name": str(name), "input": given}:
+                written = msgspec.json.encode(given, order="sorted").decode()
+                return {**value, "input": self._calls.get((name, written), {"arguments": masked(written, None)})}
+            case dict():
+                return {key: self.value(each) for key, each in value.items()}
+            case list():
+                return [self.value(each) for each in value]
+            case str():
+                for exact, hidden in self._told.items():
+                    value = value.replace(exact, hidden)
+        return value
+
+
+def _written(arguments: str) -> str:
+    """Arguments as a JSON object, in one spelling."""
+    try:
+        decoded = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        decoded = arguments
+    return msgspec.json.encode(decoded if isinstance(decoded, dict) else {"arguments": decoded}, order="sorted").decode()
 
 
 def would_be_sent(request: Request, options: Options | None, origin: str, fact: Answered) -> Wired:

@@ -10,8 +10,10 @@ from starlette.responses import Response
 from legato.core.facts import AnyFact, Content, Decided, File, Image, Returned, Said
 from legato.core.messages import parts_of
 from legato.errors import BadInput, UnknownLedger
+from legato.server.answering import Refused
 from legato.server.api.shapes import (
     SESSION,
+    CallsShape,
     Deleted,
     ExportQuery,
     FactsQuery,
@@ -23,10 +25,11 @@ from legato.server.api.shapes import (
 from legato.server.api.table import Asked, Endpoint, Nothing
 from legato.server.serving import Serving
 from legato.session import Session
-from legato.shown import exporting
+from legato.shown import exporting, seen
 from legato.shown.browsing import Inbox, RowsPage
 from legato.shown.course import Course, course_of
 from legato.shown.listing import Detail, FactsPage, detail_of, facts_page, questions
+from legato.shown.seen import Seen
 from legato.shown.spending import Spending, spending
 
 SHOWN_AS_THEY_ARE = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -90,6 +93,20 @@ async def usage(asked: Asked[Nothing, Nothing]) -> Spending:
     return await spending(await asked.serving.session(asked.id))
 
 
+async def calls(asked: Asked[Nothing, Nothing]) -> CallsShape:
+    """Every reply of a model, in order."""
+    return CallsShape(await seen.calls(await asked.serving.session(asked.id)))
+
+
+async def call(asked: Asked[Nothing, Nothing]) -> Seen:
+    """What an agent saw when it replied and why, the exact request, and what had changed since the call before and the agent before."""
+    found, number = await asked.serving.session(asked.id), asked.path["n"]
+    if not number.isdecimal() or not number.isascii() or len(number) > 9 or int(number) >= found.state.replies:
+        do = f"choose 0 to {found.state.replies - 1}" if found.state.replies else "nothing was replied so far"
+        raise Refused(404, "unknown_call", f"session {asked.id!r} has no reply of that number", do=do)
+    return await seen.seen(found, int(number))
+
+
 async def fork(asked: Asked[Nothing, ForkBody]) -> Detail:
     """Begin a session with the first facts of another."""
     found = await asked.serving.session(asked.id)
@@ -118,7 +135,8 @@ async def content(asked: Asked[Nothing, Nothing]) -> Response:
     found, digest = await asked.serving.session(asked.id), asked.path["digest"]
     part = next((part for fact in found.state.facts for part in _attached(fact) if part.digest == digest), None)
     if part is None:
-        raise UnknownLedger(f"session {asked.id!r} has no picture or file of that name", do="see its messages for those it has")
+        do = "see its messages for those it has"
+        raise Refused(404, "unknown_content", f"session {asked.id!r} has no picture or file of that name", do=do)
     body = await found.store.content(found.id, digest)
     headers = {"content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
     if isinstance(part, Image) and part.media_type in SHOWN_AS_THEY_ARE:
@@ -152,6 +170,8 @@ ENDPOINTS = [
     Endpoint("GET", f"{SESSION}/facts", facts, "The ledger", query=FactsQuery, gives=FactsPage),
     Endpoint("GET", f"{SESSION}/course", course, "Status and agent in control as of every position", gives=Course),
     Endpoint("GET", f"{SESSION}/pending", pending, "What blocks a conversation", gives=PendingShape),
+    Endpoint("GET", f"{SESSION}/calls", calls, "Every reply of a model", gives=CallsShape),
+    Endpoint("GET", f"{SESSION}/calls/{{n}}", call, "What an agent saw when it replied", gives=Seen),
     Endpoint("GET", f"{SESSION}/usage", usage, "Tokens and cost, by agent and by handoff", gives=Spending),
     Endpoint("POST", f"{SESSION}/fork", fork, "Begin a session with the first facts of another", body=ForkBody, gives=Detail, status=201),
     Endpoint("GET", f"{SESSION}/export", export, "A session as a file", query=ExportQuery, as_type=FILES, shape={}),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from legato.shown.listing import Question
+from legato.shown.seen import ModelCall
 
 SESSION = "/api/sessions/{id}"
 """Where a session is."""
@@ -201,6 +202,12 @@ class PendingShape(Struct, frozen=True):
     """What blocks a conversation until somebody answers."""
 
     pending: list[Question]
+
+
+class CallsShape(Struct, frozen=True):
+    """The replies of a session's models."""
+
+    calls: list[ModelCall]
 
 
 class Deleted(Struct, frozen=True):

@@ -27,6 +27,7 @@ from legato.server.api.shapes import (
     TextPart,
 )
 from legato.server.api.table import Asked, Endpoint, Nothing
+from legato.server.limits import one_more_stream
 from legato.server.streams import Stream
 from legato.session import Session
 from legato.shown.hiding import unhidden
@@ -106,6 +107,7 @@ async def events(asked: Asked[EventsQuery, Nothing]) -> Stream:
     """What happens in the conversation, from the beginning or after an event, as server-sent events."""
     last = asked.request.headers.get("last-event-id") or asked.query.after
     cursor_after(last or None)
+    one_more_stream(asked.request.scope)
     return Stream(EventStream(await asked.serving.session(asked.id), asked.query.after), asked.serving.closing)
 
 

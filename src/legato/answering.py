@@ -1,0 +1,139 @@
+"""Answers to what a conversation asks. May know: the state and the definition. Decides: which answers count, and what is recorded of them.
+
+Whoever answers may be late, mistaken, or one of several. So an answer is judged by what is asked at the position at which it is recorded;
+and a delivery that comes again, by what it would have recorded when it came first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from legato.core.checking import text
+from legato.core.facts import AnyFact, Content, Decided, Standing
+from legato.core.owed import plan
+from legato.core.requests import Pending
+from legato.core.state import State, fold
+from legato.drive.clock import now_ms
+from legato.errors import BadInput, LegatoError, NotPending
+from legato.tools import BadArguments
+
+if TYPE_CHECKING:
+    from legato.drive.definition import Definition
+
+Verdict: TypeAlias = Literal["approve", "reject", "edit", "answer"]
+
+ALLOWED: dict[str, tuple[Verdict, ...]] = {
+    "approval": ("approve", "reject", "edit"),
+    "result": ("answer", "reject"),
+    "outcome": ("approve", "answer", "reject"),
+    "limit": ("approve", "reject"),
+}
+"""What each kind of question may be answered with."""
+
+
+class Given(Struct, frozen=True):
+    """An answer, as it was given."""
+
+    request: Pending | str
+    verdict: Verdict
+    key: str
+    words: str = ""
+    arguments: str = ""
+    output: Content = ""
+    always: bool = False
+
+    @property
+    def id(self) -> str:
+        """Of what it answers."""
+        return self.request.id if isinstance(self.request, Pending) else self.request
+
+    def decided(self, state: State, definition: Definition) -> Decided:
+        """What is recorded of it in this state; `NotPending` if that does not ask for it."""
+        asked = self._asked(state, definition)
+        if self.verdict not in ALLOWED[asked.kind]:
+            raise NotPending(
+                f"{asked.id!r} asks for {asked.kind}: it cannot be answered with {self.verdict!r}",
+                expected=" or ".join(ALLOWED[asked.kind]),
+                do="nothing was changed",
+            )
+        if self.verdict == "edit":
+            _check_edit(asked, self.arguments, definition)
+        return Decided(
+            at=now_ms(),
+            kind=asked.kind,
+            verdict=self.verdict,
+            call=asked.call,
+            limit=asked.limit,
+            digest=asked.digest,
+            words=self.words,
+            arguments=self.arguments,
+            output=self.output,
+            standing=Standing(asked.agent, asked.tool) if self.always and asked.call else None,
+            key=self.key,
+        )
+
+    def _asked(self, state: State, definition: Definition) -> Pending:
+        asked = plan(state, definition.graph).requests
+        found = next((each for each in asked if each.id == self.id), None)
+        if found is None:
+            raise NotPending(
+                f"{self.id!r} is not pending in session {state.session!r}: answered already, overtaken, or never asked here",
+                found=f"pending: {', '.join(each.id for each in asked) or 'nothing'}",
+                do="nothing was changed; look at session.pending",
+            )
+        if isinstance(self.request, Pending) and self.request.digest != found.digest:
+            raise NotPending(
+                f"the answer to {self.id!r} was given for other arguments",
+                expected=f"digest {found.digest}",
+                found=f"digest {self.request.digest}",
+                do="nothing was changed; look at session.pending again",
+            )
+        return found
+
+
+def as_json(arguments: Mapping[str, Any]) -> str:
+    """Arguments that somebody wrote in place of a model's."""
+    try:
+        return json.dumps(arguments, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"these arguments are not JSON: {error}", do="give a dict of plain values") from None
+
+
+def _check_edit(asked: Pending, arguments: str, definition: Definition) -> None:
+    agent = definition.agents.get(asked.agent)
+    tool = agent.tools.get(asked.tool) if agent else None
+    try:
+        if tool is not None:
+            tool.validate(arguments)
+    except BadArguments as error:
+        raise BadInput(f"{asked.tool!r} cannot run with these arguments: {error}", do="nothing was changed") from None
+
+
+def checked_key(key: str | None) -> str:
+    """A sender's name for a delivery; empty if it has none."""
+    if key is not None:
+        text("the key of a delivery", key)
+    return key or ""
+
+
+def check_same_delivery(state: State, key: str, made: Callable[[State], AnyFact]) -> None:
+    """Refuse a key that was used for something else: for what this delivery would not have recorded at the time."""
+    position = state.keys[key]
+    recorded = state.facts[position]
+    if position in state.erased:
+        return  # nobody can tell any more what it was
+    try:
+        same = replace(made(fold(state.facts[:position], state.session)), at=recorded.at) == recorded
+    except LegatoError:  # what it answers was not asked then
+        same = False
+    if not same:
+        raise BadInput(
+            f"the key {key!r} was used before for something else",
+            found=f"{type(recorded).__name__} at position {position}",
+            do="use a new key for each new message or answer; nothing was changed",
+        )

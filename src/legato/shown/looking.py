@@ -1,0 +1,105 @@
+"""Model calls, looked at again. May know: sessions, frames, wires. Decides: how requests are rebuilt from a ledger, several in one pass.
+
+A reply says what its request saw: all up to a position. So requests are rebuilt from the fold of the facts up to there, and since no
+reply saw less than the one before it, one fold that grows serves all of them.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from legato.core.explaining import Explained, Mark, explained
+from legato.core.facts import Answered
+from legato.core.frame import Frame, decode_frame
+from legato.core.groups import Group
+from legato.core.state import fold
+from legato.core.view import Request, request_seen
+from legato.session import Session
+from legato.shown.hiding import hidden_group, shown_seen
+from legato.shown.letters import Letters
+from legato.shown.spending import Passed, first_replies, tokens_again
+from legato.shown.wired import Wired, sent, shown_sent
+
+
+class Look(Struct, frozen=True):
+    """A reply's call. `request` and `told` may be shown: they have digests in place of secrets; `exact` is as it was."""
+
+    n: int
+    position: int
+    fact: Answered
+    request: Request
+    exact: Request
+    told: list[Explained]
+    passed: Passed | None
+    resent: int | None
+
+    @property
+    def marks(self) -> dict[int, Mark]:
+        """What of the conversation was shown, by position."""
+        return {each.group.position: each.shown for each in self.told if each.shown != "no"}
+
+    def wired(self) -> Wired:
+        """The request as bytes: proved as it was, and shown without secrets."""
+        return shown_sent(sent(self.exact, self.fact), self.exact, self.request)
+
+
+def replies(session: Session) -> list[tuple[int, Answered]]:
+    """The replies of a session, each with its position."""
+    return [(position, fact) for position, fact in enumerate(session.state.facts) if isinstance(fact, Answered)]
+
+
+async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
+    """The calls of these numbers, rebuilt."""
+    state, facts, graph = fold((), session.id), session.state.facts, session.workflow.definition.graph
+    found, known, first = replies(session), _Contents(session), first_replies(facts)
+    hidden: dict[int, Group] = {}
+    looked: dict[int, Look] = {}
+    for n in sorted(set(numbers)):
+        position, fact = found[n]
+        for each in facts[state.length : fact.upto + 1]:
+            state.apply(each)
+        frame = await known.frame(fact.frame)
+        exact = request_seen(state, frame, fact)
+        exact = replace(exact, contents=await known.named_in(exact))
+        passed, resent = first.get(position), None
+        if passed is not None and fact.usage.input:
+            framed_before = any(each.frame == fact.frame for _, each in found[:n])
+            resent = tokens_again(fact, frame, framed_before, state, Letters())
+        told = [
+            replace(each, group=hidden_group(each.group, graph, hidden))
+            for each in explained(state, frame.history, fact.agent, fact.kept, session.state.erased)
+        ]
+        looked[n] = Look(n, position, fact, shown_seen(exact, graph, hidden), exact, told, passed, resent)
+    return looked
+
+
+class _Contents:
+    """What requests name and the ledger does not hold, each read once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._frames: dict[str, Frame] = {}
+        self._bytes: dict[str, bytes] = {}
+
+    async def frame(self, digest: str) -> Frame:
+        if digest not in self._frames:
+            self._frames[digest] = decode_frame(await self._session.store.content(self._session.id, digest))
+        return self._frames[digest]
+
+    async def named_in(self, request: Request) -> Mapping[str, bytes]:
+        named = {digest for group in request.groups for digest in group.contents_named}
+        for digest in named - self._bytes.keys():
+            self._bytes[digest] = await self._session.store.content(self._session.id, digest)
+        return {digest: self._bytes[digest] for digest in named}
+
+
+def readable(body: bytes, contents: Mapping[str, bytes]) -> str:
+    """A request as text that people read: where the bytes of a picture or file stand, what they are."""
+    text = body.decode()
+    for digest, kept in contents.items():
+        text = text.replace(b64encode(kept).decode(), f"[{len(kept)} bytes, digest {digest}]")
+    return text
