@@ -100,8 +100,12 @@ def test_a_conversation_from_its_first_message_to_a_fork_of_it(serve: Callable[.
     views(page, "As sent")
     expect(request).to_contain_text('"model": "gpt-5.1"')
     expect(request).to_contain_text("I want a refund")
-    expect(request).not_to_contain_text("delivered on Monday")
-    views(page, "Since the last agent")
+    expect(request).not_to_contain_text("look_up_order")
+    page.get_by_role("link", name="Next", exact=True).click()
+    expect(request).to_contain_text("20.00 for order 7 (late)")
+    assert CANARY not in page.content(), "what the tool was really given is in the ledger and in the request, and on no page"
+    page.get_by_role("link", name="Previous", exact=True).click()
+    views(page, "Since last agent")
     expect(request).to_contain_text("You are triage")
     expect(request).to_contain_text("+ refund")
     visits.picture(page, "5-seen")
@@ -144,7 +148,7 @@ def test_a_conversation_from_its_first_message_to_a_fork_of_it(serve: Callable[.
     expect(row(page, "orders said")).to_have_count(1)
     say(page, "hello")
     expect(row(page, "triage said")).to_contain_text("What can I do for you?")
-    expect(page.get_by_role("link", name="story", exact=True)).to_be_visible()
+    expect(row(page, "Beginning")).to_contain_text("Forked from story after 8 facts")
     visits.picture(page, "8-forked")
     assert server.ask("/api/sessions/story")["facts"] == before
 
