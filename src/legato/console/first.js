@@ -3,4 +3,6 @@
 try {
   const chosen = localStorage.getItem("legato.theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
-} catch { /* a browser that keeps nothing: the system's colours */ }
+} catch {
+  /* a browser that keeps nothing: the system's colours */
+}

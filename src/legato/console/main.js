@@ -54,7 +54,10 @@ function arrive() {
   const isSession = first === "sessions" && id !== undefined;
   const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
   document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
-  for (const [link, here] of [[$("to-sessions"), name !== "inbox"], [$("to-inbox"), name === "inbox"]]) {
+  for (const [link, here] of [
+    [$("to-sessions"), name !== "inbox"],
+    [$("to-inbox"), name === "inbox"],
+  ]) {
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -103,13 +106,25 @@ function strangers() {
 function keys() {
   bind("?", () => openHelp(page));
   bind("t", () => $("theme").click());
-  bind("g s", () => { go("sessions"); page.shelf?.move(0); });
+  bind("g s", () => {
+    go("sessions");
+    page.shelf?.move(0);
+  });
   bind("g i", () => go("inbox"));
   bind("n", () => go("begin"));
-  bind("/", () => { if (document.body.dataset.at !== "sessions" && innerWidth < 760) go("sessions"); page.shelf?.focusSearch(); });
-  bind("j", () => { page.shelf?.move(1); });
-  bind("k", () => { page.shelf?.move(-1); });
-  bind("Escape", () => { document.activeElement?.blur(); });
+  bind("/", () => {
+    if (document.body.dataset.at !== "sessions" && innerWidth < 760) go("sessions");
+    page.shelf?.focusSearch();
+  });
+  bind("j", () => {
+    page.shelf?.move(1);
+  });
+  bind("k", () => {
+    page.shelf?.move(-1);
+  });
+  bind("Escape", () => {
+    document.activeElement?.blur();
+  });
   listen();
 }
 
@@ -122,4 +137,3 @@ addEventListener("hashchange", arrive);
 taken();
 if (token()) enter();
 else strangers();
-

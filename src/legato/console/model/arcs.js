@@ -42,7 +42,10 @@ export function layout(agents, edges, start, longest = 96) {
     const to = top(edge.target) + NODE.height * ports.get(`${index} in`);
     const tip = x + (down ? 1 : -1) * 3;
     return {
-      source: edge.source, target: edge.target, asks: Boolean(edge.asks), down,
+      source: edge.source,
+      target: edge.target,
+      asks: Boolean(edge.asks),
+      down,
       path: `M${x} ${round(from)}C${x + out} ${round(from)} ${x + out} ${round(to)} ${tip + (down ? 4 : -4)} ${round(to)}`,
       head: `M${tip} ${round(to)}l${down ? 6 : -6} -3.5v7z`,
       label: { x: x + out * 0.75, y: round((from + to) / 2) },
@@ -58,7 +61,10 @@ function portsOf(edges, row) {
   edges.forEach((edge, index) => {
     const [from, to] = [row.get(edge.source), row.get(edge.target)];
     const side = to > from ? "right" : "left";
-    for (const [name, other, end] of [[edge.source, to, "out"], [edge.target, from, "in"]]) {
+    for (const [name, other, end] of [
+      [edge.source, to, "out"],
+      [edge.target, from, "in"],
+    ]) {
       const key = `${row.get(name)} ${side}`;
       if (!ends.has(key)) ends.set(key, []);
       ends.get(key).push({ port: `${index} ${end}`, distance: other - row.get(name) });
@@ -67,7 +73,7 @@ function portsOf(edges, row) {
   const ports = new Map();
   for (const list of ends.values()) {
     // From top to bottom: those to agents above, the nearest first; then those to agents below, the farthest first.
-    list.sort((one, other) => (one.distance < 0) === (other.distance < 0) ? other.distance - one.distance : one.distance - other.distance);
+    list.sort((one, other) => (one.distance < 0 === other.distance < 0 ? other.distance - one.distance : one.distance - other.distance));
     list.forEach((end, index) => ports.set(end.port, (index + 1) / (list.length + 1)));
   }
   return ports;

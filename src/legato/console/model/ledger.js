@@ -66,7 +66,9 @@ export class Ledger {
   /** Read on until all is read. Asked while it reads, it looks once more. */
   #read() {
     this.#again = true;
-    this.#reading ??= this.#readOn().finally(() => { this.#reading = null; });
+    this.#reading ??= this.#readOn().finally(() => {
+      this.#reading = null;
+    });
     return this.#reading;
   }
 

@@ -1,4 +1,4 @@
-/** JSON schemas, as far as a form can be made from them. May know: JSON schema. Decides: what kind of field a schema is, and what is wrong with a value.
+/** JSON schemas, as far as forms can be made from them. May know: JSON schema. Decides: which field one is, what is wrong with a value.
  *
  * Kinds: text, number, integer, boolean, choice, list, object, and raw (a text of JSON) for all that no plain field can hold. The server
  * checks everything again, by the tool's own rules: what is checked here is what somebody should know before they send it.
@@ -24,7 +24,10 @@ export function resolved(schema, root, depth = 0) {
 
 function pointed(ref, root) {
   if (!ref.startsWith("#/")) return null;
-  return ref.slice(2).split("/").reduce((at, step) => at?.[step.replaceAll("~1", "/").replaceAll("~0", "~")], root);
+  return ref
+    .slice(2)
+    .split("/")
+    .reduce((at, step) => at?.[step.replaceAll("~1", "/").replaceAll("~0", "~")], root);
 }
 
 /** What a field for this schema is: { kind, nullable, schema, options }. */
@@ -77,7 +80,11 @@ export function initial(given, root, depth = 0) {
   if (kind === "list") return [];
   if (kind === "object" && depth < DEEPEST) {
     const required = schema.required ?? [];
-    return Object.fromEntries(Object.entries(schema.properties).filter(([name]) => required.includes(name)).map(([name, each]) => [name, initial(each, root, depth + 1)]));
+    return Object.fromEntries(
+      Object.entries(schema.properties)
+        .filter(([name]) => required.includes(name))
+        .map(([name, each]) => [name, initial(each, root, depth + 1)]),
+    );
   }
   return kind === "object" || schema.type === "object" ? {} : kind === "raw" && schema.type === "array" ? [] : null;
 }
@@ -88,7 +95,8 @@ const INTEGER = /^-?(0|[1-9]\d*)$/;
 /** A number as somebody typed it: as a number where JavaScript can hold it, else as it was written. Throws what is wrong with it. */
 export function numberTyped(text, kind) {
   const typed = text.trim();
-  if (!(kind === "integer" ? INTEGER : NUMBER).test(typed)) throw new Error(kind === "integer" ? "a whole number" : "a number, with a point for decimals");
+  if (!(kind === "integer" ? INTEGER : NUMBER).test(typed))
+    throw new Error(kind === "integer" ? "a whole number" : "a number, with a point for decimals");
   const value = Number(typed);
   return String(value) === typed ? value : new Written(typed);
 }
@@ -97,7 +105,8 @@ export function numberTyped(text, kind) {
 export function wrong(value, { kind, schema, options }) {
   if (kind === "text") {
     if (typeof value !== "string") return "text";
-    if (schema.minLength !== undefined && value.length < schema.minLength) return schema.minLength === 1 ? "something" : `at least ${schema.minLength} letters`;
+    if (schema.minLength !== undefined && value.length < schema.minLength)
+      return schema.minLength === 1 ? "something" : `at least ${schema.minLength} letters`;
     if (schema.maxLength !== undefined && value.length > schema.maxLength) return `at most ${schema.maxLength} letters`;
     if (schema.pattern !== undefined && !matches(value, schema.pattern)) return `what fits ${schema.pattern}`;
   } else if (kind === "number" || kind === "integer") {

@@ -12,7 +12,9 @@ export function partsOf(content) {
 
 /** The words of some content; pictures and files are named. */
 export function wordsOf(content) {
-  return partsOf(content).map((part) => (part.part === "text" ? part.text : `[${part.part} ${part.name || part.url || part.digest}]`)).join("\n");
+  return partsOf(content)
+    .map((part) => (part.part === "text" ? part.text : `[${part.part} ${part.name || part.url || part.digest}]`))
+    .join("\n");
 }
 
 export const callName = (ref) => `${ref[0]}.${ref[1]}`;
@@ -93,11 +95,19 @@ export class Story {
 
   _answered(fact) {
     const number = this.replies++;
-    const reply = { agent: fact.agent, number, model: fact.model ?? "", usage: fact.usage ?? {}, took: fact.took ?? 0, finish: fact.finish ?? "stop" };
+    const reply = {
+      agent: fact.agent,
+      number,
+      model: fact.model ?? "",
+      usage: fact.usage ?? {},
+      took: fact.took ?? 0,
+      finish: fact.finish ?? "stop",
+    };
     this.#met(fact.agent);
     this.active = fact.agent;
     this.turns.set(fact.agent, (this.turns.get(fact.agent) ?? 0) + 1);
-    for (const loss of fact.losses ?? []) this.#push("note", fact, { tone: "quiet", text: `left out for the provider: ${loss}` }, `l${this.rows.length}`);
+    for (const loss of fact.losses ?? [])
+      this.#push("note", fact, { tone: "quiet", text: `left out for the provider: ${loss}` }, `l${this.rows.length}`);
     let spoken = null;
     fact.items.forEach((item, index) => {
       const suffix = `.${index}`;
@@ -107,10 +117,27 @@ export class Story {
       } else if (item.item === "reasoning" && item.text) {
         this.#push("thought", fact, { ...reply, text: item.text }, suffix);
       } else if (item.item === "call") {
-        this.#calls.set(callName([fact.position, index]), this.#push("call", fact, {
-          ...reply, ref: callName([fact.position, index]), tool: item.tool, arguments: item.arguments ?? "{}", gated: false, decisions: [], attempts: [],
-          output: null, late: null, judged: "", handoff: this.#handoffTools.has(item.tool) || item.tool.startsWith("handoff_to_"),
-        }, suffix));
+        this.#calls.set(
+          callName([fact.position, index]),
+          this.#push(
+            "call",
+            fact,
+            {
+              ...reply,
+              ref: callName([fact.position, index]),
+              tool: item.tool,
+              arguments: item.arguments ?? "{}",
+              gated: false,
+              decisions: [],
+              attempts: [],
+              output: null,
+              late: null,
+              judged: "",
+              handoff: this.#handoffTools.has(item.tool) || item.tool.startsWith("handoff_to_"),
+            },
+            suffix,
+          ),
+        );
       } else if (item.item === "hosted") {
         this.#push("hosted", fact, { ...reply, tool: item.kind, body: item.body ?? "{}" }, suffix);
       }
@@ -122,7 +149,9 @@ export class Story {
   _attempted(fact) {
     this.#met(fact.agent);
     const outlook = fact.final ? ", and it is not tried again unasked" : "";
-    this.#note(fact, "bad", `The model of ${fact.agent} failed: ${fact.error} (attempt ${fact.number ?? 1}${outlook})`, { agent: fact.agent });
+    this.#note(fact, "bad", `The model of ${fact.agent} failed: ${fact.error} (attempt ${fact.number ?? 1}${outlook})`, {
+      agent: fact.agent,
+    });
   }
 
   _gated(fact) {
@@ -134,7 +163,16 @@ export class Story {
 
   _decided(fact) {
     const row = fact.call && this.#call(fact.call);
-    const decision = { verdict: fact.verdict, kind: fact.kind, words: fact.words ?? "", arguments: fact.arguments ?? "", by: fact.by ?? "", standing: Boolean(fact.standing), at: fact.at, position: fact.position };
+    const decision = {
+      verdict: fact.verdict,
+      kind: fact.kind,
+      words: fact.words ?? "",
+      arguments: fact.arguments ?? "",
+      by: fact.by ?? "",
+      standing: Boolean(fact.standing),
+      at: fact.at,
+      position: fact.position,
+    };
     if (row) {
       row.decisions.push(decision);
       this.#change(row);
@@ -156,18 +194,29 @@ export class Story {
   _returned(fact) {
     const row = this.#call(fact.call);
     if (!row) return;
-    const output = { parts: partsOf(fact.output), status: fact.status ?? "ok", took: fact.took ?? 0, at: fact.at, ran: (fact.attempt ?? 0) > 0, full: fact.full ?? "" };
+    const output = {
+      parts: partsOf(fact.output),
+      status: fact.status ?? "ok",
+      took: fact.took ?? 0,
+      at: fact.at,
+      ran: (fact.attempt ?? 0) > 0,
+      full: fact.full ?? "",
+    };
     if (fact.late) row.late = output;
     else row.output = output;
     this.#change(row);
   }
 
   _lost(fact) {
-    this.#attempt(fact, (attempt) => { attempt.lost = true; });
+    this.#attempt(fact, (attempt) => {
+      attempt.lost = true;
+    });
   }
 
   _paused(fact) {
-    this.#attempt(fact, (attempt) => { attempt.paused = fact.session; });
+    this.#attempt(fact, (attempt) => {
+      attempt.paused = fact.session;
+    });
   }
 
   #attempt(fact, change) {
@@ -192,7 +241,14 @@ export class Story {
     this.active = fact.target;
     this.lastEdge = `${fact.source}\n${fact.target}`;
     this.edges.set(this.lastEdge, (this.edges.get(this.lastEdge) ?? 0) + 1);
-    this.#push("handoff", fact, { source: fact.source, target: fact.target, reason: carried.reason, input: carried.input, number: call?.number ?? -1, decisions: call?.decisions ?? [] });
+    this.#push("handoff", fact, {
+      source: fact.source,
+      target: fact.target,
+      reason: carried.reason,
+      input: carried.input,
+      number: call?.number ?? -1,
+      decisions: call?.decisions ?? [],
+    });
   }
 
   _judged(fact) {
@@ -206,7 +262,18 @@ export class Story {
         row.withheld = words || "a guardrail";
         this.#change(row);
       }
-      this.#push("reply", fact, { agent: fact.by || "guardrail", number: -1, text: words || "This message was not accepted.", refused: true, rejected: "", guardrail: true, usage: {}, took: 0, model: "", finish: "stop" });
+      this.#push("reply", fact, {
+        agent: fact.by || "guardrail",
+        number: -1,
+        text: words || "This message was not accepted.",
+        refused: true,
+        rejected: "",
+        guardrail: true,
+        usage: {},
+        took: 0,
+        model: "",
+        finish: "stop",
+      });
     } else if (fact.kind === "tool") {
       this.#note(fact, "quiet", `A guardrail stopped the call${words ? `: ${words}` : ""}`);
     } else {
@@ -223,7 +290,10 @@ export class Story {
   }
 
   _compacted(fact) {
-    this.#note(fact, "quiet", `For ${fact.agent}, everything up to ${fact.upto} is from here on this summary`, { agent: fact.agent, more: fact.summary });
+    this.#note(fact, "quiet", `For ${fact.agent}, everything up to ${fact.upto} is from here on this summary`, {
+      agent: fact.agent,
+      more: fact.summary,
+    });
   }
 
   _cancelled(fact) {

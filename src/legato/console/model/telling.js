@@ -26,15 +26,24 @@ const calledAt = (call, facts) => {
 };
 
 const TOLD = {
-  opened: (fact) => (fact.origin ? `${fact.origin.kind ?? "fork"} of ${fact.origin.session} at ${fact.origin.position}` : `a conversation of ${fact.workflow} began`),
+  opened: (fact) =>
+    fact.origin
+      ? `${fact.origin.kind ?? "fork"} of ${fact.origin.session} at ${fact.origin.position}`
+      : `a conversation of ${fact.workflow} began`,
   said: (fact) => wordsOf(fact.content),
   answered: (fact) => fact.items.map(itemTold).join("  ") || "nothing",
   asked: (fact) => `a request to conversation ${fact.conversation}`,
   attempted: (fact) => `${fact.error} (attempt ${fact.number ?? 1}${fact.final ? ", the last" : ""})`,
   gated: (fact, facts) => `${calledAt(fact.call, facts)} ${fact.needed ? "needs approval" : "needs no approval"}`,
-  decided: (fact, facts) => `${fact.verdict} ${fact.call ? calledAt(fact.call, facts) : fact.limit ?? ""}${fact.by ? ` (${fact.by})` : ""}${fact.words ? `: ${fact.words}` : ""}`,
+  decided: (fact, facts) => {
+    const about = fact.call ? calledAt(fact.call, facts) : (fact.limit ?? fact.standing?.[1] ?? "");
+    return `${fact.verdict} ${about}${fact.by ? ` (${fact.by})` : ""}${fact.words ? `: ${fact.words}` : ""}`;
+  },
   started: (fact, facts) => `${calledAt(fact.call, facts)}${fact.attempt > 1 ? `, attempt ${fact.attempt}` : ""}`,
-  returned: (fact, facts) => `${calledAt(fact.call, facts)}${fact.status && fact.status !== "ok" ? ` [${fact.status}]` : ""}${fact.took ? ` after ${lasted(fact.took)}` : ""}: ${wordsOf(fact.output)}`,
+  returned: (fact, facts) => {
+    const how = fact.status && fact.status !== "ok" ? ` [${fact.status}]` : "";
+    return `${calledAt(fact.call, facts)}${how}${fact.took ? ` after ${lasted(fact.took)}` : ""}: ${wordsOf(fact.output)}`;
+  },
   lost: (fact, facts) => `nobody knows how ${calledAt(fact.call, facts)} ended`,
   paused: (fact, facts) => `${calledAt(fact.call, facts)} waits for the people of ${fact.session}`,
   handed_off: (fact) => `${fact.source} to ${fact.target}`,

@@ -20,14 +20,18 @@ export function keep(token) {
   kept = token;
   try {
     sessionStorage.setItem(NAME, token);
-  } catch { /* it lives as long as the page */ }
+  } catch {
+    /* it lives as long as the page */
+  }
 }
 
 export function forget() {
   kept = "";
   try {
     sessionStorage.removeItem(NAME);
-  } catch { /* there was nothing */ }
+  } catch {
+    /* there was nothing */
+  }
 }
 
 export const token = () => kept;

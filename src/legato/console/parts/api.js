@@ -36,11 +36,21 @@ export async function send(where, { method = "GET", body, headers = {}, signal }
   let response;
   try {
     response = await fetch(new URL(where, ROOT), {
-      method, headers: sent, signal, body: body === undefined ? undefined : write(body), cache: "no-store", credentials: "omit", redirect: "error",
+      method,
+      headers: sent,
+      signal,
+      body: body === undefined ? undefined : write(body),
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, { code: "unreachable", message: "the server cannot be reached", do: "nothing is lost: it is asked again when it is back" });
+    throw new Refused(0, {
+      code: "unreachable",
+      message: "the server cannot be reached",
+      do: "nothing is lost: it is asked again when it is back",
+    });
   }
   if (response.ok) return response;
   if (response.status === 401) whenStrangers();

@@ -14,5 +14,9 @@ export function difference(text, nothing = "No difference.") {
     else runs.push({ kind, lines: [line] });
   }
   const tag = { added: "ins", removed: "del" };
-  return el("pre", { class: "code difference", tabindex: "0" }, runs.map(({ kind, lines: run }) => el(tag[kind] ?? "span", { class: kind }, `${run.join("\n")}\n`)));
+  return el(
+    "pre",
+    { class: "code difference", tabindex: "0" },
+    runs.map(({ kind, lines: run }) => el(tag[kind] ?? "span", { class: kind }, `${run.join("\n")}\n`)),
+  );
 }

@@ -16,6 +16,7 @@ export function svg(tag, given, ...children) {
 }
 
 function filled(made, given, children) {
+  made.append(...present(children)); // first: a browser looks at all words again for each that comes after `dir="auto"`
   for (const [name, value] of Object.entries(given ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
@@ -23,7 +24,6 @@ function filled(made, given, children) {
     else if (PROPERTIES.has(name)) made[name] = value;
     else made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...present(children));
   return made;
 }
 

@@ -1,6 +1,7 @@
 /** JSON without loss. May know: JSON. Decides: that a number which JavaScript cannot hold stays as it was written.
  *
- * A person approves exact arguments. 12345678901234567890 and 24.50 must not become 12345678901234567000 and 24.5 on the way through a page.
+ * A person approves exact arguments. 12345678901234567890 and 24.50 must not become 12345678901234567000 and 24.5 on the way through a
+ * page.
  */
 
 const SHORT = 60; // letters of a list that stands in one line
@@ -26,7 +27,9 @@ export function write(value, indent = 0, depth = 0) {
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
   const entries = Array.isArray(value)
     ? value.map((each) => write(each, indent, depth + 1))
-    : Object.entries(value).filter(([, each]) => each !== undefined).map(([name, each]) => `${JSON.stringify(name)}:${indent ? " " : ""}${write(each, indent, depth + 1)}`);
+    : Object.entries(value)
+        .filter(([, each]) => each !== undefined)
+        .map(([name, each]) => `${JSON.stringify(name)}:${indent ? " " : ""}${write(each, indent, depth + 1)}`);
   const [open, close] = Array.isArray(value) ? "[]" : "{}";
   if (!indent || entries.length === 0) return `${open}${entries.join(",")}${close}`;
   const flat = `${open}${entries.join(", ")}${close}`;

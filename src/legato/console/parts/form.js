@@ -7,7 +7,7 @@
 import { fieldOf, fits, initial, isObject, numberTyped, resolved, wrong } from "../model/schema.js";
 import { el, show } from "./dom.js";
 import { parse, write } from "./exact.js";
-import { brief } from "./format.js";
+import { brief, visible } from "./format.js";
 import { icon } from "./icons.js";
 
 export class Mistaken extends Error {}
@@ -43,12 +43,23 @@ export function formOf(schema, value, secrets = []) {
 
 function fieldFor(schema, root, value, secrets) {
   const field = fieldOf(schema, root);
-  return value === undefined || fits(value, field) || (value === null && field.nullable) || secrets.length ? field : { ...field, kind: "raw" };
+  return value === undefined || fits(value, field) || (value === null && field.nullable) || secrets.length
+    ? field
+    : { ...field, kind: "raw" };
 }
 
 /** The control for one field. */
 function made(field, root, value, secrets = []) {
-  return { text: textField, number: numberField, integer: numberField, boolean: booleanField, choice: choiceField, list: listField, object: objectField, raw: rawField }[field.kind](value, field, root, secrets);
+  return {
+    text: textField,
+    number: numberField,
+    integer: numberField,
+    boolean: booleanField,
+    choice: choiceField,
+    list: listField,
+    object: objectField,
+    raw: rawField,
+  }[field.kind](value, field, root, secrets);
 }
 
 // -- plain fields ------------------------------------------------------------------------------------------------------
@@ -82,14 +93,24 @@ function expected(value, field) {
 
 function textField(value, field) {
   const long = String(value ?? "").length > 60 || String(value ?? "").includes("\n");
-  const control = long ? el("textarea", { rows: 4, value: value ?? "" }) : el("input", { type: "text", value: value ?? "", autocomplete: "off", spellcheck: "false" });
+  const control = long
+    ? el("textarea", { rows: 4, value: value ?? "" })
+    : el("input", { type: "text", value: value ?? "", autocomplete: "off", spellcheck: "false" });
   return withProblem(control, () => expected(control.value, field));
 }
 
 function numberField(value, field) {
   const before = value === undefined ? "" : write(value);
-  const control = el("input", { type: "text", inputmode: field.kind === "integer" ? "numeric" : "decimal", value: before, autocomplete: "off", class: "number" });
-  return withProblem(control, () => (control.value === before && value !== undefined ? value : expected(numberTyped(control.value, field.kind), field)));
+  const control = el("input", {
+    type: "text",
+    inputmode: field.kind === "integer" ? "numeric" : "decimal",
+    value: before,
+    autocomplete: "off",
+    class: "number",
+  });
+  return withProblem(control, () =>
+    control.value === before && value !== undefined ? value : expected(numberTyped(control.value, field.kind), field),
+  );
 }
 
 function booleanField(value) {
@@ -99,17 +120,30 @@ function booleanField(value) {
 
 function choiceField(value, field) {
   const chosen = field.options.findIndex((option) => write(option) === write(value));
-  const control = el("select", null, field.options.map((option, index) => el("option", { value: index, selected: index === chosen }, typeof option === "string" ? option : write(option))));
+  const control = el(
+    "select",
+    null,
+    field.options.map((option, index) =>
+      el("option", { value: index, selected: index === chosen }, typeof option === "string" ? option : write(option)),
+    ),
+  );
   return { element: control, read: () => field.options[Number(control.value)], control };
 }
 
 function rawField(value, field) {
-  const control = el("textarea", { rows: 5, class: "raw", spellcheck: "false", value: value === undefined ? "" : write(value, 2) });
+  const control = el("textarea", {
+    rows: 5,
+    class: "raw",
+    spellcheck: "false",
+    value: value === undefined ? "" : visible(write(value, 2)),
+  });
   return withProblem(control, () => {
     try {
       return parse(control.value);
     } catch (error) {
-      throw new Error(`JSON${field.schema?.type ? ` (${[field.schema.type].flat().join(" or ")})` : ""}; ${error.message}`);
+      throw new Error(`JSON${field.schema?.type ? ` (${[field.schema.type].flat().join(" or ")})` : ""}; ${error.message}`, {
+        cause: error,
+      });
     }
   });
 }
@@ -119,19 +153,68 @@ function rawField(value, field) {
 function listField(value, field, root) {
   const items = [];
   const holder = el("ol", { class: "list-items" });
-  const draw = () => show(holder, items.map((item, index) => el("li", null, el("span", { class: "soft small-print item-number" }, `${index + 1}`), item.element, el("button", { class: "plain small", type: "button", "aria-label": `Remove item ${index + 1}`, onclick: () => { items.splice(index, 1); draw(); } }, icon("cross")))));
+  const draw = () =>
+    show(
+      holder,
+      items.map((item, index) =>
+        el(
+          "li",
+          null,
+          el("span", { class: "soft small-print item-number" }, `${index + 1}`),
+          item.element,
+          el(
+            "button",
+            {
+              class: "plain small",
+              type: "button",
+              "aria-label": `Remove item ${index + 1}`,
+              onclick: () => {
+                items.splice(index, 1);
+                draw();
+              },
+            },
+            icon("cross"),
+          ),
+        ),
+      ),
+    );
   const add = (one) => items.push(nullableField(field.schema.items, root, one, true));
   for (const one of value ?? []) add(one);
   draw();
-  const more = el("button", { class: "plain small", type: "button", onclick: () => { add(initial(field.schema.items, root)); draw(); holder.lastElementChild?.querySelector("input, textarea, select")?.focus(); } }, icon("plus"), "Add one");
-  const checked = withProblem(el("div", { class: "list", tabindex: "-1" }, holder, more), () => expected(items.map((item) => item.read()), field));
+  const more = el(
+    "button",
+    {
+      class: "plain small",
+      type: "button",
+      onclick: () => {
+        add(initial(field.schema.items, root));
+        draw();
+        holder.lastElementChild?.querySelector("input, textarea, select")?.focus();
+      },
+    },
+    icon("plus"),
+    "Add one",
+  );
+  const checked = withProblem(el("div", { class: "list", tabindex: "-1" }, holder, more), () =>
+    expected(
+      items.map((item) => item.read()),
+      field,
+    ),
+  );
   return { ...checked, control: null };
 }
 
 function objectField(value, field, root, secrets = []) {
   const { properties, required = [] } = field.schema;
-  const fields = Object.entries(properties).map(([name, schema]) => [name, secrets.includes(name) ? secretField(value?.[name]) : nullableField(schema, root, value?.[name], required.includes(name))]);
-  const element = el("div", { class: "object", role: "group" }, fields.map(([name, each]) => labelled(name, resolved(properties[name], root), required.includes(name), each)));
+  const fields = Object.entries(properties).map(([name, schema]) => [
+    name,
+    secrets.includes(name) ? secretField(value?.[name]) : nullableField(schema, root, value?.[name], required.includes(name)),
+  ]);
+  const element = el(
+    "div",
+    { class: "object", role: "group" },
+    fields.map(([name, each]) => labelled(name, resolved(properties[name], root), required.includes(name), each)),
+  );
   return {
     element,
     control: null,
@@ -147,39 +230,71 @@ function labelled(name, schema, required, field) {
   const id = `field-${++numbered}`;
   const control = field.control;
   if (control) control.id ||= id;
-  return el("div", { class: "field" },
-    el("div", { class: "field-name" },
-      el(control ? "label" : "span", { class: "label", for: control?.id }, el("code", null, name), required && el("span", { class: "required" }, " required")),
-      schema.description && el("p", { class: "soft small-print" }, schema.description)),
-    field.element);
+  return el(
+    "div",
+    { class: "field" },
+    el(
+      "div",
+      { class: "field-name" },
+      el(
+        control ? "label" : "span",
+        { class: "label", for: control?.id },
+        el("code", null, name),
+        required && el("span", { class: "required" }, " required"),
+      ),
+      schema.description && el("p", { class: "soft small-print" }, schema.description),
+    ),
+    field.element,
+  );
 }
 
 /** A field that may be left out, or be null: what it is, is chosen beside it. */
 function nullableField(schema, root, value, required) {
   const field = fieldFor(schema, root, value, []);
   const otherwise = resolved(schema, root).default;
-  const words = { value: "given", null: "null", "left out": otherwise === undefined ? "left out" : `left out: ${brief(write(otherwise), 24)}` };
+  const words = {
+    value: "given",
+    null: "null",
+    "left out": otherwise === undefined ? "left out" : `left out: ${brief(write(otherwise), 24)}`,
+  };
   const ways = ["value", ...(field.nullable ? ["null"] : []), ...(required ? [] : ["left out"])];
   if (ways.length === 1) return made(field, root, value === undefined ? initial(schema, root) : value);
   const now = value === undefined && !required ? "left out" : value === null && field.nullable ? "null" : "value";
   let inner = now === "value" ? made(field, root, value) : null;
   const place = el("div", { class: "maybe-value" }, inner?.element);
-  const choice = el("select", { class: "maybe", "aria-label": "given, null or left out" }, ways.map((way) => el("option", { value: way, selected: way === now }, words[way])));
+  const choice = el(
+    "select",
+    { class: "maybe", "aria-label": "given, null or left out" },
+    ways.map((way) => el("option", { value: way, selected: way === now }, words[way])),
+  );
   choice.addEventListener("change", () => {
     inner = choice.value === "value" ? made(fieldOf(schema, root), root, initial(schema, root)) : null;
     show(place, inner?.element);
     inner?.control?.focus();
   });
-  return { element: el("div", { class: "maybe-field" }, place, choice), control: inner?.control ?? choice, read: () => (choice.value === "left out" ? undefined : choice.value === "null" ? null : inner.read()) };
+  return {
+    element: el("div", { class: "maybe-field" }, place, choice),
+    control: inner?.control ?? choice,
+    read: () => (choice.value === "left out" ? undefined : choice.value === "null" ? null : inner.read()),
+  };
 }
 
 /** A secret: its digest, which keeps what was recorded, or something new in its place. */
 function secretField(digest) {
   const control = el("input", { type: "password", autocomplete: "new-password", placeholder: "another value", hidden: true });
-  const choice = el("select", null, el("option", { value: "keep" }, `as recorded (${digest ?? "left out"})`), el("option", { value: "new" }, "another value"));
+  const choice = el(
+    "select",
+    null,
+    el("option", { value: "keep" }, `as recorded (${digest ?? "left out"})`),
+    el("option", { value: "new" }, "another value"),
+  );
   choice.addEventListener("change", () => {
     control.hidden = choice.value === "keep";
     if (!control.hidden) control.focus();
   });
-  return { element: el("div", { class: "secret" }, choice, control), control: choice, read: () => (choice.value === "keep" ? digest : control.value) };
+  return {
+    element: el("div", { class: "secret" }, choice, control),
+    control: choice,
+    read: () => (choice.value === "keep" ? digest : control.value),
+  };
 }

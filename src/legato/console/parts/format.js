@@ -45,5 +45,14 @@ export function brief(text, letters = 160) {
   return line.length > letters ? `${line.slice(0, letters - 1)}…` : line;
 }
 
+/** A text of JSON in which nothing hides: what is not printed, or turns the order of letters around, is written by its code. */
+export function visible(text) {
+  return text.replace(UNSEEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+const UNSEEN =
+  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
 /** A digest as it is told apart at a glance; the whole is always one gesture away. */
 export const digestStart = (digest) => digest.slice(0, 12);

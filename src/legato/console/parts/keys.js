@@ -4,16 +4,60 @@ const NAME = "legato.keys";
 
 /** What can be typed where: [keys as they are shown, what they do]. The help shows it. */
 export const SHORTCUTS = [
-  ["Everywhere", [
-    ["g s", "sessions"], ["g i", "inbox"], ["n", "a new conversation"], ["/", "search sessions"], ["t", "light, dark, or as the system"], ["?", "this list"], ["Esc", "leave a field, close what is open"],
-  ]],
-  ["In a list", [["j or ↓", "next"], ["k or ↑", "previous"], ["Home, End", "first, last"], ["Enter", "open"]]],
-  ["In a session", [
-    ["1 … 5", "transcript, graph, timeline, seen, usage"], ["c", "write a message"], ["p", "the first question that waits"], ["r", "replay"], ["f", "fork from the row that has the focus"], ["v", "what the agent saw at that row"], ["x", "stop what runs"],
-  ]],
-  ["Where you write", [["Enter", "send"], ["Shift Enter", "new line"]]],
-  ["On a question", [["a", "approve"], ["e", "edit"], ["d", "decline"]]],
-  ["In a replay", [["← →", "one fact back, on"], ["Space", "play, pause"]]],
+  [
+    "Everywhere",
+    [
+      ["g s", "sessions"],
+      ["g i", "inbox"],
+      ["n", "a new conversation"],
+      ["/", "search sessions"],
+      ["t", "light, dark, or as the system"],
+      ["?", "this list"],
+      ["Esc", "leave a field, close what is open"],
+    ],
+  ],
+  [
+    "In a list",
+    [
+      ["j or ↓", "next"],
+      ["k or ↑", "previous"],
+      ["Home End", "first, last"],
+      ["Enter", "open"],
+    ],
+  ],
+  [
+    "In a session",
+    [
+      ["1 … 5", "transcript, graph, timeline, seen, usage"],
+      ["c", "write a message"],
+      ["p", "the first question that waits"],
+      ["r", "replay"],
+      ["f", "fork from the row that has the focus"],
+      ["v", "what the agent saw at that row"],
+    ],
+  ],
+  [
+    "Where you write",
+    [
+      ["Enter", "send"],
+      ["Shift Enter", "new line"],
+    ],
+  ],
+  [
+    "On a question",
+    [
+      ["a", "approve"],
+      ["e", "edit"],
+      ["d", "decline"],
+    ],
+  ],
+  [
+    "In a replay",
+    [
+      ["← →", "one fact back, on"],
+      ["Space", "play, pause"],
+    ],
+  ],
 ];
 
 const bound = [];
@@ -32,7 +76,9 @@ export const lettersOn = () => read() !== "off";
 export function setLetters(on) {
   try {
     localStorage.setItem(NAME, on ? "on" : "off");
-  } catch { /* it stays as it is */ }
+  } catch {
+    /* it stays as it is */
+  }
 }
 
 function read() {
@@ -43,7 +89,10 @@ function read() {
   }
 }
 
-const writing = (target) => target instanceof HTMLElement && (target.isContentEditable || (target.matches("input, textarea, select") && !target.matches("[type=range], [type=checkbox], [type=radio]")));
+const writing = (target) =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable ||
+    (target.matches("input, textarea, select") && !target.matches("[type=range], [type=checkbox], [type=radio]")));
 
 export function listen() {
   addEventListener("keydown", (event) => {

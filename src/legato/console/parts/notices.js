@@ -15,7 +15,12 @@ export function announce(text) {
 /** A word at the edge of the page, which goes by itself. */
 export function notice(text, tone = "") {
   const gone = () => toast.remove();
-  const toast = el("div", { class: `toast ${tone}` }, el("span", null, text), el("button", { class: "plain small", "aria-label": "Dismiss", onclick: gone }, icon("cross")));
+  const toast = el(
+    "div",
+    { class: `toast ${tone}` },
+    el("span", null, text),
+    el("button", { class: "plain small", "aria-label": "Dismiss", onclick: gone }, icon("cross")),
+  );
   document.getElementById("toasts").append(toast);
   setTimeout(gone, tone === "bad" ? LASTS * 2 : LASTS);
 }
@@ -29,12 +34,15 @@ export function tellFailure(error) {
 
 /** A failure as part of a page. */
 export function failure(error, again) {
-  return el("div", { class: "failure", role: "alert" },
+  return el(
+    "div",
+    { class: "failure", role: "alert" },
     el("p", null, el("strong", null, error.message)),
     error.expected && el("p", null, `Expected: ${error.expected}`),
     error.found && el("p", null, `Found: ${error.found}`),
     error.advice && el("p", null, error.advice),
-    again && el("button", { onclick: again }, "Try again"));
+    again && el("button", { onclick: again }, "Try again"),
+  );
 }
 
 /** A button that does something that may be refused; meanwhile it cannot be pressed again. */
@@ -73,10 +81,22 @@ export function copier(text, label = "Copy") {
 /** Ask before something that cannot be taken back. Resolves to whether it is meant. */
 export function confirmed(question, detail, verb) {
   return new Promise((resolve) => {
-    const dialog = el("dialog", { class: "ask", "aria-label": question },
-      el("form", { method: "dialog" },
-        el("h2", null, question), el("p", null, detail),
-        el("div", { class: "buttons" }, el("button", { value: "no", autofocus: true }, "Keep it"), el("button", { value: "yes", class: "danger" }, verb))));
+    const dialog = el(
+      "dialog",
+      { class: "ask", "aria-label": question },
+      el(
+        "form",
+        { method: "dialog" },
+        el("h2", null, question),
+        el("p", null, detail),
+        el(
+          "div",
+          { class: "buttons" },
+          el("button", { value: "no", autofocus: true }, "Keep it"),
+          el("button", { value: "yes", class: "danger" }, verb),
+        ),
+      ),
+    );
     dialog.addEventListener("close", () => {
       resolve(dialog.returnValue === "yes");
       dialog.remove();

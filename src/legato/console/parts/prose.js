@@ -1,7 +1,7 @@
-/** Words with their simplest marks. May know: text. Decides: what of Markdown is shown as more than text; nothing of it becomes markup.
+/** Words with their simplest marks. May know: text. Decides: what of Markdown is shown as more than text; none of it becomes markup.
  *
- * Paragraphs, headings, lists, quotes, code, emphasis, and addresses. Everything else stays as it was written: what a model said should look
- * like what it said.
+ * Paragraphs, headings, lists, quotes, code, emphasis, and addresses. Everything else stays as it was written: what a model said should
+ * look like what it said.
  */
 
 import { el } from "./dom.js";
@@ -11,7 +11,17 @@ const HEADING = /^(#{1,6})\s+(.*)$/;
 const ITEM = /^(\s*)([-*+•]|\d{1,4}[.)])\s+(.*)$/;
 const QUOTE = /^>\s?(.*)$/;
 const RULE = /^\s*([-*_])(\s*\1){2,}\s*$/;
-const INLINE = /(`+)(?!`)([\s\S]*?[^`])\1(?!`)|\*\*(?=\S)([\s\S]*?\S)\*\*|(?<![\w*])\*(?=[^\s*])([^*\n]*?[^\s*])\*(?![\w*])|(https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]])/g;
+const INLINE = new RegExp(
+  [
+    /(?<!`)(`{1,8})(?!`)([\s\S]{0,999}?[^`])\1(?!`)/, // code; all are bounded, so that no text takes long
+    /\*\*(?=\S)([\s\S]{0,999}?\S)\*\*/, // strong
+    /(?<![\w*])\*(?=[^\s*])([^*\n]{0,999}?[^\s*])\*(?![\w*])/, // emphasised
+    /(https?:\/\/[^\s<>"'`]{0,999}[^\s<>"'`.,;:!?)\]])/, // an address
+  ]
+    .map((pattern) => pattern.source)
+    .join("|"),
+  "g",
+);
 const DEEPEST = 4;
 
 /** The blocks of a text, as elements. */
@@ -64,7 +74,10 @@ function list(lines, at, depth) {
     const inner = [found[3]];
     end++;
     // What is indented deeper belongs to the item, also after an empty line.
-    while (end < lines.length && (deeper(lines[end], margin.length) || (!lines[end].trim() && deeper(lines[end + 1] ?? "", margin.length)))) {
+    while (
+      end < lines.length &&
+      (deeper(lines[end], margin.length) || (!lines[end].trim() && deeper(lines[end + 1] ?? "", margin.length)))
+    ) {
       inner.push(lines[end].slice(Math.min(margin.length + 2, lines[end].length - lines[end].trimStart().length)));
       end++;
     }

@@ -63,10 +63,11 @@ export class Stream {
   async #run() {
     while (!this.closed.signal.aborted) {
       try {
-        if (await this.#once() === "gone") return this.onLine("gone");
+        if ((await this.#once()) === "gone") return this.onLine("gone");
       } catch (error) {
         if (this.closed.signal.aborted) return undefined;
-        if (error instanceof Refused && (error.status === 404 || error.status === 401)) return this.onLine(error.status === 404 ? "gone" : "lost");
+        if (error instanceof Refused && (error.status === 404 || error.status === 401))
+          return this.onLine(error.status === 404 ? "gone" : "lost");
       }
       if (this.closed.signal.aborted) return undefined;
       this.onLine("lost");

@@ -13,7 +13,9 @@ export function themeButton(button) {
     else document.documentElement.dataset.theme = chosen;
     try {
       localStorage.setItem(NAME, chosen);
-    } catch { /* it lasts as long as the page */ }
+    } catch {
+      /* it lasts as long as the page */
+    }
     show(button, icon(chosen));
     button.setAttribute("aria-label", TOLD[chosen]);
     button.title = `${TOLD[chosen]} (t)`;

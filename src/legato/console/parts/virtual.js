@@ -17,8 +17,19 @@ export class VirtualList {
     this.name = name;
     this.heights = new Heights(guess);
     this.holder = el("div", { class: "rows", role: "presentation" });
-    this.space = el("div", { class: "space", role, "aria-label": label }, this.holder);
-    this.element = el("div", { class: `scroll ${className}`, tabindex: "0", role: "presentation" }, this.space, footer);
+    // What has the focus is the list itself where one of its rows is chosen; else it is what scrolls.
+    const chooses = role === "listbox";
+    this.space = el(
+      "div",
+      { class: "space", role: chooses ? "presentation" : role, "aria-label": chooses ? undefined : label },
+      this.holder,
+    );
+    this.element = el(
+      "div",
+      { class: `scroll ${className}`, tabindex: "0", role: chooses ? role : "group", "aria-label": chooses ? label : `${label}, scrolls` },
+      this.space,
+      footer,
+    );
     this.footer = footer;
     this.followEnd = followEnd;
     this.pinned = followEnd;

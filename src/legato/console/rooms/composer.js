@@ -27,12 +27,36 @@ export class Composer {
     this.files.addEventListener("change", () => this.#attach(this.files.files));
     this.chips = el("ul", { class: "attached", hidden: true });
     this.send = el("button", { class: "primary", type: "submit", title: "Send (Enter)" }, icon("send"), "Send");
-    this.stop = acting(el("button", { class: "danger", type: "button", title: "Stop what runs (x)" }, icon("stop"), "Stop"), () => this.cancel());
+    this.stop = acting(el("button", { class: "danger", type: "button", title: "Stop what runs" }, icon("stop"), "Stop"), () =>
+      this.cancel(),
+    );
     this.again = acting(el("button", { type: "button" }, icon("again"), "Try again"), () => this.resume());
     this.state = el("div", { class: "composer-state", role: "status" });
-    this.form = el("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); this.#send(); } },
-      el("button", { class: "plain", type: "button", "aria-label": "Attach pictures or files", title: "Attach pictures or files", onclick: () => this.files.click() }, icon("attach")),
-      this.files, this.input, this.stop, this.send);
+    this.form = el(
+      "form",
+      {
+        class: "composer",
+        onsubmit: (event) => {
+          event.preventDefault();
+          this.#send();
+        },
+      },
+      el(
+        "button",
+        {
+          class: "plain",
+          type: "button",
+          "aria-label": "Attach pictures or files",
+          title: "Attach pictures or files",
+          onclick: () => this.files.click(),
+        },
+        icon("attach"),
+      ),
+      this.files,
+      this.input,
+      this.stop,
+      this.send,
+    );
     this.element = el("footer", { class: "composing" }, this.state, this.chips, this.form);
     requestAnimationFrame(() => this.#grow());
   }
@@ -48,11 +72,17 @@ export class Composer {
     const running = detail.status === "running";
     this.stop.hidden = !running && detail.status !== "pending";
     this.form.hidden = !detail.can_drive;
-    const told = !detail.can_drive ? `The program of “${detail.workflow}” is not served here: the conversation can be read, and does not go on.`
-      : detail.damaged ? detail.damaged
-        : detail.status === "failed" ? detail.error || "The last model call failed."
-          : detail.status === "cancelled" ? "Stopped. A message goes on."
-            : detail.status === "terminated" ? "The conversation is over. A message may begin it again." : "";
+    const told = !detail.can_drive
+      ? `The program of “${detail.workflow}” is not served here: the conversation can be read, and does not go on.`
+      : detail.damaged
+        ? detail.damaged
+        : detail.status === "failed"
+          ? detail.error || "The last model call failed."
+          : detail.status === "cancelled"
+            ? "Stopped. A message goes on."
+            : detail.status === "terminated"
+              ? "The conversation is over. A message may begin it again."
+              : "";
     this.state.className = `composer-state ${detail.status === "failed" ? "bad" : ""}`;
     show(this.state, told && el("span", null, told), detail.status === "failed" && detail.can_drive && this.again);
     this.state.hidden = !told;
@@ -83,7 +113,8 @@ export class Composer {
       this.#written();
       await this.ledger.refresh();
     } catch (error) {
-      if (error instanceof Refused && error.status === 0) notice("The server cannot be reached. Your message is kept; send it again, it will be recorded once.", "bad");
+      if (error instanceof Refused && error.status === 0)
+        notice("The server cannot be reached. Your message is kept; send it again, it will be recorded once.", "bad");
       else tellFailure(error);
     } finally {
       this.sending = false;
@@ -98,7 +129,29 @@ export class Composer {
     this.#keep();
     this.#grow();
     this.chips.hidden = this.attached.length === 0;
-    show(this.chips, this.attached.map((each, index) => el("li", null, each.name, el("button", { class: "plain small", type: "button", "aria-label": `Remove ${each.name}`, onclick: () => { this.attached.splice(index, 1); this.#written(); } }, icon("cross")))));
+    show(
+      this.chips,
+      this.attached.map((each, index) =>
+        el(
+          "li",
+          null,
+          each.name,
+          el(
+            "button",
+            {
+              class: "plain small",
+              type: "button",
+              "aria-label": `Remove ${each.name}`,
+              onclick: () => {
+                this.attached.splice(index, 1);
+                this.#written();
+              },
+            },
+            icon("cross"),
+          ),
+        ),
+      ),
+    );
   }
 
   #grow() {
@@ -118,7 +171,11 @@ export class Composer {
       const base64 = toBase64(new Uint8Array(await file.arrayBuffer()));
       const media = file.type || "application/octet-stream";
       const isPicture = /^image\/(png|jpeg|gif|webp)$/.test(media);
-      this.attached.push({ name: file.name, size: file.size, part: isPicture ? { part: "image", media_type: media, base64 } : { part: "file", media_type: media, base64, name: file.name } });
+      this.attached.push({
+        name: file.name,
+        size: file.size,
+        part: isPicture ? { part: "image", media_type: media, base64 } : { part: "file", media_type: media, base64, name: file.name },
+      });
     }
     this.files.value = "";
     this.#written();
@@ -136,7 +193,9 @@ export class Composer {
     try {
       if (this.input.value) sessionStorage.setItem(this.kept, JSON.stringify({ text: this.input.value, key: this.key }));
       else sessionStorage.removeItem(this.kept);
-    } catch { /* it lasts as long as the page */ }
+    } catch {
+      /* it lasts as long as the page */
+    }
   }
 }
 

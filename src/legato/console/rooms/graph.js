@@ -27,11 +27,16 @@ export class GraphView {
     this.drawn = state;
     if (agents.length === 0) return show(this.element, el("figcaption", { class: "soft" }, "Nobody has spoken yet."));
     const drawing = layout(agents, edges, this.workflow?.start ?? agents[0]);
-    return show(this.element,
-      svg("svg", { viewBox: `0 0 ${drawing.width} ${drawing.height}`, width: drawing.width, height: drawing.height, "aria-hidden": "true" },
+    return show(
+      this.element,
+      svg(
+        "svg",
+        { viewBox: `0 0 ${drawing.width} ${drawing.height}`, width: drawing.width, height: drawing.height, "aria-hidden": "true" },
         [...drawing.arcs].sort((one, other) => this.#times(story, one) - this.#times(story, other)).map((arc) => this.#arc(arc, story)),
-        drawing.nodes.map((node) => this.#node(node, story))),
-      el("figcaption", { class: "unseen" }, this.#described(agents, edges, story)));
+        drawing.nodes.map((node) => this.#node(node, story)),
+      ),
+      el("figcaption", { class: "unseen" }, this.#described(agents, edges, story)),
+    );
   }
 
   #times(story, { source, target }) {
@@ -41,10 +46,19 @@ export class GraphView {
   #arc(arc, story) {
     const times = this.#times(story, arc);
     const last = story?.lastEdge === `${arc.source}\n${arc.target}`;
-    const title = `${arc.source} may hand over to ${arc.target}${arc.asks ? ", if somebody approves" : ""}${times ? `; taken ${counted(times, "time")}` : ""}`;
-    return svg("g", { class: `arc ${this.palette.of(arc.source)}${times ? " taken" : ""}${last ? " last" : ""}${arc.asks ? " asks" : ""}` },
-      svg("title", null, title), svg("path", { class: "slur", d: arc.path }), svg("path", { class: "head", d: arc.head }),
-      times > 0 && [svg("circle", { class: "count-ground", cx: arc.label.x, cy: arc.label.y, r: times > 99 ? 12 : 9 }), svg("text", { class: "count", x: arc.label.x, y: arc.label.y + 3.8 }, String(times))]);
+    const [asks, taken] = [arc.asks ? ", if somebody approves" : "", times ? `; taken ${counted(times, "time")}` : ""];
+    const title = `${arc.source} may hand over to ${arc.target}${asks}${taken}`;
+    return svg(
+      "g",
+      { class: `arc ${this.palette.of(arc.source)}${times ? " taken" : ""}${last ? " last" : ""}${arc.asks ? " asks" : ""}` },
+      svg("title", null, title),
+      svg("path", { class: "slur", d: arc.path }),
+      svg("path", { class: "head", d: arc.head }),
+      times > 0 && [
+        svg("circle", { class: "count-ground", cx: arc.label.x, cy: arc.label.y, r: times > 99 ? 12 : 9 }),
+        svg("text", { class: "count", x: arc.label.x, y: arc.label.y + 3.8 }, String(times)),
+      ],
+    );
   }
 
   #node({ name, x, y }, story) {
@@ -53,19 +67,36 @@ export class GraphView {
     const told = this.workflow?.agents.find((agent) => agent.name === name);
     const tools = told?.tools.length ? counted(told.tools.length, "tool") : "";
     const below = turns ? counted(turns, "turn") : tools || (name === this.workflow?.start ? "starts" : "");
-    return svg("g", { class: `node ${this.palette.of(name)}${active ? " active" : ""}${story && !turns ? " silent" : ""}`, transform: `translate(${x} ${y})` },
-      svg("title", null, [name, told?.description, told?.model, told?.tools.map((tool) => tool.name).join(", ")].filter(Boolean).join("\n")),
+    return svg(
+      "g",
+      {
+        class: `node ${this.palette.of(name)}${active ? " active" : ""}${story && !turns ? " silent" : ""}`,
+        transform: `translate(${x} ${y})`,
+      },
+      svg(
+        "title",
+        null,
+        [name, told?.description, told?.model, told?.tools.map((tool) => tool.name).join(", ")].filter(Boolean).join("\n"),
+      ),
       svg("rect", { width: NODE.width, height: NODE.height, rx: 9 }),
       svg("ellipse", { class: "note", cx: 16, cy: NODE.height / 2, rx: 5, ry: 4, transform: `rotate(-18 16 ${NODE.height / 2})` }),
       svg("text", { class: "name", x: 29, y: below ? 16.5 : 23.5 }, brief(name, 17)),
-      below && svg("text", { class: "below", x: 29, y: 29.5 }, below));
+      below && svg("text", { class: "below", x: 29, y: 29.5 }, below),
+    );
   }
 
   #described(agents, edges, story) {
     const taken = edges.map((edge) => [edge, this.#times(story, edge)]);
     const active = story?.active ? `${story.active} has control.` : "";
-    return [el("p", null, `Agents: ${agents.join(", ")}. ${active}`), el("ul", null, taken.map(([edge, times]) =>
-      el("li", null, `${edge.source} to ${edge.target}: ${times ? `taken ${counted(times, "time")}` : "allowed, not taken"}`)))];
+    return [
+      el("p", null, `Agents: ${agents.join(", ")}. ${active}`),
+      el(
+        "ul",
+        null,
+        taken.map(([edge, times]) =>
+          el("li", null, `${edge.source} to ${edge.target}: ${times ? `taken ${counted(times, "time")}` : "allowed, not taken"}`),
+        ),
+      ),
+    ];
   }
 }
-

@@ -17,10 +17,23 @@ export class HouseRoom {
     this.heading = el("h1", { tabindex: "-1" }, workflows.length === 1 ? workflows[0].name : "Workflows");
     this.chosen = workflows[0] ?? null;
     this.shown = el("div", { class: "workflow" });
-    this.element = el("div", { class: "house" },
-      el("header", { class: "room-head" }, this.heading, el("p", { class: "soft" }, `${page.about.store}${page.about.drives ? "" : ". Workers elsewhere drive the conversations."}`)),
-      workflows.length > 1 && el("div", { class: "choices", role: "group", "aria-label": "Workflows" }, workflows.map((workflow) => el("button", { type: "button", onclick: () => this.#choose(workflow) }, workflow.name))),
-      this.shown);
+    this.element = el(
+      "div",
+      { class: "house" },
+      el(
+        "header",
+        { class: "room-head" },
+        this.heading,
+        el("p", { class: "soft" }, `${page.about.store}${page.about.drives ? "" : ". Workers elsewhere drive the conversations."}`),
+      ),
+      workflows.length > 1 &&
+        el(
+          "div",
+          { class: "choices", role: "group", "aria-label": "Workflows" },
+          workflows.map((workflow) => el("button", { type: "button", onclick: () => this.#choose(workflow) }, workflow.name)),
+        ),
+      this.shown,
+    );
     if (this.chosen) this.#choose(this.chosen);
     else show(this.shown, el("p", null, "No workflow is served: sessions can be read, and do not go on."));
   }
@@ -38,28 +51,56 @@ export class HouseRoom {
     const palette = this.page.palette(workflow.name);
     const graph = new GraphView(workflow, palette);
     graph.update();
-    show(this.shown,
+    show(
+      this.shown,
       this.#begin(workflow),
       workflow.description && el("p", { class: "prose" }, workflow.description),
-      el("div", { class: "workflow-parts" }, graph.element,
-        el("div", { class: "agents" }, workflow.agents.map((agent) => el("section", { class: "agent-card" },
-          el("h3", null, agentTag(palette, agent.name), agent.name === workflow.start && el("span", { class: "chip" }, "starts")),
-          agent.description && el("p", null, agent.description),
-          el("p", { class: "soft small-print" }, [agent.model, agent.tools.length ? counted(agent.tools.length, "tool") : "no tools"].filter(Boolean).join(" · ")),
-          agent.tools.map(toolTold))))));
+      el(
+        "div",
+        { class: "workflow-parts" },
+        graph.element,
+        el(
+          "div",
+          { class: "agents" },
+          workflow.agents.map((agent) =>
+            el(
+              "section",
+              { class: "agent-card" },
+              el("h3", null, agentTag(palette, agent.name), agent.name === workflow.start && el("span", { class: "chip" }, "starts")),
+              agent.description && el("p", null, agent.description),
+              el(
+                "p",
+                { class: "soft small-print" },
+                [agent.model, agent.tools.length ? counted(agent.tools.length, "tool") : "no tools"].filter(Boolean).join(" · "),
+              ),
+              agent.tools.map(toolTold),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   #begin(workflow) {
     this.message = el("textarea", { rows: 2, placeholder: `Say something to ${workflow.start}`, "aria-label": "The first message" });
-    const id = el("input", { type: "text", placeholder: "id (made up if empty)", "aria-label": "Id of the conversation", maxlength: 400, autocomplete: "off" });
+    const id = el("input", {
+      type: "text",
+      placeholder: "id (made up if empty)",
+      "aria-label": "Id of the conversation",
+      maxlength: 400,
+      autocomplete: "off",
+    });
     const start = el("button", { class: "primary", type: "submit" }, icon("send"), "Begin");
-    const key = deliveryKey();
+    const [key, ours] = [deliveryKey(), `talk-${deliveryKey().slice(-10)}`]; // sent again after a lost line, it is the same conversation
     const begin = async (event) => {
       event.preventDefault();
       if (!this.message.value.trim() || start.disabled) return;
       start.disabled = true;
       try {
-        const made = await ask("api/sessions", { method: "POST", body: { workflow: workflow.name, message: this.message.value, key, ...(id.value.trim() ? { id: id.value.trim() } : {}) } });
+        const made = await ask("api/sessions", {
+          method: "POST",
+          body: { workflow: workflow.name, id: id.value.trim() || ours, message: this.message.value, key },
+        });
         this.page.shelf.look();
         go("sessions", made.id);
       } catch (error) {
@@ -68,14 +109,26 @@ export class HouseRoom {
         start.disabled = false;
       }
     };
-    this.message.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) begin(event); });
-    return el("form", { class: "begin", onsubmit: begin }, el("h2", null, "A new conversation"), this.message, el("div", { class: "buttons" }, id, start));
+    this.message.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) begin(event);
+    });
+    return el(
+      "form",
+      { class: "begin", onsubmit: begin },
+      el("h2", null, "A new conversation"),
+      this.message,
+      el("div", { class: "buttons" }, id, start),
+    );
   }
 }
 
 function toolTold(tool) {
   const asks = tool.asks && el("span", { class: "chip warn" }, tool.asks === "depends" ? "may ask" : "asks");
-  return el("details", { class: "fold" },
+  return el(
+    "details",
+    { class: "fold" },
     el("summary", null, el("code", null, tool.name), asks, tool.deferred && el("span", { class: "chip" }, "deferred")),
-    tool.description && el("p", { class: "small-print" }, tool.description), jsonBlock(JSON.stringify(tool.parameters)));
+    tool.description && el("p", { class: "small-print" }, tool.description),
+    jsonBlock(JSON.stringify(tool.parameters)),
+  );
 }

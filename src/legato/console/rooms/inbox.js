@@ -1,4 +1,4 @@
-/** Everything that waits for a person, in all sessions. May know: the API's inbox. Decides: the order, and that a form somebody fills in stays. */
+/** All that waits for a person, in all sessions. May know: the API's inbox. Decides: the order, and that a form somebody fills in stays. */
 
 import { ask } from "../parts/api.js";
 import { el, show } from "../parts/dom.js";
@@ -14,7 +14,9 @@ export class InboxCount {
     this.badge = badge;
     this.listeners = new Set();
     this.found = null;
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.look(); });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.look();
+    });
   }
 
   async look() {
@@ -79,7 +81,12 @@ export class InboxRoom {
       const name = `${request.in} ${request.id} ${request.digest}`;
       now.add(name);
       if (this.cards.has(name)) continue;
-      const card = requestCard(request, { session: request.in, palette: this.page.palette(request.workflow), titled: true, onAnswered: () => this.#answered(request) });
+      const card = requestCard(request, {
+        session: request.in,
+        palette: this.page.palette(request.workflow),
+        titled: true,
+        onAnswered: () => this.#answered(request),
+      });
       this.cards.set(name, card);
       this.holder.append(card);
     }
@@ -90,7 +97,9 @@ export class InboxRoom {
       this.cards.delete(name);
     }
     this.more.hidden = !this.next;
-    this.note.textContent = requests.length ? `${requests.length}${this.next ? "+" : ""} to answer, in all conversations` : "Nothing waits for an answer.";
+    this.note.textContent = requests.length
+      ? `${requests.length}${this.next ? "+" : ""} to answer, in all conversations`
+      : "Nothing waits for an answer.";
     return undefined;
   }
 

@@ -12,11 +12,23 @@ export class RowList {
     this.at = { ...at, size: () => this.story?.rows.length ?? 0 };
     this.list = new VirtualList({
       row: (index) => rowElement(this.story.rows[index], index, this.story.rows[index - 1], this.at),
-      name: (index) => `${this.story.rows[index].id} ${this.story.rows[index].version}`,
-      guess: 78, role: "feed", label: "Transcript", footer, followEnd, className: "transcript",
+      name: (index) => `${at.generation()} ${this.story.rows[index].id} ${this.story.rows[index].version}`,
+      guess: 78,
+      role: "feed",
+      label: "Transcript",
+      footer,
+      followEnd,
+      className: "transcript",
     });
-    this.toEnd = el("button", { class: "to-end", type: "button", hidden: true, onclick: () => this.list.showEnd() }, "New below", icon("step"));
-    this.list.onEnd = (pinned) => { if (pinned) this.toEnd.hidden = true; };
+    this.toEnd = el(
+      "button",
+      { class: "to-end", type: "button", hidden: true, onclick: () => this.list.showEnd() },
+      "New below",
+      icon("step"),
+    );
+    this.list.onEnd = (pinned) => {
+      if (pinned) this.toEnd.hidden = true;
+    };
     this.element = el("div", { class: "rows-with-end" }, this.list.element, this.toEnd);
     this.list.element.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -51,7 +63,12 @@ export class RowList {
   /** Focus the next row, or the one before. Whether there was one to go from. */
   move(by) {
     const now = document.activeElement?.closest?.("article");
-    const index = now && this.list.element.contains(now) ? Number(now.getAttribute("aria-posinset")) - 1 : by > 0 ? this.#firstVisible() - 1 : this.#firstVisible() + 1;
+    const index =
+      now && this.list.element.contains(now)
+        ? Number(now.getAttribute("aria-posinset")) - 1
+        : by > 0
+          ? this.#firstVisible() - 1
+          : this.#firstVisible() + 1;
     this.#focus(index + by);
   }
 
@@ -75,4 +92,3 @@ export class RowList {
     event.preventDefault();
   }
 }
-

@@ -22,20 +22,47 @@ export class Replay {
     this.course = [];
     this.playing = 0;
     this.speed = 1;
-    this.rows = new RowList({ session: room.id, palette: room.palette, onFork: (facts) => room.fork(facts) }, null);
+    this.rows = new RowList(
+      { session: room.id, palette: room.palette, generation: () => room.generation, onFork: (facts) => room.fork(facts) },
+      null,
+    );
     this.score = new Score(room, (position) => this.#move(position));
     this.slider = el("input", { type: "range", min: 0, max: this.at, value: this.at, step: 1, "aria-label": "Position in the ledger" });
     this.slider.addEventListener("input", () => this.#move(Number(this.slider.value)));
     this.play = el("button", { type: "button", title: "Play (Space)", onclick: () => this.toggle() });
     this.told = el("div", { class: "replay-told", role: "status" });
-    const speeds = el("select", { "aria-label": "Speed" }, SPEEDS.map((speed) => el("option", { value: speed }, `${speed}×`)));
-    speeds.addEventListener("change", () => { this.speed = Number(speeds.value); });
-    const step = (by, name, title) => el("button", { class: "plain", type: "button", title, "aria-label": title, onclick: () => this.step(by) }, icon(name));
-    this.element = el("section", { class: "view view-replay", "aria-label": "Replay" }, this.rows.element,
-      el("footer", { class: "scrubber" }, this.score.element, this.slider,
-        el("div", { class: "scrubber-line" }, step(-1, "unstep", "One fact back (←)"), this.play, step(1, "step", "One fact on (→)"), speeds, this.told,
+    const speeds = el(
+      "select",
+      { "aria-label": "Speed" },
+      SPEEDS.map((speed) => el("option", { value: speed }, `${speed}×`)),
+    );
+    speeds.addEventListener("change", () => {
+      this.speed = Number(speeds.value);
+    });
+    const step = (by, name, title) =>
+      el("button", { class: "plain", type: "button", title, "aria-label": title, onclick: () => this.step(by) }, icon(name));
+    this.element = el(
+      "section",
+      { class: "view view-replay", "aria-label": "Replay" },
+      this.rows.element,
+      el(
+        "footer",
+        { class: "scrubber" },
+        this.score.element,
+        this.slider,
+        el(
+          "div",
+          { class: "scrubber-line" },
+          step(-1, "unstep", "One fact back (←)"),
+          this.play,
+          step(1, "step", "One fact on (→)"),
+          speeds,
+          this.told,
           el("button", { class: "small", type: "button", onclick: () => this.room.fork(this.at) }, icon("fork"), "Fork here"),
-          el("a", { class: "button small", href: to("sessions", room.id) }, "Back to now"))));
+          el("a", { class: "button small", href: to("sessions", room.id) }, "Back to now"),
+        ),
+      ),
+    );
     this.draw = framed(() => this.#draw());
     this.#playButton();
     this.#courseOf();
@@ -125,8 +152,13 @@ export class Replay {
     this.score.mark(this.at);
     this.room.asOf(story, then);
     const last = facts[this.at - 1];
-    show(this.told, el("b", null, `${count(this.at)} of ${count(facts.length)}`), then && statusPill(then.status), (then?.agent || story.active) && agentTag(this.room.palette, then?.agent || story.active), last && el("span", { class: "soft" }, `${last.fact.replaceAll("_", " ")}, ${clock(last.at)}`));
+    show(
+      this.told,
+      el("b", null, `${count(this.at)} of ${count(facts.length)}`),
+      then && statusPill(then.status),
+      (then?.agent || story.active) && agentTag(this.room.palette, then?.agent || story.active),
+      last && el("span", { class: "soft" }, `${last.fact.replaceAll("_", " ")}, ${clock(last.at)}`),
+    );
     settleAt("sessions", this.room.id, "replay", this.at);
   }
 }
-

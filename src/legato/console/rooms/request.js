@@ -1,4 +1,4 @@
-/** Something that waits for a person. May know: a request of the API. Decides: what can be answered, and that what is approved is exactly what is shown. */
+/** Something that waits for a person. May know: the API's requests. Decides: how it is answered; what is shown is what is approved. */
 
 import { ask, deliveryKey, path } from "../parts/api.js";
 import { el, show } from "../parts/dom.js";
@@ -28,19 +28,52 @@ const DONE = { approve: "Approved", reject: "Declined", edit: "Approved with oth
 export function requestCard(request, { session, palette, onAnswered, titled = false }) {
   const more = el("div", { class: "request-more" });
   const always = el("input", { type: "checkbox" });
-  const buttons = request.verdicts.map((verdict) => el("button", { class: verdict === "approve" ? "primary" : "", type: "button", data: { verdict }, onclick: () => chosen(verdict) }, icon({ approve: "check", reject: "cross", edit: "tool", answer: "send" }[verdict]), SAID[request.kind]?.[verdict] ?? verdict));
+  const buttons = request.verdicts.map((verdict) =>
+    el(
+      "button",
+      { class: verdict === "approve" ? "primary" : "", type: "button", data: { verdict }, onclick: () => chosen(verdict) },
+      icon({ approve: "check", reject: "cross", edit: "tool", answer: "send" }[verdict]),
+      SAID[request.kind]?.[verdict] ?? verdict,
+    ),
+  );
   const canAlways = request.kind === "approval" && request.tool;
   const keys = new Map(); // one per answer: sent again, it is recorded once
 
-  const card = el("section", { class: "request card", tabindex: "-1", "aria-label": `${request.agent} ${ASKED[request.kind]} ${request.tool ?? ""}`, data: { request: request.id } },
-    el("div", { class: "request-head" },
+  const card = el(
+    "section",
+    {
+      class: "request card",
+      tabindex: "-1",
+      "aria-label": `${request.agent} ${ASKED[request.kind]} ${request.tool ?? ""}`,
+      data: { request: request.id },
+    },
+    el(
+      "div",
+      { class: "request-head" },
       titled && el("a", { class: "request-in", href: to("sessions", session) }, session),
       el("p", null, agentTag(palette, request.agent), ` ${ASKED[request.kind] ?? "asks"} `, request.tool && el("b", null, request.tool)),
-      request.session && request.session !== session && el("p", { class: "small-print soft" }, "asked in ", el("a", { href: to("sessions", request.session) }, request.session))),
+      request.session &&
+        request.session !== session &&
+        el("p", { class: "small-print soft" }, "asked in ", el("a", { href: to("sessions", request.session) }, request.session)),
+    ),
     request.kind === "limit" ? el("p", { class: "prose" }, request.prompt) : argumentsShown(request),
-    request.kind !== "limit" && el("p", { class: "digest small-print soft" }, "digest ", el("code", { title: request.digest }, digestStart(request.digest)), copier(request.digest, "Copy the whole digest"), request.secrets?.length ? ` Secret, and shown as a digest: ${request.secrets.join(", ")}.` : ""),
-    el("div", { class: "buttons" }, buttons, canAlways && el("label", { class: "always" }, always, `and all later calls of ${request.tool} by ${request.agent} in this session`)),
-    more);
+    request.kind !== "limit" &&
+      el(
+        "p",
+        { class: "digest small-print soft" },
+        "digest ",
+        el("code", { title: request.digest }, digestStart(request.digest)),
+        copier(request.digest, "Copy the whole digest"),
+        request.secrets?.length ? ` Secret, and shown as a digest: ${request.secrets.join(", ")}.` : "",
+      ),
+    el(
+      "div",
+      { class: "buttons" },
+      buttons,
+      canAlways && el("label", { class: "always" }, always, `and all later calls of ${request.tool} by ${request.agent} in this session`),
+    ),
+    more,
+  );
   card.addEventListener("keydown", (event) => {
     if (event.target !== card || event.ctrlKey || event.metaKey || event.altKey) return;
     const verdict = { a: request.verdicts.includes("approve") ? "approve" : "answer", d: "reject", e: "edit" }[event.key];
@@ -65,30 +98,71 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
 
   function part(title, controls, verb, given) {
     const go = el("button", { class: "primary", type: "submit" }, verb);
-    return el("form", { class: "answering", onsubmit: (event) => {
-      event.preventDefault();
-      try {
-        send(given());
-      } catch (error) {
-        if (!(error instanceof Mistaken)) throw error;
-      }
-    } }, el("h3", null, title), controls, el("div", { class: "buttons" }, go, el("button", { type: "button", onclick: () => { show(more); card.focus(); } }, "Back")));
+    return el(
+      "form",
+      {
+        class: "answering",
+        onsubmit: (event) => {
+          event.preventDefault();
+          try {
+            send(given());
+          } catch (error) {
+            if (!(error instanceof Mistaken)) throw error;
+          }
+        },
+      },
+      el("h3", null, title),
+      controls,
+      el(
+        "div",
+        { class: "buttons" },
+        go,
+        el(
+          "button",
+          {
+            type: "button",
+            onclick: () => {
+              show(more);
+              card.focus();
+            },
+          },
+          "Back",
+        ),
+      ),
+    );
   }
 
   function declining() {
     const words = el("textarea", { rows: 2, placeholder: "Words for the agent, if you like", "aria-label": "Words for the agent" });
-    return { element: part(request.kind === "limit" ? "Give the turn back to the user" : "Decline", request.kind === "limit" ? null : words, SAID[request.kind]?.reject ?? "Decline", () => ({ verdict: "reject", words: words.value })), focus: request.kind === "limit" ? more : words };
+    return {
+      element: part(
+        request.kind === "limit" ? "Give the turn back to the user" : "Decline",
+        request.kind === "limit" ? null : words,
+        SAID[request.kind]?.reject ?? "Decline",
+        () => ({ verdict: "reject", words: words.value }),
+      ),
+      focus: request.kind === "limit" ? more : words,
+    };
   }
 
   function editing() {
     const form = formOf(request.schema, request.arguments, request.secrets ?? []);
-    const element = part("Run it with other arguments", form.element, "Approve these arguments", () => ({ verdict: "edit", arguments: form.read() }));
+    const element = part("Run it with other arguments", form.element, "Approve these arguments", () => ({
+      verdict: "edit",
+      arguments: form.read(),
+    }));
     return { element, focus: element.querySelector("input, textarea, select") ?? element };
   }
 
   function answering() {
     const value = el("textarea", { rows: 3, "aria-label": "The result, as text or JSON", placeholder: "The result: text, or JSON" });
-    return { element: part(request.kind === "result" ? "The result" : "How it ended", value, "Answer", () => ({ verdict: "answer", value: asValue(value.value) })), focus: value };
+    return {
+      element: part(request.kind === "result" ? "The result" : "How it ended", value, "Answer", () => ({
+        verdict: "answer",
+        value: asValue(value.value),
+      })),
+      focus: value,
+    };
   }
 
   async function send(answer) {
@@ -96,7 +170,10 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
     if (!keys.has(named)) keys.set(named, deliveryKey());
     for (const each of card.querySelectorAll("button")) each.disabled = true;
     try {
-      await ask(path`api/sessions/${session}/answers`, { method: "POST", body: { request: request.id, ...(request.kind === "limit" ? {} : { digest: request.digest }), ...answer, key: keys.get(named) } });
+      await ask(path`api/sessions/${session}/answers`, {
+        method: "POST",
+        body: { request: request.id, ...(request.kind === "limit" ? {} : { digest: request.digest }), ...answer, key: keys.get(named) },
+      });
       announce(DONE[answer.verdict]);
       show(card, el("p", { class: "soft" }, icon("check"), ` ${DONE[answer.verdict]}`));
     } catch (error) {
@@ -112,7 +189,12 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
 
 function argumentsShown(request) {
   const text = typeof request.arguments === "string" ? request.arguments : write(request.arguments, 2);
-  return el("div", { class: "with-copy" }, el("pre", { class: "code json exact", tabindex: "0", "aria-label": "The exact arguments" }, coloured(text)), copier(text));
+  return el(
+    "div",
+    { class: "with-copy" },
+    el("pre", { class: "code json exact", tabindex: "0", "aria-label": "The exact arguments" }, coloured(text)),
+    copier(text),
+  );
 }
 
 /** What somebody wrote as a result: JSON where it is an object or a list, else the words themselves. */

@@ -18,12 +18,14 @@ export class Score {
     this.draw = framed(() => this.#draw());
     this.resizes = new ResizeObserver(() => this.draw());
     this.resizes.observe(this.element);
-    const move = (event) => onMove(Math.round(((event.offsetX) / this.canvas.clientWidth) * this.room.ledger.facts.length));
+    const move = (event) => onMove(Math.round((event.offsetX / this.canvas.clientWidth) * this.room.ledger.facts.length));
     this.canvas.addEventListener("pointerdown", (event) => {
       this.canvas.setPointerCapture(event.pointerId);
       move(event);
     });
-    this.canvas.addEventListener("pointermove", (event) => { if (event.buttons) move(event); });
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (event.buttons) move(event);
+    });
   }
 
   close() {
@@ -77,30 +79,37 @@ export class Score {
     pen.fillStyle = line;
     for (const agent of agents.slice(0, 8)) pen.fillRect(0, Math.round(y(agent)), width, 1);
     const step = width / Math.max(1, facts.length);
+    const thin = Math.min(1, Math.max(0.12, step / 2)); // where thousands lie on one another, each is a breath
     let control = agents[0] ?? "";
     facts.forEach((fact, position) => {
       const x = (position + 0.5) * step;
       const who = whoOf(fact, facts) || control;
       pen.fillStyle = pen.strokeStyle = colours.get(who) ?? soft;
       if (fact.fact === "handed_off") {
+        pen.globalAlpha = thin;
         pen.lineWidth = 1.2;
         const [from, to] = [y(fact.source), y(fact.target)];
         pen.beginPath();
         pen.moveTo(x - step / 2, from);
         pen.quadraticCurveTo(x + step / 4, Math.min(from, to) - 2, x + Math.max(step / 2, 2), to);
         pen.stroke();
+        pen.globalAlpha = 1;
         control = fact.target;
       } else if (fact.fact === "said") {
         pen.fillStyle = soft;
-        pen.fillRect(x - 0.6, 1, Math.min(2, Math.max(1.2, step * 0.2)), height - 2);
+        pen.globalAlpha = Math.max(0.25, thin);
+        pen.fillRect(x - 0.6, 0, 1.4, step > 6 ? height : 5);
+        pen.globalAlpha = 1;
       } else if (fact.fact === "answered") {
         control = fact.agent;
+        pen.globalAlpha = Math.max(0.3, thin);
         note(pen, x, y(who), Math.min(4.2, Math.max(1.4, step * 0.6)));
+        pen.globalAlpha = 1;
       } else if (fact.fact === "attempted" || fact.fact === "lost") {
         pen.fillStyle = bad;
         pen.fillRect(x - 1, y(who) - 4, 2, 8);
       } else if (fact.fact !== "opened") {
-        pen.globalAlpha = 0.55;
+        pen.globalAlpha = 0.55 * thin;
         note(pen, x, y(who), Math.min(2, Math.max(0.8, step * 0.3)));
         pen.globalAlpha = 1;
       }

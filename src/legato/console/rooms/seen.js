@@ -1,4 +1,4 @@
-/** What an agent saw: any model call, its request beside the conversation. May know: the API's calls. Decides: how in and out are told apart. */
+/** What an agent saw: a call's request beside the conversation. May know: the API's calls. Decides: how in and out are told apart. */
 
 import { ask } from "../parts/api.js";
 import { el, show } from "../parts/dom.js";
@@ -16,18 +16,48 @@ export class Seen {
     this.calls = [];
     this.chosen = -1;
     this.seen = null;
-    this.list = new VirtualList({ row: (index) => this.#call(index), name: (index) => `${index}${index === this.chosen ? " chosen" : ""}`, guess: 54, role: "listbox", label: "Model calls", className: "calls" });
+    this.list = new VirtualList({
+      row: (index) => this.#call(index),
+      name: (index) => `${index}${index === this.chosen ? " chosen" : ""}`,
+      guess: 54,
+      role: "listbox",
+      label: "Model calls",
+      className: "calls",
+    });
     this.list.element.addEventListener("keydown", (event) => this.#key(event));
     this.head = el("div", { class: "seen-head" });
-    this.items = new VirtualList({ row: (index) => itemElement(this.seen.items[index], this.room, this.seen), name: (index) => `${this.seen.n} ${index}`, guess: 74, role: "list", label: "The conversation up to this call", className: "items" });
+    this.items = new VirtualList({
+      row: (index) => itemElement(this.seen.items[index], this.room, this.seen),
+      name: (index) => `${this.seen.n} ${index}`,
+      guess: 74,
+      role: "list",
+      label: "The conversation up to this call",
+      className: "items",
+    });
     this.sums = el("p", { class: "soft small-print" });
     this.request = el("div", { class: "seen-request" });
-    this.element = el("section", { class: "view view-seen", "aria-label": "What an agent saw" },
+    this.element = el(
+      "section",
+      { class: "view view-seen", "aria-label": "What an agent saw" },
       this.list.element,
-      el("div", { class: "seen-main" }, this.head,
-        el("div", { class: "seen-sides" },
-          el("section", { class: "seen-conversation", "aria-label": "The conversation, each part marked in or out" }, el("h2", null, "The conversation"), this.sums, this.items.element),
-          el("section", { class: "seen-sent", "aria-label": "The request" }, this.request))));
+      el(
+        "div",
+        { class: "seen-main" },
+        this.head,
+        el(
+          "div",
+          { class: "seen-sides" },
+          el(
+            "section",
+            { class: "seen-conversation", "aria-label": "The conversation, each part marked in or out" },
+            el("h2", null, "The conversation"),
+            this.sums,
+            this.items.element,
+          ),
+          el("section", { class: "seen-sent", "aria-label": "The request" }, this.request),
+        ),
+      ),
+    );
   }
 
   close() {
@@ -37,6 +67,11 @@ export class Seen {
 
   async arrive(place) {
     this.part = place.query.part ?? "frame";
+    if (this.generation !== this.room.generation) {
+      this.generation = this.room.generation;
+      this.calls = [];
+      this.chosen = -1;
+    }
     const asked = place.steps[3];
     if (!this.calls.length || this.calls.length < this.room.story.replies) await this.#calls();
     const wanted = asked === undefined ? this.calls.length - 1 : Number(asked);
@@ -55,7 +90,10 @@ export class Seen {
       this.calls = (await ask(`${this.room.ledger.where}/calls`)).calls;
       this.list.update(this.calls.length);
     } catch (error) {
-      show(this.head, failure(error, () => this.#calls()));
+      show(
+        this.head,
+        failure(error, () => this.#calls()),
+      );
     }
   }
 
@@ -69,7 +107,10 @@ export class Seen {
       if (this.chosen !== number) return;
       this.seen = seen;
     } catch (error) {
-      show(this.head, failure(error, () => this.#choose(number)));
+      show(
+        this.head,
+        failure(error, () => this.#choose(number)),
+      );
       return;
     }
     this.#draw();
@@ -78,18 +119,63 @@ export class Seen {
   #draw() {
     const { seen } = this;
     const handoff = seen.after_handoff;
-    show(this.head,
-      el("div", { class: "seen-title" },
+    show(
+      this.head,
+      el(
+        "div",
+        { class: "seen-title" },
         el("h2", null, `Call ${seen.n} `, agentTag(this.room.palette, seen.agent)),
-        el("p", { class: "soft small-print" }, [seen.model, clock(seen.at), `saw the facts 0 to ${seen.upto}`, `${count(seen.usage.input)} tokens in (${count(seen.usage.cached)} cached), ${count(seen.usage.output)} out`, dollars(seen.usage.dollars)].filter(Boolean).join(" · ")),
-        handoff && el("p", { class: "small-print" }, `The first call after ${handoff.source} handed over to ${handoff.target}`, seen.resent ? `: ${count(seen.resent)} tokens were sent again for it` : "", "."),
-        seen.losses?.length > 0 && el("p", { class: "small-print warn-ink" }, `Left out for the provider: ${seen.losses.join("; ")}`)),
-      el("div", { class: "seen-steps" },
-        el("a", { class: "button small", href: to("sessions", this.room.id, "seen", Math.max(0, this.chosen - 1), { part: this.part }), "aria-disabled": this.chosen === 0 ? "true" : undefined }, "Previous"),
-        el("a", { class: "button small", href: to("sessions", this.room.id, "seen", Math.min(this.calls.length - 1, this.chosen + 1), { part: this.part }), "aria-disabled": this.chosen === this.calls.length - 1 ? "true" : undefined }, "Next")));
+        el(
+          "p",
+          { class: "soft small-print" },
+          [
+            seen.model,
+            clock(seen.at),
+            `saw the facts 0 to ${seen.upto}`,
+            `${count(seen.usage.input)} tokens in (${count(seen.usage.cached)} cached), ${count(seen.usage.output)} out`,
+            dollars(seen.usage.dollars),
+          ]
+            .filter(Boolean)
+            .join(" · "),
+        ),
+        handoff &&
+          el(
+            "p",
+            { class: "small-print" },
+            `The first call after ${handoff.source} handed over to ${handoff.target}`,
+            seen.resent ? `: ${count(seen.resent)} tokens were sent again for it` : "",
+            ".",
+          ),
+        seen.losses?.length > 0 && el("p", { class: "small-print warn-ink" }, `Left out for the provider: ${seen.losses.join("; ")}`),
+      ),
+      el(
+        "div",
+        { class: "seen-steps" },
+        el(
+          "a",
+          {
+            class: "button small",
+            href: to("sessions", this.room.id, "seen", Math.max(0, this.chosen - 1), { part: this.part }),
+            "aria-disabled": this.chosen === 0 ? "true" : undefined,
+          },
+          "Previous",
+        ),
+        el(
+          "a",
+          {
+            class: "button small",
+            href: to("sessions", this.room.id, "seen", Math.min(this.calls.length - 1, this.chosen + 1), { part: this.part }),
+            "aria-disabled": this.chosen === this.calls.length - 1 ? "true" : undefined,
+          },
+          "Next",
+        ),
+      ),
+    );
     const sums = { whole: 0, words: 0, no: 0 };
     for (const item of seen.items) sums[item.shown]++;
-    this.sums.textContent = [`${count(sums.whole)} in`, sums.words && `${count(sums.words)} words only`, sums.no && `${count(sums.no)} out`].filter(Boolean).join(", ");
+    this.sums.textContent = [`${count(sums.whole)} in`, sums.words && `${count(sums.words)} words only`, sums.no && `${count(sums.no)} out`]
+      .filter(Boolean)
+      .join(", ");
     this.items.reset(seen.items.length);
     if (seen.items.length) this.items.show(seen.items.length - 1, false);
     this.#drawPart();
@@ -97,19 +183,40 @@ export class Seen {
 
   #drawPart() {
     if (!this.seen) return;
-    show(this.request,
-      tabs("Parts of the request", this.part, PARTS.map(([name, title]) => [name, to("sessions", this.room.id, "seen", this.chosen, { part: name }), title])),
-      el("div", { class: "seen-part" }, partShown(this.part, this.seen, this.room)));
+    show(
+      this.request,
+      tabs(
+        "Parts of the request",
+        this.part,
+        PARTS.map(([name, title]) => [name, to("sessions", this.room.id, "seen", this.chosen, { part: name }), title]),
+      ),
+      el("div", { class: "seen-part" }, partShown(this.part, this.seen, this.room)),
+    );
   }
 
   #call(index) {
     const call = this.calls[index];
-    return el("a", {
-      class: `seen-call ${this.room.palette.of(call.agent)}${index === this.chosen ? " chosen" : ""}`, role: "option", id: `call-${index}`, tabindex: "-1", "aria-selected": String(index === this.chosen), "aria-posinset": index + 1, "aria-setsize": this.calls.length,
-      href: to("sessions", this.room.id, "seen", index, { part: this.part }),
-    },
-    el("span", { class: "number" }, String(call.n)), el("span", { class: "seen-call-who" }, agentTag(this.room.palette, call.agent), call.after_handoff && el("span", { class: "soft small-print" }, `from ${call.after_handoff.source}`)),
-    el("span", { class: "soft small-print tokens" }, count(call.usage.input)));
+    return el(
+      "a",
+      {
+        class: `seen-call ${this.room.palette.of(call.agent)}${index === this.chosen ? " chosen" : ""}`,
+        role: "option",
+        id: `call-${index}`,
+        tabindex: "-1",
+        "aria-selected": String(index === this.chosen),
+        "aria-posinset": index + 1,
+        "aria-setsize": this.calls.length,
+        href: to("sessions", this.room.id, "seen", index, { part: this.part }),
+      },
+      el("span", { class: "number" }, String(call.n)),
+      el(
+        "span",
+        { class: "seen-call-who" },
+        agentTag(this.room.palette, call.agent),
+        call.after_handoff && el("span", { class: "soft small-print" }, `from ${call.after_handoff.source}`),
+      ),
+      el("span", { class: "soft small-print tokens" }, count(call.usage.input)),
+    );
   }
 
   #key(event) {

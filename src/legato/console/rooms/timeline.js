@@ -16,19 +16,34 @@ export class Timeline {
     this.looked = 0; // how many facts the filter has seen
     this.chosen = -1;
     this.search = el("input", { type: "search", placeholder: "Find in facts", "aria-label": "Find in facts", autocomplete: "off" });
-    this.search.addEventListener("input", settled(() => this.#filter(), 120));
-    this.kind = el("select", { "aria-label": "Kind of facts" }, el("option", { value: "" }, "all facts"), Object.keys(KINDS).map((kind) => el("option", { value: kind }, kind)));
+    this.search.addEventListener(
+      "input",
+      settled(() => this.#filter(), 120),
+    );
+    this.kind = el(
+      "select",
+      { "aria-label": "Kind of facts" },
+      el("option", { value: "" }, "all facts"),
+      Object.keys(KINDS).map((kind) => el("option", { value: kind }, kind)),
+    );
     this.kind.addEventListener("change", () => this.#filter());
     this.summary = el("span", { class: "soft", role: "status" });
     this.list = new VirtualList({
-      row: (index) => this.#row(index), name: (index) => `${this.#position(index)}${this.#position(index) === this.chosen ? " chosen" : ""}`,
-      guess: 34, role: "listbox", label: "Facts", className: "facts",
+      row: (index) => this.#row(index),
+      name: (index) => `${this.#position(index)}${this.#position(index) === this.chosen ? " chosen" : ""}`,
+      guess: 34,
+      role: "listbox",
+      label: "Facts",
+      className: "facts",
     });
     this.list.element.addEventListener("keydown", (event) => this.#key(event));
-    this.detail = el("aside", { class: "fact-detail", "aria-label": "The chosen fact" }, el("p", { class: "soft" }, "Choose a fact to see all of it."));
-    this.element = el("section", { class: "view view-timeline", "aria-label": "Timeline of facts" },
+    this.detail = el("aside", { class: "fact-detail", "aria-label": "The chosen fact" }, nothingChosen());
+    this.element = el(
+      "section",
+      { class: "view view-timeline", "aria-label": "Timeline of facts" },
       el("div", { class: "tools-line" }, this.search, this.kind, this.summary),
-      el("div", { class: "list-and-detail" }, this.list.element, this.detail));
+      el("div", { class: "list-and-detail" }, this.list.element, this.detail),
+    );
   }
 
   close() {
@@ -44,6 +59,8 @@ export class Timeline {
     if (what !== "facts" && what !== "reset" && what !== "all") return;
     if (what === "reset" || this.facts !== this.room.ledger.facts) {
       this.facts = this.room.ledger.facts;
+      this.chosen = -1;
+      show(this.detail, nothingChosen());
       this.#filter();
       return;
     }
@@ -70,26 +87,40 @@ export class Timeline {
     for (; this.looked < this.facts.length; this.looked++) {
       const fact = this.facts[this.looked];
       if (kinds && !kinds.includes(fact.fact)) continue;
-      if (words && !`${fact.position} ${fact.fact} ${whoOf(fact, this.facts)} ${told(fact, this.facts)}`.toLowerCase().includes(words)) continue;
+      if (words && !`${fact.position} ${fact.fact} ${whoOf(fact, this.facts)} ${told(fact, this.facts)}`.toLowerCase().includes(words))
+        continue;
       this.shown.push(this.looked);
     }
   }
 
   #count() {
     this.list.update(this.shown ? this.shown.length : this.facts.length);
-    this.summary.textContent = this.shown ? `${count(this.shown.length)} of ${counted(this.facts.length, "fact")}` : counted(this.facts.length, "fact");
+    this.summary.textContent = this.shown
+      ? `${count(this.shown.length)} of ${counted(this.facts.length, "fact")}`
+      : counted(this.facts.length, "fact");
   }
 
   #row(index) {
     const position = this.#position(index);
     const fact = this.facts[position];
     const who = whoOf(fact, this.facts);
-    return el("div", {
-      class: `fact fact-${fact.fact}${position === this.chosen ? " chosen" : ""}`, role: "option", id: `fact-${position}`, "aria-selected": String(position === this.chosen), "aria-posinset": index + 1, "aria-setsize": this.list.count,
-      onclick: () => this.#choose(position),
-    },
-    el("span", { class: "position" }, String(position)), el("span", { class: "time" }, clock(fact.at)), el("span", { class: "kind" }, fact.fact.replaceAll("_", " ")),
-    el("span", { class: `whose ${who ? this.room.palette.of(who) : ""}` }, who), el("span", { class: "told" }, told(fact, this.facts)));
+    return el(
+      "div",
+      {
+        class: `fact fact-${fact.fact}${position === this.chosen ? " chosen" : ""}`,
+        role: "option",
+        id: `fact-${position}`,
+        "aria-selected": String(position === this.chosen),
+        "aria-posinset": index + 1,
+        "aria-setsize": this.list.count,
+        onclick: () => this.#choose(position),
+      },
+      el("span", { class: "position" }, String(position)),
+      el("span", { class: "time" }, clock(fact.at)),
+      el("span", { class: "kind" }, fact.fact.replaceAll("_", " ")),
+      el("span", { class: `whose ${who ? this.room.palette.of(who) : ""}` }, who),
+      el("span", { class: "told" }, told(fact, this.facts)),
+    );
   }
 
   #choose(position, middle = false) {
@@ -106,21 +137,36 @@ export class Timeline {
   #detailed(fact) {
     const replies = fact.fact === "answered" ? this.facts.slice(0, fact.position).filter((each) => each.fact === "answered").length : -1;
     const { position, ...rest } = fact;
-    show(this.detail,
+    show(
+      this.detail,
       el("h2", null, `${fact.fact.replaceAll("_", " ")} `, el("span", { class: "soft" }, `#${position}`)),
       el("p", { class: "soft" }, moment(fact.at)),
-      el("div", { class: "buttons" },
+      el(
+        "div",
+        { class: "buttons" },
         el("a", { class: "button small", href: to("sessions", this.room.id, { at: position }) }, "In the transcript"),
-        replies >= 0 && el("a", { class: "button small", href: to("sessions", this.room.id, "seen", replies) }, icon("eye"), "What was seen"),
+        replies >= 0 &&
+          el("a", { class: "button small", href: to("sessions", this.room.id, "seen", replies) }, icon("eye"), "What was seen"),
         el("a", { class: "button small", href: to("sessions", this.room.id, "replay", position + 1) }, icon("play"), "Replay from here"),
-        el("button", { class: "small", type: "button", onclick: () => this.room.fork(position + 1) }, icon("fork"), "Fork after it")),
-      jsonBlock(JSON.stringify(rest), { label: "The fact" }));
+        el("button", { class: "small", type: "button", onclick: () => this.room.fork(position + 1) }, icon("fork"), "Fork after it"),
+      ),
+      jsonBlock(JSON.stringify(rest), { label: "The fact" }),
+    );
   }
 
   #key(event) {
     const index = this.shown ? this.shown.indexOf(this.chosen) : this.chosen;
     const last = this.list.count - 1;
-    const next = { ArrowDown: index + 1, j: index + 1, ArrowUp: index - 1, k: index - 1, Home: 0, End: last, PageDown: index + 15, PageUp: index - 15 }[event.key];
+    const next = {
+      ArrowDown: index + 1,
+      j: index + 1,
+      ArrowUp: index - 1,
+      k: index - 1,
+      Home: 0,
+      End: last,
+      PageDown: index + 15,
+      PageUp: index - 15,
+    }[event.key];
     if (event.key === "f" && this.chosen >= 0) this.room.fork(this.chosen + 1);
     else if (next !== undefined && last >= 0) this.#choose(this.#position(Math.max(0, Math.min(last, next))));
     else return;
@@ -128,3 +174,5 @@ export class Timeline {
     event.stopPropagation();
   }
 }
+
+const nothingChosen = () => el("p", { class: "soft" }, "Choose a fact to see all of it.");

@@ -7,6 +7,8 @@ import { Composer } from "./composer.js";
 import { RowList } from "./list.js";
 import { requestCard } from "./request.js";
 
+const LONG = 20_000; // letters above which words are shown plain while they are being said: they are drawn anew with every piece
+
 export class Transcript {
   constructor(room) {
     this.room = room;
@@ -14,7 +16,10 @@ export class Transcript {
     this.requests = el("div", { class: "requests" });
     this.cards = new Map(); // request id -> { card, digest }
     this.footer = el("div", { class: "below-rows" }, this.live, this.requests);
-    this.rows = new RowList({ session: room.id, palette: room.palette, onFork: (facts) => room.fork(facts) }, this.footer);
+    this.rows = new RowList(
+      { session: room.id, palette: room.palette, generation: () => room.generation, onFork: (facts) => room.fork(facts) },
+      this.footer,
+    );
     this.composer = new Composer(room.ledger);
     this.element = el("section", { class: "view view-transcript", "aria-label": "Transcript" }, this.rows.element, this.composer.element);
     this.drawLive = framed(() => this.#live());
@@ -50,10 +55,28 @@ export class Transcript {
     const { live, detail } = this.room.ledger;
     const speaking = live.filter((words) => words.text.trim());
     const waits = detail?.status === "running" && speaking.length === 0;
-    show(this.live,
-      speaking.map((words) => el("article", { class: `row row-reply live-words ${this.room.palette.of(words.agent)}`, "aria-busy": "true", "aria-label": `${words.agent} is speaking` },
-        el("div", { class: "who" }, agentTag(this.room.palette, words.agent)), el("div", { class: "prose" }, prose(words.text)))),
-      waits && el("p", { class: "working" }, el("span", { class: "beat", "aria-hidden": "true" }), `${this.room.story.active || detail.agent} is at work`));
+    show(
+      this.live,
+      speaking.map((words) =>
+        el(
+          "article",
+          {
+            class: `row row-reply live-words ${this.room.palette.of(words.agent)}`,
+            "aria-busy": "true",
+            "aria-label": `${words.agent} is speaking`,
+          },
+          el("div", { class: "who" }, agentTag(this.room.palette, words.agent)),
+          el("div", { class: "prose" }, words.text.length > LONG ? words.text : prose(words.text)),
+        ),
+      ),
+      waits &&
+        el(
+          "p",
+          { class: "working" },
+          el("span", { class: "beat", "aria-hidden": "true" }),
+          `${this.room.story.active || detail.agent} is at work`,
+        ),
+    );
   }
 
   /** One card per request; one that somebody is answering stays as it is. */
@@ -68,7 +91,11 @@ export class Transcript {
     for (const request of pending) {
       const name = `${request.id} ${request.digest}`;
       if (this.cards.has(name)) continue;
-      const card = requestCard(request, { session: this.room.id, palette: this.room.palette, onAnswered: () => this.room.ledger.refresh() });
+      const card = requestCard(request, {
+        session: this.room.id,
+        palette: this.room.palette,
+        onAnswered: () => this.room.ledger.refresh(),
+      });
       this.cards.set(name, card);
       this.requests.append(card);
     }

@@ -16,7 +16,14 @@ export class UsageView {
     this.sums = el("div", { class: "sums" });
     this.agents = el("div", { class: "bars" });
     this.edges = el("div", { class: "bars" });
-    this.handoffs = new VirtualList({ row: (index) => this.#handoff(index), name: (index) => `${index} ${this.read}`, guess: 40, role: "list", label: "Each handoff", className: "handoffs" });
+    this.handoffs = new VirtualList({
+      row: (index) => this.#handoff(index),
+      name: (index) => `${index} ${this.read}`,
+      guess: 40,
+      role: "list",
+      label: "Each handoff",
+      className: "handoffs",
+    });
     this.body = el("div", { class: "usage-body" });
     this.element = el("section", { class: "view view-usage", "aria-label": "Usage and cost" }, this.body);
   }
@@ -38,7 +45,10 @@ export class UsageView {
     try {
       this.usage = await ask(`${this.room.ledger.where}/usage`);
     } catch (error) {
-      show(this.body, failure(error, () => this.#load()));
+      show(
+        this.body,
+        failure(error, () => this.#load()),
+      );
       return;
     }
     this.#draw();
@@ -49,44 +59,105 @@ export class UsageView {
     const longest = Math.max(1, ...Object.values(agents).map(tokens));
     const edges = byEdge(handoffs);
     const longestEdge = Math.max(1, ...edges.map((edge) => edge.tokens));
-    show(this.body,
-      el("dl", { class: "sums" },
+    show(
+      this.body,
+      el(
+        "dl",
+        { class: "sums" },
         sum("Tokens in", count(total.input), `${share(total.cached, total.input)} from the provider's cache`),
         sum("Tokens out", count(total.output), total.reasoning ? `${count(total.reasoning)} of them reasoning` : ""),
         sum("Cost", dollars(total.dollars), ""),
-        sum("Sent again for handoffs", count(resent), `${share(resent, total.input)} of all tokens in`)),
+        sum("Sent again for handoffs", count(resent), `${share(resent, total.input)} of all tokens in`),
+      ),
       el("h2", null, "By agent"),
       key(),
-      el("div", { class: "bars" }, Object.entries(agents).map(([name, usage]) => this.#bar(agentTag(this.room.palette, name), usage, longest))),
+      el(
+        "div",
+        { class: "bars" },
+        Object.entries(agents).map(([name, usage]) => this.#bar(agentTag(this.room.palette, name), usage, longest)),
+      ),
       handoffs.length > 0 && [
         el("h2", null, "By handoff"),
-        el("p", { class: "soft small-print" }, "What was used from a handoff until the next; hatched: what its first call had to send again, since another agent had sent it before."),
-        el("div", { class: "bars" }, edges.map((edge) => el("div", { class: "bar-line" },
-          el("span", { class: "bar-name" }, agentTag(this.room.palette, edge.source), el("span", { class: "arrow", "aria-label": "to" }, "→"), agentTag(this.room.palette, edge.target), el("span", { class: "soft small-print" }, `${count(edge.times)}×`)),
-          bar([["used", edge.tokens - edge.resent], ["resent", edge.resent]], longestEdge),
-          el("span", { class: "bar-told" }, `${count(edge.tokens)} tokens, ${count(edge.resent)} again, ${dollars(edge.dollars)}`)))),
+        el(
+          "p",
+          { class: "soft small-print" },
+          "What was used from a handoff until the next. Hatched: what its first call sent again, since an agent before it had sent it.",
+        ),
+        el(
+          "div",
+          { class: "bars" },
+          edges.map((edge) =>
+            el(
+              "div",
+              { class: "bar-line" },
+              el(
+                "span",
+                { class: "bar-name" },
+                agentTag(this.room.palette, edge.source),
+                el("span", { class: "arrow", "aria-label": "to" }, "→"),
+                agentTag(this.room.palette, edge.target),
+                el("span", { class: "soft small-print" }, `${count(edge.times)}×`),
+              ),
+              bar(
+                [
+                  ["used", edge.tokens - edge.resent],
+                  ["resent", edge.resent],
+                ],
+                longestEdge,
+              ),
+              el("span", { class: "bar-told" }, costing(`${count(edge.tokens)} tokens, ${count(edge.resent)} again`, edge.dollars)),
+            ),
+          ),
+        ),
         el("h2", null, counted(handoffs.length, "handoff")),
-        this.handoffs.element]);
+        this.handoffs.element,
+      ],
+    );
     this.handoffs.element.style.height = `${Math.min(420, 40 * handoffs.length + 2)}px`;
     this.handoffs.reset(handoffs.length);
   }
 
   #bar(name, usage, longest) {
-    return el("div", { class: "bar-line" }, el("span", { class: "bar-name" }, name),
-      bar([["cached", usage.cached], ["fresh", usage.input - usage.cached], ["out", usage.output]], longest),
-      el("span", { class: "bar-told" }, `${count(usage.input)} in, ${count(usage.output)} out, ${dollars(usage.dollars)}`));
+    return el(
+      "div",
+      { class: "bar-line" },
+      el("span", { class: "bar-name" }, name),
+      bar(
+        [
+          ["cached", usage.cached],
+          ["fresh", usage.input - usage.cached],
+          ["out", usage.output],
+        ],
+        longest,
+      ),
+      el("span", { class: "bar-told" }, costing(`${count(usage.input)} in, ${count(usage.output)} out`, usage.dollars)),
+    );
   }
 
   #handoff(index) {
     const each = this.usage.handoffs[index];
-    return el("div", { class: "handoff-row", role: "listitem" },
+    return el(
+      "div",
+      { class: "handoff-row", role: "listitem" },
       el("a", { class: "soft", href: to("sessions", this.room.id, { at: each.position }) }, `#${each.position}`),
-      el("span", null, agentTag(this.room.palette, each.source), el("span", { class: "arrow", "aria-label": "to" }, "→"), agentTag(this.room.palette, each.target)),
-      el("span", { class: "soft small-print" }, `${count(tokens(each.usage))} tokens, ${count(each.resent ?? 0)} again, ${dollars(each.usage.dollars)}`));
+      el(
+        "span",
+        null,
+        agentTag(this.room.palette, each.source),
+        el("span", { class: "arrow", "aria-label": "to" }, "→"),
+        agentTag(this.room.palette, each.target),
+      ),
+      el(
+        "span",
+        { class: "soft small-print" },
+        costing(`${count(tokens(each.usage))} tokens, ${count(each.resent ?? 0)} again`, each.usage.dollars),
+      ),
+    );
   }
 }
 
 const tokens = (usage) => usage.input + usage.output;
+const costing = (told, amount) => (amount === null ? told : `${told}, ${dollars(amount)}`);
 const share = (part, whole) => (whole ? `${Math.round((part / whole) * 100)} %` : "0 %");
 
 function sum(title, value, note) {
@@ -94,7 +165,15 @@ function sum(title, value, note) {
 }
 
 function key() {
-  return el("p", { class: "key small-print soft", "aria-hidden": "true" }, [["cached", "in, cached"], ["fresh", "in"], ["out", "out"]].map(([kind, name]) => el("span", null, el("span", { class: `swatch part-${kind}` }), name)));
+  return el(
+    "p",
+    { class: "key small-print soft", "aria-hidden": "true" },
+    [
+      ["cached", "in, cached"],
+      ["fresh", "in"],
+      ["out", "out"],
+    ].map(([kind, name]) => el("span", null, el("span", { class: `swatch part-${kind}` }), name)),
+  );
 }
 
 /** Bars of one scale: widths are shares of the longest. */

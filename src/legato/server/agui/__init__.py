@@ -199,4 +199,8 @@ def _part(part: Any) -> Any:
         content = base64.b64decode(source.value, validate=True)
     except binascii.Error:
         raise BadInput("a picture or file is sent as base64") from None
-    return image(content, source.mime_type) if isinstance(part, ImagePart) else file(content, media_type=source.mime_type)
+    if isinstance(part, DocumentPart):
+        return file(content, media_type=source.mime_type)
+    if not source.mime_type.startswith("image/"):
+        raise BadInput("this is no picture", found=source.mime_type[:80])
+    return image(content, source.mime_type)
