@@ -117,7 +117,7 @@ def test_all_of_it_with_the_keyboard_alone(talked: Server, visits: Visits) -> No
     focused = page.locator("article:focus")
     expect(focused).to_be_visible()
     keys.press("f")
-    expect(page.get_by_role("article", name="Beginning")).to_contain_text("Forked from")
+    expect(page.get_by_role("article", name="Beginning").last).to_contain_text("Forked from")
     keys.press("r")
     slider = page.get_by_role("slider", name="Position in the ledger")
     expect(slider).to_be_visible()

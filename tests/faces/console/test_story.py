@@ -105,7 +105,7 @@ def test_a_conversation_from_its_first_message_to_a_fork_of_it(serve: Callable[.
     expect(request).to_contain_text("20.00 for order 7 (late)")
     assert CANARY not in page.content(), "what the tool was really given is in the ledger and in the request, and on no page"
     page.get_by_role("link", name="Previous", exact=True).click()
-    views(page, "Since last agent")
+    views(page, "Since the last agent")
     expect(request).to_contain_text("You are triage")
     expect(request).to_contain_text("+ refund")
     visits.picture(page, "5-seen")
@@ -148,7 +148,7 @@ def test_a_conversation_from_its_first_message_to_a_fork_of_it(serve: Callable[.
     expect(row(page, "orders said")).to_have_count(1)
     say(page, "hello")
     expect(row(page, "triage said")).to_contain_text("What can I do for you?")
-    expect(row(page, "Beginning")).to_contain_text("Forked from story after 8 facts")
+    expect(row(page, "Beginning").last).to_contain_text("Forked from story after 8 facts")
     visits.picture(page, "8-forked")
     assert server.ask("/api/sessions/story")["facts"] == before
 
