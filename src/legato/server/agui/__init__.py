@@ -14,6 +14,7 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from ag_ui.core import (
     PROTOCOL_VERSION,
     BaseEvent,
@@ -77,9 +78,11 @@ def _answering(serving: Serving) -> Callable[[Request], Awaitable[ASGIApp]]:
 
 
 async def _read(request: Request) -> RunAgentInput:
-    body = await read_body(request, dict[str, Any])
     try:
+        body = await read_body(request, dict[str, Any])
         asked = RunAgentInput.model_validate(body)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"this is no RunAgentInput: {error}", expected="AG-UI's RunAgentInput") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
