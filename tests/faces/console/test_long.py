@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,12 +35,12 @@ OPENED = """async (last) => {
 
 
 @pytest.fixture
-def long(shell: Shell, serve: Callable[..., Server]) -> Iterator[Server]:
+def long(shell: Shell, serve: Callable[..., Server]) -> Server:
     """A server of a store with one long session."""
     shutil.copy(LONG, shell.folder)
     store = str(shell.folder / "long.sqlite")
     subprocess.run([sys.executable, "long.py", store, str(FACTS)], cwd=shell.folder, env=shell.environment, check=True)
-    yield serve("long:long", "--store", store)
+    return serve("long:long", "--store", store)
 
 
 def nodes(page: Page) -> int:
