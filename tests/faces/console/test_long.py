@@ -27,7 +27,7 @@ FETCHED = """async ([token, facts]) => {
   return performance.now() - begun;
 }"""
 OPENED = """async (last) => {
-  const begun = performance.now(), there = () => document.querySelector('main')?.innerText.includes(last);
+  const there = () => document.querySelector('main')?.innerText.includes(last), begun = performance.now();
   location.hash = '#/sessions/long';
   await new Promise((done) => { const look = () => there() ? done() : requestAnimationFrame(look); look(); });
   return performance.now() - begun;
@@ -53,10 +53,14 @@ def test_a_session_of_10_000_facts_is_opened_scrolled_searched_and_replayed(long
     page = visits.open(long.url)
     expect(page.get_by_role("link", name="long")).to_be_visible()
     last = "It is what stands at"
-    fetched = min(page.evaluate(FETCHED, [long.token, facts]) for _ in range(3))
-    opened = page.evaluate(OPENED, last)
+    fetched = opened = float("inf")
+    for _ in range(5):  # the best of each: whatever else this machine does in between costs both
+        page.goto(f"{long.origin}/#/sessions")
+        expect(page.get_by_role("link", name="long")).to_be_visible()
+        fetched = min(fetched, page.evaluate(FETCHED, [long.token, facts]))
+        opened = min(opened, page.evaluate(OPENED, last))
     print(f"fetched in {fetched:.0f} ms, opened in {opened:.0f} ms: {opened / fetched:.1f} times")
-    assert opened < 10 * fetched, f"opening took {opened:.0f} ms, fetching the same facts {fetched:.0f} ms"
+    assert opened < 8 * fetched, f"opening took {opened:.0f} ms, fetching the same facts {fetched:.0f} ms"
     expect(page.get_by_text(f"{facts:,} facts")).to_be_visible()
     assert nodes(page) < 2_000
     visits.picture(page, "transcript")
