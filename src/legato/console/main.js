@@ -32,6 +32,7 @@ const page = {
   },
 };
 
+const narrow = matchMedia("(max-width: 760px)"); // as style.css has it
 let room = null;
 let named = "";
 
@@ -54,6 +55,7 @@ function arrive() {
   const isSession = first === "sessions" && id !== undefined;
   const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
   document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
+  landmarks();
   for (const [link, here] of [
     [$("to-sessions"), name !== "inbox"],
     [$("to-inbox"), name === "inbox"],
@@ -72,6 +74,19 @@ function arrive() {
     if (!first_time) room.heading?.focus({ preventScroll: true });
   }
   room.arrive(place);
+}
+
+/** Where there is room for one of them, the list of sessions is the main thing on its page: so it is called, for those who hear it. */
+function landmarks() {
+  const alone = narrow.matches && document.body.dataset.at === "sessions";
+  const heading = $("shelf").querySelector("h2");
+  if (alone) {
+    $("shelf").setAttribute("role", "main");
+    heading?.setAttribute("aria-level", "1");
+  } else {
+    $("shelf").removeAttribute("role");
+    heading?.removeAttribute("aria-level");
+  }
 }
 
 async function enter() {
@@ -134,6 +149,7 @@ $("skip").addEventListener("click", () => $("room").focus());
 onStranger(strangers);
 keys();
 addEventListener("hashchange", arrive);
+narrow.addEventListener("change", landmarks);
 taken();
 if (token()) enter();
 else strangers();
