@@ -32,6 +32,22 @@ const page = {
   },
 };
 
+const narrow = matchMedia("(max-width: 760px)"); // as in style.css: the list and the room take turns
+
+/** On a narrow page the list is the main thing while it is what is shown. */
+function landmarks() {
+  const alone = narrow.matches && document.body.dataset.at === "sessions";
+  const title = $("shelf-title");
+  for (const [element, name, value] of [
+    [$("shelf"), "role", "main"],
+    [title, "aria-level", "1"],
+    [title, "role", "heading"],
+  ]) {
+    if (alone) element?.setAttribute(name, value);
+    else element?.removeAttribute(name);
+  }
+}
+
 let room = null;
 let named = "";
 
@@ -62,6 +78,7 @@ function arrive() {
     else link.removeAttribute("aria-current");
   }
   page.shelf.mark(isSession ? id : "");
+  landmarks();
   if (name !== named) {
     const first_time = named === "";
     leave();
@@ -82,7 +99,8 @@ async function enter() {
     if (error.status !== 401) show($("room"), failure(error, enter));
     return;
   }
-  $("place").textContent = page.about.store;
+  const { store } = page.about;
+  $("place").textContent = store.includes("://") ? store : store.split("/").at(-1); // of a file, its name: all of it is in the title
   $("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
   page.palettes.clear();
   page.shelf ??= new Shelf(page, $("shelf"));
@@ -134,6 +152,7 @@ $("skip").addEventListener("click", () => $("room").focus());
 onStranger(strangers);
 keys();
 addEventListener("hashchange", arrive);
+narrow.addEventListener("change", landmarks);
 taken();
 if (token()) enter();
 else strangers();
