@@ -257,9 +257,10 @@ class Session:
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
         yield said(state)
-        from legato.drive.driver import check_definition  # with the first run, as the driver itself
+        if graph.agents:  # else only its name is known here, and whoever drives it checks
+            from legato.drive.driver import check_definition  # with the first run, as the driver itself
 
-        check_definition(state, self.workflow.definition.graph)  # raising here, nothing is recorded
+            check_definition(state, graph)  # raising here, nothing is recorded
 
     # -- looking ------------------------------------------------------------------------------------------------------------
 

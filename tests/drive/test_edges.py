@@ -458,10 +458,11 @@ async def test_messages_stay_in_conversational_order_when_one_was_withheld(store
 
 @pytest.mark.parametrize("how", ["spoken to", "forgotten while a tool runs"])
 async def test_a_session_that_was_deleted_under_a_handle_says_so(store, how):
-    go = asyncio.Event()
+    begun, go = asyncio.Event(), asyncio.Event()
 
     @tool
     async def wait() -> str:
+        begun.set()
         await go.wait()
         return "waited"
 
@@ -472,13 +473,13 @@ async def test_a_session_that_was_deleted_under_a_handle_says_so(store, how):
         await driving
         await store.delete("s")
         with pytest.raises(UnknownLedger, match="was deleted"):
-            await asyncio.wait_for(session.run("more")._complete(), 10)
+            await asyncio.wait_for(session.run("more")._complete(), 60)
         return
-    await asyncio.sleep(0.1)
+    await asyncio.wait_for(begun.wait(), 60)
     await store.delete("s")
     go.set()
     with pytest.raises(UnknownLedger, match="was deleted"):
-        await asyncio.wait_for(driving, 10)
+        await asyncio.wait_for(driving, 60)
 
 
 async def test_a_reply_to_a_request_that_was_cancelled_is_not_part_of_the_conversation_although_the_user_has_spoken_since(store):

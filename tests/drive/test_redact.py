@@ -143,6 +143,55 @@ async def test_forks_lose_the_words_too_and_are_named(store):
     assert fork.messages[0].text == ERASED
 
 
+async def test_a_branch_from_before_the_erasure_knows_what_is_gone(store):
+    session = hall().session("s", store=store)
+    await session.run(SECRET, key="mail-1")
+    await session.run("go on")
+    await session.redact(1, reason="asked for")
+    branch = await session.fork(at=2)
+    assert [message.text for message in branch.messages] == [ERASED]
+    assert [fact.positions for fact in branch.facts if isinstance(fact, Redacted)] == [(1,)]
+    await branch.run(SECRET, key="mail-1")
+    assert "Xylophone" not in everything_of(store, branch), "delivered once, although nobody can tell any more what it was"
+    assert (await branch.redact(1)).positions == (), "there is nothing more to erase"
+
+
+async def test_a_call_whose_arguments_are_gone_is_not_run_in_a_branch_from_before_the_erasure(store):
+    ran = []
+
+    @tool(needs_approval=True)
+    async def pay(to: str = "anybody") -> str:
+        """Pay somebody."""
+        ran.append(to)
+        return "paid"
+
+    session = hall(ScriptedModel([call("pay", to="Ann Xylophone"), "Done."] * 2), tools=[pay]).session("s", store=store)
+    await session.run("pay her")
+    await session.reject(session.pending[0], "no")
+    await session.resume()
+    await session.redact(2)
+    branch = await session.fork(at=4)
+    assert branch.pending == []
+    await branch.resume()
+    assert ran == []
+    assert "Not run: the arguments of 'pay' were erased" in str(branch.facts)
+
+
+async def test_an_erasure_that_comes_while_a_branch_is_made_is_known_there(store, monkeypatch):
+    session = hall().session("s", store=store)
+    await session.run(SECRET)
+    fork, other = store.fork, hall().session("s", store=store)
+
+    async def erased_first(*given, **options):
+        monkeypatch.undo()
+        await other.redact(1)
+        return await fork(*given, **options)
+
+    monkeypatch.setattr(store, "fork", erased_first)
+    branch = await session.fork(at=2)
+    assert [fact.positions for fact in branch.facts if isinstance(fact, Redacted)] == [(1,)]
+
+
 async def test_a_message_that_is_delivered_again_after_it_was_erased_is_not_recorded_again(store):
     session = hall().session("s", store=store)
     await session.run(SECRET, key="k")

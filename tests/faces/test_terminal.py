@@ -109,7 +109,7 @@ def test_what_was_seen_undone_and_forked_is_told_where_one_types(shell: Shell) -
         screen.until("Hello, I am triage.", 2)
         screen.press("C-d")
         screen.until("ended with 0")
-    assert [row["facts"] for row in shell("ls", "--json").json if row["session"] == "one"] == [10]
+    assert [row["facts"] for row in shell("ls", "--json").json if row["id"] == "one"] == [10]
 
 
 def test_a_model_that_fails_is_told_in_a_sentence_and_asked_again(shell: Shell) -> None:

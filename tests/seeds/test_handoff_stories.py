@@ -150,6 +150,7 @@ async def test_saved_while_pending_and_restored_elsewhere_twice_and_older_every_
     assert sent[-6:] == [expected["first"]] * 2 + [expected["second"]] * 2 + [expected["third"]] * 2
 
 
+@pytest.mark.usefixtures("stopped_clock")
 async def test_a_pending_request_costs_the_same_however_long_the_conversation_is(emulator: Emulator) -> None:
     storage = InMemoryCheckpointStorage()
     workflow = desk(storage)

@@ -126,8 +126,8 @@ def chatting(script: list[Any] | Callable[..., Any], name: str = "chat", model: 
 @contextmanager
 def served(*workflows: Workflow, **options: Any) -> Iterator[Server]:
     """A server of these workflows, which drives them."""
-    options.setdefault("store", MemoryStore())
-    with serve(list(workflows), pace=NEVER_AGAIN, grace=2.0, **options) as server:
+    usual = {"store": MemoryStore(), "pace": NEVER_AGAIN, "grace": 2.0}
+    with serve(list(workflows), **{**usual, **options}) as server:
         yield server
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Limits, Secret, Workflow, tool
+from legato.session import Session
+from legato.stores import MemoryStore
 from legato.testing import ScriptedModel, call, handoff
 
 PIN = "canary-4711"
@@ -40,3 +42,12 @@ def refunding() -> Workflow:
     """Comes to where a refund is to be approved."""
     asks = call("refund", order_id="7", amount=24.5, pin=PIN)
     return desk(triage=[call("look_up", order_id="7"), handoff("refunds", "money back")], refunds=[asks, "It is on its way.", "Yes."])
+
+
+async def refunded() -> Session:
+    """A session in which a person changed the arguments of a refund, which was then paid."""
+    session = refunding().session("s", store=MemoryStore())
+    await session.run("I want my money back")
+    await session.edit(session.pending[0], {"order_id": "7", "amount": 20.0, "pin": PIN})
+    await session.resume()
+    return session

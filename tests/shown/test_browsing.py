@@ -13,6 +13,7 @@ from legato.errors import BadInput, UnknownLedger
 from legato.session import Session
 from legato.shown import browsing
 from legato.shown.browsing import Browsing
+from legato.shown.recorded import as_recorded
 from legato.stores import MemoryStore, SQLiteStore, Store
 from legato.testing import ScriptedModel, call
 from tests.shown.desk import desk, refunding
@@ -28,11 +29,13 @@ class Shelf:
         self.browsing = Browsing(store, self._open, lambda name: name == workflow.name)
 
     async def _open(self, id: str) -> Session:
+        """By the workflow, or as it is recorded if it is of another."""
         self.opened.append(id)
-        session = await self.workflow.session(id, store=self.store).refresh()
-        if not session.state.facts:
+        facts = await self.store.read(id)
+        if not facts:
             raise UnknownLedger(f"there is no session {id!r}")
-        return session
+        recorded = as_recorded(facts)
+        return await (self.workflow if recorded.name == self.workflow.name else recorded).session(id, store=self.store).refresh()
 
     async def ids(self, **asked: str) -> list[str]:
         return [row.id for row in (await self.browsing.page(**asked)).sessions]
@@ -177,8 +180,24 @@ async def test_what_an_agent_asks_that_works_as_a_tool_is_asked_once_where_it_is
     page = await shelf.browsing.page()
     assert {row.id: (row.status, row.within) for row in page.sessions if row.id == "work"} == {"work": ("pending", "")}
     held = next(row for row in page.sessions if row.id != "work")
-    assert held.within == "work"
+    assert (held.within, held.status, held.pending) == ("work", "pending", 1)
     inbox = await shelf.browsing.inbox()
     assert [(each.where, each.tool, each.session) for each in inbox.requests] == [("work", "pay", held.id)]
     await session.approve(session.pending[0])
-    assert (await shelf.browsing.inbox()).requests == [], "the answer is in the other ledger, and this one's line did not move"
+    assert (await shelf.browsing.inbox()).requests == []
+    rows = {row.id: (row.status, row.pending) for row in (await shelf.browsing.page()).sessions}
+    assert rows["work"] == ("running", 0), "the answer is in the other ledger, and this one's line did not move"
+
+
+async def test_a_handle_that_had_not_read_all_is_asked_again(store: Store) -> None:
+    shelf = await told(store, "a")
+    stale = await desk("Well.").session("a", store=store).refresh()
+    await desk("News.").session("a", store=store).run("More")
+
+    async def behind(id: str) -> Session:
+        return stale
+
+    opened, shelf.browsing._opened = shelf.browsing._opened, behind
+    await shelf.browsing.page()
+    shelf.browsing._opened = opened
+    assert [row.last.text for row in (await shelf.browsing.page()).sessions] == ["News."]

@@ -7,19 +7,10 @@ import json
 import pytest
 
 from legato.errors import BadInput
-from legato.session import Session
 from legato.shown.exporting import document, exact, page
 from legato.stores import MemoryStore
-from tests.shown.desk import PIN, desk, refunding
+from tests.shown.desk import PIN, desk, refunded
 from tests.shown.test_browsing import office
-
-
-async def refunded() -> Session:
-    session = refunding().session("s", store=MemoryStore())
-    await session.run("I want my money back")
-    await session.edit(session.pending[0], {"order_id": "7", "amount": 20.0, "pin": PIN})
-    await session.resume()
-    return session
 
 
 async def test_a_document_has_all_that_is_recorded_but_secrets() -> None:

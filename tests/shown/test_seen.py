@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -10,21 +11,24 @@ import pytest
 from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Secret, Workflow, guardrail, history, image, tool
-from legato.core.facts import Answered
+from legato.core.facts import Answered, Call
+from legato.core.frame import Frame
 from legato.core.secrets import masked
-from legato.core.state import State
+from legato.core.state import State, fold
+from legato.core.view import Request
 from legato.emulator import serve
 from legato.emulator.minds import Use
 from legato.errors import BadInput
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
-from legato.session import Session
 from legato.shown.looking import looks
 from legato.shown.recorded import as_recorded
 from legato.shown.seen import Changed, Item, Names, calls, seen
+from legato.shown.wired import Wired, shown_sent
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.story import Story
-from tests.shown.desk import PIN, desk, refunding
+from tests.core.ledgers import answered, opened, said
+from tests.shown.desk import PIN, desk, refunded
 from tests.stories.all import STORIES
 
 CALL = {
@@ -33,14 +37,6 @@ CALL = {
 SEEN = CALL | {"instructions", "added", "tools", "history", "output", "options", "items", "summary", "wire", "body", "proof", "changes"}
 ITEM = {"position", "kind", "author", "text", "calls", "handed_to", "shown", "rule"}
 DIFF = {"with", "agent", "instructions", "added", "tools", "history", "options", "items", "body"}
-
-
-async def refunded() -> Session:
-    session = refunding().session("s", store=MemoryStore())
-    await session.run("I want my money back")
-    await session.edit(session.pending[0], {"order_id": "7", "amount": 20.0, "pin": PIN})
-    await session.resume()
-    return session
 
 
 async def test_a_call_is_told_in_stable_fields() -> None:
@@ -286,6 +282,44 @@ async def test_arguments_that_a_person_changed_are_hidden_where_the_model_is_tol
         assert "this ran with" in told.body
         for canary in (PIN, "0000-1111"):
             assert canary not in msgspec.json.encode(told).decode()
+
+
+@pytest.mark.parametrize("wire", MODELS)
+async def test_a_secret_of_one_agent_is_none_of_another_whose_tool_has_the_same_name(wire: str) -> None:
+    def log_in(secret: bool) -> Any:
+        def hidden(pin: Secret[str]) -> str:
+            return "in"
+
+        def plain(pin: str) -> str:
+            return "in"
+
+        return tool(name="log_in", description="Log in.")(hidden if secret else plain)
+
+    arguments = json.dumps({"pin": PIN})
+    mind = [Use("log_in", arguments), Use("handoff_to_b", "{}"), Use("log_in", arguments), "Done."]
+    with serve(mind=mind) as provider:
+        model = MODELS[wire](provider.url)
+        agents = [Agent("a", "A.", model, [log_in(True)]), Agent("b", "B.", model, [log_in(False)])]
+        session = HandoffBuilder("w", agents).build().session("s", store=MemoryStore())
+        assert (await session.run("Hello")).text == "Done."
+    for number in range(4):
+        assert PIN not in (await seen(session, number)).body, "one body, in which nobody could tell whose it is"
+
+
+def test_arguments_of_a_call_that_nobody_knows_are_hidden_whole() -> None:
+    group = fold([opened(), said(), answered("a", 1, Call("t", '{"pin": 1}'))], "s").groups[-1]
+    hidden = copy(group)
+    hidden.calls = [copy(group.calls[0])]
+    exact, shown = (Request("s", Frame("a"), "f", (each,), 1, 1, 1) for each in (group, hidden))
+    bodies = [
+        {"input": [{"type": "function_call", "name": "other", "arguments": '{"pin": "canary"}'}]},
+        {"messages": [{"tool_calls": [{"type": "function", "function": {"name": "t", "arguments": '{"pin":"canary"}'}}]}]},
+        {"messages": [{"content": [{"type": "tool_use", "name": "t", "input": {"pin": "canary"}}]}]},
+    ]
+    for body in bodies:
+        told = shown_sent(Wired("chat", json.dumps(body).encode()), exact, shown).body.decode()
+        assert "canary" not in told
+        assert "secret:" in told
 
 
 async def test_a_ledger_that_was_changed_is_refuted() -> None:

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, history, tool
-from legato.core.facts import Answered, Usage
+from legato.core.facts import Answered, CallRef, HandedOff, Usage
 from legato.emulator import serve
 from legato.emulator.responses.work import tokens_of
 from legato.emulator.running import Emulator
 from legato.models import OpenAIResponses
 from legato.session import Session
+from legato.shown.seen import calls, seen
 from legato.shown.spending import first_replies, sent_again, spending, used
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel, handoff
-from tests.shown.desk import desk
+from tests.core.ledgers import answered
 
 
 @tool
@@ -134,9 +135,20 @@ async def test_without_recorded_usage_nothing_is_claimed() -> None:
     assert await by_hand(Usage(), Usage(), Usage()) == {}
 
 
-async def test_a_run_that_began_elsewhere_is_not_the_handoffs() -> None:
-    session = desk(handoff("refunds"), "Hello.").session("s")
-    await session.run("Hi")
-    assert [(passed.source, passed.target) for passed in first_replies(session.facts).values()] == [("triage", "refunds")]
-    assert first_replies([fact for fact in session.facts if not isinstance(fact, Answered) or fact.agent == "triage"]) == {}
-    assert used(Usage()).dollars is None
+def test_a_run_that_began_elsewhere_is_not_the_handoffs() -> None:
+    """A message came before the agent that had been handed control replied, and began a run with another."""
+    passed = HandedOff(at=1, call=CallRef(2, 0), source="a", target="b")
+    assert list(first_replies([passed, answered("b", 0, "Hello.")])) == [1]
+    assert first_replies([passed, answered("a", 0, "Hello."), answered("b", 0, "Hello.")]) == {}
+
+
+async def test_a_call_says_the_same_in_the_list_and_on_its_page(provider: Emulator) -> None:
+    session = await talked(support(provider, "chained"), "Hand me back to triage", "I want a refund.")
+    listed = await calls(session)
+    assert sum(each.after_handoff is not None for each in listed) == 3
+    assert [(await seen(session, each.n)).resent for each in listed] == [each.resent for each in listed]
+
+
+def test_a_price_that_nobody_knows_is_not_zero() -> None:
+    assert used(Usage(1000, 10)).dollars is None
+    assert used(Usage(1000, 10, cost=2_000_000)).dollars == 0.002

@@ -306,8 +306,13 @@ class ReadsWhateverHasTheName(MemoryStore):
 
 
 class ForksWhateverHasTheName(MemoryStore):
-    async def fork(self, ledger, at, new, facts, *, born="", of=""):
-        return await super().fork(ledger, at, new, facts, born=born)
+    async def fork(self, ledger, at, new, facts, *, of="", **options):
+        return await super().fork(ledger, at, new, facts, **options)
+
+
+class ForksWhateverItsMakerBelieves(MemoryStore):
+    async def fork(self, ledger, at, new, facts, *, expected=None, **options):
+        return await super().fork(ledger, at, new, facts, **options)
 
 
 class LooksAtTheBirthNameTooEarly(MemoryStore):
@@ -339,8 +344,9 @@ class TakesTheNamelessForAnybody(MemoryStore):
 
 
 class GivesForksTheirParentsName(MemoryStore):
-    async def fork(self, ledger, at, new, facts, *, born="", of=""):
-        return await super().fork(ledger, at, new, facts, born=self._ledgers[ledger].born if ledger in self._ledgers else born, of=of)
+    async def fork(self, ledger, at, new, facts, *, born="", **options):
+        born = self._ledgers[ledger].born if ledger in self._ledgers else born
+        return await super().fork(ledger, at, new, facts, born=born, **options)
 
 
 class KeepsTheFirstNameForever(MemoryStore):
@@ -470,6 +476,7 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (ForksSeeLaterContents, "a fork shares the contents recorded before it"),
     (ForksLoseContents, "a fork shares the contents recorded before it"),
     (ForksOntoAnything, "a fork that cannot be made is refused"),
+    (ForksWhateverItsMakerBelieves, "a fork that cannot be made is refused"),
     (ForksBeginAtEpochOne, "a fork's epochs begin above its parent's"),
     (DeletesWhatForksShare, "what forks share stays readable"),
     (DeletesWhateverIsThere, "a ledger that has grown, or is another one"),

@@ -6,6 +6,8 @@ import json
 from itertools import product
 from pathlib import Path
 
+import pytest
+
 from legato import Agent, HandoffBuilder, tool
 from legato.core.view import Request
 from legato.stores import SQLiteStore
@@ -74,6 +76,7 @@ async def test_the_same_point_restored_twice_and_an_older_one_restored_every_mes
     assert [message.text for message in same.messages] == [message.text for message in session.messages]
 
 
+@pytest.mark.usefixtures("stopped_clock")
 async def test_a_pending_request_costs_the_same_to_save_however_long_the_conversation_is(store: Store) -> None:
     costs = []
     for rounds in (1, 40):

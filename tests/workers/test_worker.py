@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from legato import Agent, HandoffBuilder, Workflow, tool
+from legato import Agent, HandoffBuilder, Workflow, guardrail, tool
 from legato.core.facts import Said
 from legato.core.wording import ERASED
 from legato.drive.clock import now_ms
@@ -22,7 +22,8 @@ from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
 from legato.engines.advance import Led
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
-from legato.errors import BadInput, DamagedStore, DrivenElsewhere, ModelFailed, StoreRefused
+from legato.errors import BadInput, DamagedStore, DefinitionChanged, DrivenElsewhere, ModelFailed, StoreRefused
+from legato.session import Session
 from legato.stores import MemoryStore, PostgresStore, open_store
 from legato.stores.contract import LedgerInfo
 from legato.testing import ScriptedModel, call
@@ -433,3 +434,42 @@ async def test_a_worker_may_be_started_before_its_store(tmp_path: Path, caplog: 
     async with PostgresStore(f"postgresql:///talks?host={tmp_path}") as store:
         await worked(Worker(desk("Hello!"), engine=engine, store=store), lambda: "could not look" in caplog.text)
     assert "cannot be reached" in caplog.messages[0]
+
+
+async def test_who_knows_only_the_name_of_a_workflow_may_say_something_and_guardrails_look_at_it_all_the_same() -> None:
+    @guardrail("input")
+    def no_secrets(ctx: object, text: str) -> str | None:
+        return "not here" if "secret" in text else None
+
+    for guards, expected in (((), ["Hello!", "Hello!"]), ((no_secrets,), ["Hello!", "not here"])):
+        engine, store = Inline(), MemoryStore()
+        workflow = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(lambda seen: "Hello!"), guardrails=guards)]).build()
+        worker = Worker(workflow, engine=engine, store=store)
+        running = asyncio.ensure_future(worker.run(signals=False))
+        for _ in range(2):
+            await engine.say("s", "desk", "Hi", store=store, key="mail-1")  # delivered twice, recorded once
+        session = engine.session(workflow, "s", store)
+        await session.say("Hi", key="mail-1")  # and by whoever has the code, the same
+        await asyncio.wait_for(rested(session), 20)
+        await engine.say("s", "desk", "A secret", store=store)
+        await asyncio.wait_for(rested(session), 20)
+        assert [message.text for message in session.messages if message.role == "assistant"] == expected
+        assert sum(isinstance(fact, Said) for fact in session.facts) == 2
+        worker.stop()
+        await running
+
+
+async def rested(session: Session) -> None:
+    """Wait until whoever drives it has brought it to rest."""
+    while (await session.refresh()).status not in ("waiting", "pending"):
+        await session.store.wait(session.id, session.state.length, 1)
+
+
+async def test_a_name_that_is_not_the_sessions_is_refused_and_nothing_is_recorded() -> None:
+    engine, store = Inline(), MemoryStore()
+    await engine.say("s", "desk", "Hi", store=store)
+    with pytest.raises(DefinitionChanged, match="'desk'"):
+        await engine.say("s", "billing", "Hi", store=store)
+    with pytest.raises(BadInput, match="the name of a workflow"):
+        await engine.say("t", "", "Hi", store=store)
+    assert (len(await store.read("s")), engine.woken) == (2, ["s"])

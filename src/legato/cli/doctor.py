@@ -20,6 +20,7 @@ EXTRAS = {
     "tokens": ("rs-bpe",),
     "postgres": ("psycopg",),
     "cli": ("typer", "rich"),
+    "server": ("starlette", "uvicorn", "ag-ui-protocol"),
 }
 NEEDED = ("msgspec", "pydantic")
 

@@ -354,7 +354,9 @@ class Talk:
 
                 tell_seen(self._do(seen(self.session, _number(rest, -1))), self.session.workflow.agents)
             case "usage":
-                tell_usage(self.session)
+                from legato.shown.spending import spending
+
+                tell_usage(self._do(spending(self.session)), self.session.losses, self.session.workflow.agents)
             case "undo":
                 self._undo()
             case "fork":

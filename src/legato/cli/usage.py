@@ -1,24 +1,28 @@
-"""What a conversation has used. May know: sessions. Decides: how sums are shown."""
+"""What a conversation has used. May know: what is shown of it. Decides: how sums read at a terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from legato.cli.telling import Colours, table, tell
-from legato.core.facts import Usage
-from legato.session import Session
+from legato.shown.spending import Spending, Used
 
 
-def tell_usage(session: Session) -> None:
-    """Tokens and cost: in all, by agent, by handoff."""
-    colours = Colours(session.workflow.agents)
+def tell_usage(spent: Spending, losses: Sequence[str], agents: Sequence[str]) -> None:
+    """Tokens and cost: in all, by agent, by handoff; and what was sent again because of handoffs."""
+    colours = Colours(agents)
     rows: list[list[str | tuple[str, str]]] = []
-    rows += [[(agent, colours.of(agent)), *_cells(usage)] for agent, usage in session.usage_by_agent.items()]
-    rows += [[(f"after {source} to {target}", "dim"), *_cells(usage)] for source, target, usage in session.usage_by_handoff]
-    rows.append([("in all", "bold"), *_cells(session.usage)])
-    table(("", "input", "cached", "output", "reasoning", "dollars"), rows)
-    for loss in session.losses:
+    rows += [[(agent, colours.of(agent)), *_cells(usage)] for agent, usage in spent.agents.items()]
+    rows += [[(f"after {each.source} to {each.target}", "dim"), *_cells(each.usage, f"{each.resent:,}")] for each in spent.handoffs]
+    rows.append([("in all", "bold"), *_cells(spent.total, f"{spent.resent:,}")])
+    columns = ["", "input", "cached", "output", "reasoning", "dollars"]
+    if spent.handoffs:
+        columns.append("sent again")
+    table(columns, [row[: len(columns)] for row in rows])
+    for loss in losses:
         tell((f"  not carried over: {loss}", "dim"))
 
 
-def _cells(usage: Usage) -> list[str | tuple[str, str]]:
-    cost = f"{usage.dollars:.6f}" if usage.cost else "not known"
-    return [f"{usage.input:,}", f"{usage.cached:,}", f"{usage.output:,}", f"{usage.reasoning:,}", cost]
+def _cells(usage: Used, resent: str = "") -> list[str | tuple[str, str]]:
+    cost = f"{usage.dollars:.6f}" if usage.dollars is not None else "not known"
+    return [f"{usage.input:,}", f"{usage.cached:,}", f"{usage.output:,}", f"{usage.reasoning:,}", cost, resent]

@@ -173,6 +173,22 @@ def without_words(fact: AnyFact) -> AnyFact:
             return fact
 
 
+def known_to_branch(facts: Sequence[AnyFact], at: int) -> list[Redacted]:
+    """What a branch that begins with the first `at` of these facts has to know: words are gone from them, as is recorded behind them.
+
+    Without it the branch would take what stands in their place for what was said, and a call without its arguments for one to run.
+    """
+    later = [fact for fact in facts[at:] if isinstance(fact, Redacted)]
+    return [_cut(fact, at) for fact in later if min(fact.positions) < at]
+
+
+def _cut(fact: Redacted, at: int) -> Redacted:
+    """What an erasure is to the first `at` facts. What went along stood behind what was asked for, so some of that is left."""
+    kept = [(position, digest) for position, digest in zip(fact.positions, fact.digests, strict=True) if position < at]
+    positions, digests = zip(*kept, strict=True)
+    return replace(fact, positions=positions, digests=digests, along=tuple(position for position in fact.along if position < at))
+
+
 def same_but_for_erased(whole: Sequence[AnyFact], erased: Sequence[AnyFact]) -> dict[int, AnyFact] | None:
     """Where two ledgers differ because words were erased in the second, each with what stands there now. None: they differ in other
     ways. As long as the shorter of them goes."""

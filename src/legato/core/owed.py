@@ -163,9 +163,9 @@ def receiver(state: State, graph: Graph) -> str:
 
 
 def judges_input(state: State, graph: Graph) -> bool:
-    """Whether a message that comes now waits for guardrails."""
+    """Whether a message that comes now waits for guardrails; for those who do not know the agent, it does."""
     rules = graph.agents.get(receiver(state, graph))
-    return rules is not None and rules.judges_input
+    return rules is None or rules.judges_input
 
 
 def in_control(state: State, graph: Graph) -> str:

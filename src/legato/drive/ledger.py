@@ -84,6 +84,12 @@ async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
             return born, facts
 
 
+def _erased_since(state: State, at: int) -> list[Redacted]:
+    from legato.core.erasing import known_to_branch  # seldom needed
+
+    return known_to_branch(state.facts, at)
+
+
 class Ledger:
     """The state of one session, kept level with its store."""
 
@@ -136,11 +142,19 @@ class Ledger:
                 raise
 
     async def fork(self, at: int, new: str, opened: Opened) -> None:
-        """Begin the ledger `new` with the first `at` facts of this one, then `opened`."""
-        try:
-            await self.store.fork(self.session, at, new, [opened], born=opened.ledger, of=self._born)
-        except UnknownLedger as unknown:
-            raise self._deleted(unknown) from unknown
+        """Begin the ledger `new` with the first `at` facts of this one, then `opened`, and what it must know of words that are gone."""
+        while True:
+            state = await self.refresh()
+            known = _erased_since(state, at) if state.redacted_at >= at else []
+            try:
+                await self.store.fork(
+                    self.session, at, new, [opened, *known], born=opened.ledger, of=self._born, expected=self._sound
+                )
+                return
+            except LedgerConflict:
+                continue  # it has grown since: by an erasure, perhaps
+            except UnknownLedger as unknown:
+                raise self._deleted(unknown) from unknown
 
     async def _append(self, propose: Propose, contents: Mapping[str, bytes] | None) -> list[AnyFact]:
         while True:

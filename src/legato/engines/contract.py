@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 from legato.answering import Given
-from legato.core.messages import Message
+from legato.core.graph import Graph
+from legato.core.messages import Message, checked_text
+from legato.drive.definition import Definition
 from legato.drive.driver import Role
 from legato.engines.pace import Step
 from legato.erasure import Redaction
@@ -80,6 +82,18 @@ class Engine(ABC):
         if priority not in range(6):
             raise BadInput("a priority is 1 (first) to 5 (last), or 0 for the usual", found=repr(priority))
         return Submitted(self, workflow, id, store or workflow.session(id).store, priority)
+
+    async def say(
+        self, session: str, workflow: str, message: Any, *, store: Store, key: str | None = None, priority: int = 0
+    ) -> None:
+        """Say something where only the name of the session's workflow is known: in a gateway for mail, a web server without its code.
+
+        The rest is for a worker that has the code: guardrails are asked there, if there are any. To look on, to decide and to cancel
+        takes the workflow.
+        """
+        checked_text(workflow, "name of a workflow")
+        known = Workflow(Definition(graph=Graph(workflow, {}, ""), agents={}, edges={}), None, "", ())
+        await self.session(known, session, store, priority).say(message, key)
 
     async def __aenter__(self) -> Self:
         return self

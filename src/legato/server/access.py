@@ -40,41 +40,39 @@ FOR_PAGES_OF_OTHERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask. `hosts` are exact values of `Host`; `origins` are those of pages that are not ours and may ask all the same."""
+    """Who may ask. `hosts` are exact values of `Host`, its own; those that were `named` too may have TLS in front of them. `origins` are
+    those of pages that are not ours and may ask all the same."""
 
     token: str
     hosts: frozenset[str]
+    named: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
 
     def refusal(self, scope: Scope) -> Refused | None:
         """Why this request is not answered; None if it is."""
         host, origin = _all(scope, b"host"), _all(scope, b"origin")
-        if len(host) != 1 or host[0].lower() not in self.hosts:
-            return Refused(
-                421,
-                "wrong_host",
-                "this server does not go by that name",
-                expected=" or ".join(sorted(self.hosts)),
-                do="use one of these in the address, or start it with --allow-host NAME",
-            )
-        if len(origin) > 1 or (origin and not self._own(origin[0], host[0]) and origin[0] not in self.origins):
+        if len(host) != 1 or host[0].lower() not in self.hosts | self.named:
+            do = "use the address that it showed when it was started, or start it with --allow-host NAME"
+            return Refused(421, "wrong_host", "this server does not go by that name", do=do)
+        if len(origin) > 1 or (origin and not self._own(origin[0], host[0]) and not self.from_elsewhere(scope)):
             return Refused(
                 403, "wrong_origin", "pages from elsewhere may not ask here", do="to let one in, start it with --allow-origin ORIGIN"
             )
-        if self._preflight(scope) or _static(scope) or bears(scope["headers"], self.token):
+        if self.preflight(scope) or _static(scope) or bears(scope["headers"], self.token):
             return None
         return Refused(401, "no_token", "this server needs its token", expected="Authorization: Bearer TOKEN")
 
     def _own(self, origin: str, host: str) -> bool:
-        """Whether the page was loaded from the very name that is asked. TLS, if there is any, ends before us."""
-        return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+        """Whether the page was loaded from the very name that is asked."""
+        name = host.lower()
+        return origin.lower() in ((f"http://{name}", f"https://{name}") if name in self.named else (f"http://{name}",))
 
     def from_elsewhere(self, scope: Scope) -> str:
         """The origin of a page that is not ours and was named; empty if it is none."""
         origin = _all(scope, b"origin")
         return origin[0] if len(origin) == 1 and origin[0] in self.origins else ""
 
-    def _preflight(self, scope: Scope) -> bool:
+    def preflight(self, scope: Scope) -> bool:
         """Whether a browser asks if a page that was named may ask: it sends no token with that."""
         return scope["method"] == "OPTIONS" and bool(self.from_elsewhere(scope)) and bool(_all(scope, b"access-control-request-method"))
 
@@ -86,8 +84,8 @@ def access_of(token: str, host: str, port: int, hosts: Sequence[str] = (), origi
     if host not in ANYWHERE:
         own.add(bracketed(host).lower())
     ports = ("", f":{port}") if port == 80 else (f":{port}",)
-    named = {_host(each) for each in hosts}
-    return Access(token, frozenset({f"{name}{each}" for name in own for each in ports} | named), frozenset(map(_origin, origins)))
+    exact = frozenset(f"{name}{each}" for name in own for each in ports)
+    return Access(token, exact, frozenset(map(_host, hosts)), frozenset(map(_origin, origins)))
 
 
 def _host(text: str) -> str:
@@ -132,11 +130,12 @@ class Guarded:
         if scope["type"] != "http":
             return
         scope = {**scope, "path": scope.get("raw_path", b"").decode("ascii", "replace") or scope["path"]}
-        marked = _marking(send, self._access.from_elsewhere(scope))
         refusal = self._limits.head(scope) or self._access.refusal(scope)
+        told_elsewhere = refusal is None or refusal.status == 401  # a page that may ask is told that it lacks the token
+        marked = _marking(send, self._access.from_elsewhere(scope) if told_elsewhere else "")
         if refusal is not None:
             await refuse(refusal, scope, receive, marked)
-        elif scope["method"] == "OPTIONS" and self._access.from_elsewhere(scope):
+        elif self._access.preflight(scope):
             await marked({"type": "http.response.start", "status": 204, "headers": _raw(FOR_PAGES_OF_OTHERS)})
             await marked({"type": "http.response.body", "body": b""})
         else:

@@ -32,7 +32,11 @@ PORT = 8765
 
 
 class Server:
-    """The API of some workflows, on this machine. Use it as a context manager, in either kind of program; see `serve`."""
+    """The API of some workflows, on this machine. Use it as a context manager, in either kind of program; see `serve`.
+
+    `engine`: whose workers drive; without one, this server does, and `context`, `pace` and `grace` are those of its worker. `tracebacks`:
+    log those of the workflows' own code; what they say may be words of a conversation.
+    """
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class Server:
         context: MakeContext | None = None,
         pace: Pace | None = None,
         grace: float = GRACE,
+        tracebacks: bool = False,
     ) -> None:
         given = [workflows] if isinstance(workflows, Workflow) else list(workflows)
         if not is_loopback(host) and not token:
@@ -64,7 +69,8 @@ class Server:
         at = store if store is not None else one_store(given) or MemoryStore()
         driven = engine if engine is not None else LocalEngine()
         own = isinstance(driven, LocalEngine)
-        worker = Worker(given, engine=driven, store=at, context=context, pace=pace, grace=grace) if own else None
+        options: dict[str, Any] = {"context": context, "pace": pace, "grace": grace, "tracebacks": tracebacks}
+        worker = Worker(given, engine=driven, store=at, **options) if own else None
         self.serving = Serving({each.name: each for each in given}, at, driven, place or repr(at), own)
         self._worker = worker
         self._grace = grace

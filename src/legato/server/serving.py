@@ -111,6 +111,11 @@ class Serving:
             do="it can be looked at; to go on with it, serve its workflow too",
         )
 
+    async def aside(self, id: str) -> str:
+        """Why a session was set aside by the engine in this process; empty if it was not."""
+        found = await self.engine.dead(1_000_000) if self.drives else ()
+        return next((each.error for each in found if each.session == id), "")
+
     # -- new ones ------------------------------------------------------------------------------------------------------
 
     def begin(self, workflow: str = "", id: str = "") -> Submitted:

@@ -98,6 +98,9 @@ def _holding(old: Sequence[str], new: Sequence[str], low: int, high: int, right:
 
 
 def _compared(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int) -> Iterator[Change]:
+    if a == b or c == d:  # as between most lines that hold
+        yield "insert" if a == b else "delete", a, b, c, d
+        return
     if (b - a) * (d - c) > MUCH:
         yield "replace", a, b, c, d
         return

@@ -8,7 +8,8 @@
  4. One append costs O(new facts), whatever the ledger's length.
  5. `contents` given with an append are recorded with it, atomically, once per digest; `content` returns them.
  6. `fork(ledger, at, new, facts)` makes a ledger that begins with the first `at` facts of another, shared and not copied, and
-    goes on with `facts`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared too.
+    goes on with `facts`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared too. With `expected`,
+    only if the ledger has so many facts: else `LedgerConflict`, and there is no fork.
  7. `delete(ledger)` removes the ledger; what its forks share stays readable through them. The name may be used again. With `expected`, only
     if it has so many facts: else `LedgerConflict`, and it is still there; with `born`, only if it was born so (13).
  8. `list(limit)` gives ledgers, the most recently appended first. `list(limit, after)` goes on behind a line that it gave, whatever has
@@ -117,11 +118,13 @@ class Store(Protocol):
         """What was recorded under this digest (5); `UnknownLedger` or `StoreError` if there is none."""
         ...
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
+    async def fork(
+        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+    ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, then `facts` (6). Returns its length.
 
-        `born` is the birth name of `new`, `of` that of `ledger` (13). `LedgerExists` if `new` is taken; `UnknownLedger` if `ledger` is
-        not there; `BadInput` if `at` is beyond its end.
+        `born` is the birth name of `new`, `of` that of `ledger` (13); `expected` is its length, where that matters. `LedgerExists` if
+        `new` is taken; `UnknownLedger` if `ledger` is not there; `BadInput` if `at` is beyond its end.
         """
         ...
 

@@ -162,13 +162,17 @@ class MemoryStore:
                 raise no_content(ledger, digest)
             return kept.contents[digest][1]
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
+    async def fork(
+        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+    ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, then `facts`."""
         with self._lock:
             parent = self._find(ledger)
             _check_birth(ledger, parent, of)
             if parent is None or not parent.facts:
                 raise unknown_ledger(ledger)
+            if expected is not None and expected != len(parent.facts):
+                raise LedgerConflict(ledger, expected, len(parent.facts))
             branch = self._find(new)
             if branch is not None and branch.facts:
                 raise ledger_exists(new)

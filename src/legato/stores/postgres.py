@@ -181,7 +181,9 @@ class PostgresStore:
             raise DamagedStore(f"content {digest!r} of {ledger!r} is damaged", readable=length, do="restore it from a backup")
         return bytes(body)
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
+    async def fork(
+        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+    ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
         last = facts[-1:] or (await self.read(ledger, at - 1, born=of))[:1] if at > 0 else facts[-1:]
         given = (
@@ -193,8 +195,11 @@ class PostgresStore:
             of,
             Int8(last[0].at if last else 0),
             *written(at, facts),
+            None if expected is None else Int4(expected),
         )
         [(outcome, reached)] = await self._write(sql.FORK, given)
+        if outcome == "conflict":
+            raise LedgerConflict(ledger, expected or 0, reached)
         if outcome == "exists":
             raise ledger_exists(new)
         if outcome == "beyond":

@@ -25,7 +25,7 @@ CONTENT: Final = (
 )
 FORK: Final = (
     "SELECT outcome, reached FROM legato.fork(%s::text, %s::text, %s::integer, %s::text, %s::text, %s::text, %s::bigint, %s::smallint,"
-    " %s::bytea[], %s::integer[])"
+    " %s::bytea[], %s::integer[], %s::integer)"
 )
 BEYOND: Final = "SELECT legato.epochs_beyond(%s::bigint)"
 REMOVE: Final = "SELECT outcome, reached FROM legato.remove_if(%s::text, %s::text, %s::integer, %s::text)"

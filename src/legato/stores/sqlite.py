@@ -157,11 +157,13 @@ class SQLiteStore:
         """What was recorded under this digest."""
         return await self._read(lambda connection: ledgers.content(connection, ledger, digest))
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
+    async def fork(
+        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+    ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
         bodies = [shorthand(fact) for fact in facts]
         updated = facts[-1].at if facts else 0
-        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of))
+        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of, expected))
         self._waiters.wake(new, length)
         return length
 

@@ -199,11 +199,23 @@ def content(connection: sqlite3.Connection, ledger: str, digest: str) -> bytes:
     return body
 
 
-def fork(connection: sqlite3.Connection, ledger: str, at: int, new: str, bodies: Sequence[bytes], updated: int, born: str, of: str) -> int:
+def fork(
+    connection: sqlite3.Connection,
+    ledger: str,
+    at: int,
+    new: str,
+    bodies: Sequence[bytes],
+    updated: int,
+    born: str,
+    of: str,
+    expected: int | None,
+) -> int:
     parent = find(connection, ledger)
     _check_birth(ledger, parent, of)
     if parent is None or parent.length == 0:
         raise unknown_ledger(ledger)
+    if expected is not None and expected != parent.length:
+        raise LedgerConflict(ledger, expected, parent.length)
     branch = find(connection, new)
     if branch is not None and branch.length > 0:
         raise ledger_exists(new)

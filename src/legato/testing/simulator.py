@@ -471,8 +471,10 @@ class _Remembering(MemoryStore):
             self.erased.setdefault(name, {}).update((position, before[name][position]) for position in erased.replaced)
         return done
 
-    async def fork(self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "") -> int:
-        length = await super().fork(ledger, at, new, facts, born=born, of=of)
+    async def fork(
+        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+    ) -> int:
+        length = await super().fork(ledger, at, new, facts, born=born, of=of, expected=expected)
         self.erased[new] = {position: fact for position, fact in self.erased.get(ledger, {}).items() if position < at}
         return length
 

@@ -155,9 +155,9 @@ def test_going_on_after_an_earlier_response_is_another_branch_and_the_first_stay
     assert [message.text for message in model.requests[-1].messages] == ["first", "one", "otherwise"]
 
 
-def test_of_many_that_go_on_after_the_same_response_at_once_one_does_and_the_others_branch() -> None:
+def test_of_many_that_go_on_after_the_same_response_at_once_one_does_and_the_others_branch(tmp_path: Path) -> None:
     workflow = chatting(lambda seen: f"answer to {seen.messages[-1].text}")
-    with served(workflow) as server:
+    with served(workflow, store=SQLiteStore(tmp_path / "chat.sqlite")) as server:
         client = client_of(server)
         first = client.responses.create(model="chat", input="first")
         answers: list[Any] = []
@@ -380,6 +380,46 @@ def test_responses_outlive_the_server_and_not_their_session(tmp_path: Path) -> N
         with pytest.raises(openai.BadRequestError, match="no response") as unknown:
             client.responses.create(model="chat", input="x", previous_response_id=first.id)
         assert unknown.value.code == "previous_response_not_found"
+
+
+def test_a_response_that_was_being_made_when_the_server_ended_is_made_by_the_next_one(tmp_path: Path) -> None:
+    store, model = SQLiteStore(tmp_path / "chat.sqlite"), Held(["Good morning to you", "Good morning to you"])
+    workflow = chatting([], model=model)
+    with served(workflow, store=store, grace=0.1) as server:
+        stream = client_of(server).responses.create(model="chat", input="Hello", stream=True)
+        told = [next(stream) for _ in range(5)]
+        assert told[-1].type == "response.output_text.delta"
+    assert "response.completed" not in [event.type for event in stream]
+    model.free.set()
+    with served(workflow, store=store) as server:
+        again = list(client_of(server).responses.retrieve(told[0].response.id, stream=True))
+        assert again[-1].response.output_text == "Good morning to you"
+        assert said(server, workflow, again[-1].response.conversation.id) == ["user: Hello", "ada: Good morning to you"]
+
+
+def test_what_else_a_client_sends_of_the_past_is_named_as_ignored() -> None:
+    workflow = chatting(["one"])
+    past = [
+        {"role": "user", "content": "Hi"},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "mcp_call", "id": "mcp_1", "name": "f", "arguments": "{}", "server_label": "x"},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "Hello", "annotations": []}]},
+        {"role": "user", "content": "Bye"},
+    ]
+    with served(workflow) as server:
+        response = client_of(server).responses.create(model="chat", input=past)
+        told = session_of(server, workflow, response.conversation.id).messages[0].text
+    assert response.legato["ignored"] == ["input of type mcp_call", "input of type reasoning"]
+    assert told.splitlines()[1:] == ["user: Hi", "assistant: Hello", "And now the user says:", "Bye"]
+
+
+def test_going_on_after_a_chat_completion() -> None:
+    workflow = chatting(["one", "two"])
+    with served(workflow) as server:
+        client = client_of(server)
+        chat = client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "first"}])
+        second = client.responses.create(model="chat", input="second", previous_response_id=chat.id)
+        assert said(server, workflow, second.conversation.id) == ["user: first", "ada: one", "user: second", "ada: two"]
 
 
 def test_pictures_and_files_are_said_as_such() -> None:

@@ -52,7 +52,7 @@ def at_once(doing: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 async def going_on(team: Team, store: Store, response: str, run_model: Any) -> str:
     """The id of a new ledger that begins with the conversation up to this reply."""
-    branch = fresh_name()
+    new = fresh_name()
     for ledger in await store.list(limit=1_000_000_000):
         facts = await store.read(ledger.ledger)
         at = next((place for place, fact in enumerate(facts) if isinstance(fact, Answered) and fact.response_id == response), None)
@@ -60,16 +60,16 @@ async def going_on(team: Team, store: Store, response: str, run_model: Any) -> s
             length = _end_of(list(facts), at, response)
             origin = Origin(ledger.ledger, length)
             opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=NAME, origin=origin)
-            await store.fork(ledger.ledger, length, branch, [opened], born=opened.ledger)
-            return branch
+            await Ledger(store, ledger.ledger, NAME).fork(length, new, opened)
+            return new
     client = _client(team, run_model)
     try:
         held = await client.responses.retrieve(response)
         before = [item async for item in client.responses.input_items.list(response, order="asc", limit=100)]
     except (openai.APIError, AttributeError) as error:
         raise _unknown("previous_response_id", response, error) from error
-    await record(store, branch, [*before, *held.output], team.start.name, team.workflow.definition.graph, origin_of(team))
-    return branch
+    await record(store, new, [*before, *held.output], team.start.name, team.workflow.definition.graph, origin_of(team))
+    return new
 
 
 def _end_of(facts: list[AnyFact], at: int, response: str) -> int:

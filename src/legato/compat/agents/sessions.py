@@ -87,7 +87,7 @@ class SQLiteSession:
 
     async def _fork(self, of: str, at: int, new: str) -> None:
         opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=NAME, origin=Origin(of, at))
-        await self.store.fork(of, at, new, [opened], born=opened.ledger)
+        await Ledger(self.store, of, NAME).fork(at, new, opened)
 
     async def clear_session(self) -> None:
         """Delete the conversation."""

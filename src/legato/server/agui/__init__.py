@@ -14,6 +14,7 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from ag_ui.core import (
     PROTOCOL_VERSION,
     BaseEvent,
@@ -77,9 +78,11 @@ def _answering(serving: Serving) -> Callable[[Request], Awaitable[ASGIApp]]:
 
 
 async def _read(request: Request) -> RunAgentInput:
-    body = await read_body(request, dict[str, Any])
     try:
+        body = await read_body(request, dict[str, Any])
         asked = RunAgentInput.model_validate(body)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"this is no RunAgentInput: {error}", expected="AG-UI's RunAgentInput") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -199,4 +202,8 @@ def _part(part: Any) -> Any:
         content = base64.b64decode(source.value, validate=True)
     except binascii.Error:
         raise BadInput("a picture or file is sent as base64") from None
-    return image(content, source.mime_type) if isinstance(part, ImagePart) else file(content, media_type=source.mime_type)
+    if isinstance(part, DocumentPart):
+        return file(content, media_type=source.mime_type)
+    if not source.mime_type.startswith("image/"):
+        raise BadInput("this is no picture", found=source.mime_type[:80])
+    return image(content, source.mime_type)

@@ -160,8 +160,6 @@ async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
         raise Wrong(param, f"{param!r} asks for what a workflow does not give", code="unsupported_value", do="leave it out")
     ignored = _ignored(body)
     items = [item_of(each, f"messages[{number}]") for number, each in enumerate(body.messages)]
-    if any(item.verdict for item in items):
-        raise Wrong("messages", "a workflow runs its tools itself: a message of a tool answers nothing here")
     session = _session(request, body, ignored)
     message = message_of(items, "messages", False, ignored, drop=bool(session))
     key, retried = _delivery(request)

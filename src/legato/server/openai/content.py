@@ -28,7 +28,7 @@ ANSWERS = ("mcp_approval_response", "function_call_output")
 class Item(Struct, frozen=True):
     """One message, as parts that can be said; or, with a `verdict`, an answer to the request of that name.
 
-    `role` is empty for what is neither: a call, a reasoning.
+    `role` is empty for what is neither: a call, a reasoning. `kind` says what it is.
     """
 
     role: str
@@ -36,6 +36,7 @@ class Item(Struct, frozen=True):
     answers: str = ""
     verdict: Literal["", "approve", "reject", "answer"] = ""
     words: str = ""
+    kind: str = "message"
 
 
 def item_of(given: dict[str, Any], param: str) -> Item:
@@ -51,12 +52,10 @@ def item_of(given: dict[str, Any], param: str) -> Item:
         words = "\n".join(each for each in parts_of(given.get("output"), f"{param}.output") if isinstance(each, str))
         return Item("", [], _text(given.get("call_id"), f"{param}.call_id"), "answer", words)
     if kind != "message":
-        return Item("")
+        return Item("", kind=_text(kind, f"{param}.type")[:40])
     role = given.get("role")
     if role not in ("user", "assistant", "system", "developer", "tool"):
         raise Wrong(f"{param}.role", f"there is no role {role!r}"[:100], expected="user, assistant, system or developer")
-    if role == "tool":
-        return Item("", [], str(given.get("tool_call_id") or ""), "answer")
     content = given.get("content")
     return Item(role, [] if content is None and role == "assistant" else parts_of(content, f"{param}.content"))
 
@@ -146,8 +145,9 @@ def message_of(items: list[Item], param: str, known: bool, ignored: list[str], *
     parts = [part for item in new for part in item.parts]
     if not any(parts) and not empty:
         raise Wrong(param, "there is nothing to say: the last message must be a user's", code="missing_required_parameter")
-    told = [item for item in before if item.role and item.parts]
-    if told and not drop:
+    told = [item for item in before if item.role and item.parts] if not drop else []
+    ignored.extend(sorted({f"{param} of type {item.kind}" for item in before if not item.role}))
+    if told:
         parts = [ACCOUNT, *(part for item in told for part in _labelled(item)), NEW, *parts]
     return [part for part in parts if part]
 

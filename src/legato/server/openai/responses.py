@@ -123,8 +123,9 @@ class _Events:
 
     def __init__(self) -> None:
         self._sequence = 0
-        self._index = 0  # of the item that comes next, or is open
-        self._open: dict[str, Any] | None = None
+        self._items = 0  # how many there are
+        self._open: dict[str, Any] | None = None  # the message that is being said, and which item it is
+        self._at = 0
         self._text = ""
         self._void = 0
 
@@ -134,15 +135,15 @@ class _Events:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
 
     def item(self, item: dict[str, Any]) -> Iterator[bytes]:
-        yield self.event("response.output_item.added", output_index=self._index, item=item)
+        at = self._added()
+        yield self.event("response.output_item.added", output_index=at, item=item)
         if item["type"] == "mcp_call":
-            yield self.event(f"response.mcp_call.{item['status']}", output_index=self._index, item_id=item["id"])
-        yield self._done(item)
+            yield self.event(f"response.mcp_call.{item['status']}", output_index=at, item_id=item["id"])
+        yield self.event("response.output_item.done", output_index=at, item=item)
 
-    def _done(self, item: dict[str, Any]) -> bytes:
-        self._open, self._text = None, ""
-        self._index += 1
-        return self.event("response.output_item.done", output_index=self._index - 1, item=item)
+    def _added(self) -> int:
+        self._items += 1
+        return self._items - 1
 
     def pieces(self, id: str, agent: str, text: str) -> Iterator[bytes]:
         if self._open is None:
@@ -150,13 +151,13 @@ class _Events:
         yield from self._delta(text)
 
     def _begin(self, about: dict[str, Any]) -> Iterator[bytes]:
-        self._open = {"type": "message", "role": "assistant", "status": "in_progress", "content": [], **about}
-        yield self.event("response.output_item.added", output_index=self._index, item=self._open)
+        self._open, self._at = {"type": "message", "role": "assistant", "status": "in_progress", "content": [], **about}, self._added()
+        yield self.event("response.output_item.added", output_index=self._at, item=self._open)
         yield self.event("response.content_part.added", part=text_part(""), **self._here())
 
     def _here(self) -> dict[str, Any]:
         assert self._open is not None
-        return {"item_id": self._open["id"], "output_index": self._index, "content_index": 0}
+        return {"item_id": self._open["id"], "output_index": self._at, "content_index": 0}
 
     def _delta(self, text: str) -> Iterator[bytes]:
         self._text += text
@@ -182,4 +183,5 @@ class _Events:
         part = item["content"][0]
         yield self.event("response.output_text.done", text=part["text"], logprobs=[], **self._here())
         yield self.event("response.content_part.done", part=part, **self._here())
-        yield self._done(item)
+        yield self.event("response.output_item.done", output_index=self._at, item=item)
+        self._open, self._text = None, ""

@@ -72,7 +72,13 @@ async def _refused_forks(place: Place) -> None:
     for at in (3, -1):
         async with expect_error(BadInput, f"a fork at {at} of 2 facts"):
             await store.fork("s", at, "u", said(9))
+    for expected in (1, 3):
+        async with expect_error(LedgerConflict, f"a fork of 2 facts by who believes that there are {expected}"):
+            await store.fork("s", 1, "u", said(9), expected=expected)
+    async with expect_error(UnknownLedger, "a fork of an unknown ledger by who believes that it has facts"):
+        await store.fork("unknown", 0, "u", said(9), expected=3)
     expect([await facts_of(store, name) for name in "stu"], [said(0, 1), said(5), []], "the facts")
+    expect(await store.fork("s", 1, "u", said(9), expected=2), 2, "a fork of as many facts as its maker believes")
 
 
 @proves(6, "a long chain of forks is read like one ledger")
