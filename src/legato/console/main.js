@@ -32,22 +32,7 @@ const page = {
   },
 };
 
-const narrow = matchMedia("(max-width: 760px)"); // as in style.css: the list and the room take turns
-
-/** On a narrow page the list is the main thing while it is what is shown. */
-function landmarks() {
-  const alone = narrow.matches && document.body.dataset.at === "sessions";
-  const title = $("shelf-title");
-  for (const [element, name, value] of [
-    [$("shelf"), "role", "main"],
-    [title, "aria-level", "1"],
-    [title, "role", "heading"],
-  ]) {
-    if (alone) element?.setAttribute(name, value);
-    else element?.removeAttribute(name);
-  }
-}
-
+const narrow = matchMedia("(max-width: 760px)"); // as style.css has it
 let room = null;
 let named = "";
 
@@ -70,6 +55,7 @@ function arrive() {
   const isSession = first === "sessions" && id !== undefined;
   const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
   document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
+  landmarks();
   for (const [link, here] of [
     [$("to-sessions"), name !== "inbox"],
     [$("to-inbox"), name === "inbox"],
@@ -78,7 +64,6 @@ function arrive() {
     else link.removeAttribute("aria-current");
   }
   page.shelf.mark(isSession ? id : "");
-  landmarks();
   if (name !== named) {
     const first_time = named === "";
     leave();
@@ -89,6 +74,19 @@ function arrive() {
     if (!first_time) room.heading?.focus({ preventScroll: true });
   }
   room.arrive(place);
+}
+
+/** Where there is room for one of them, the list of sessions is the main thing on its page: so it is called, for those who hear it. */
+function landmarks() {
+  const alone = narrow.matches && document.body.dataset.at === "sessions";
+  const heading = $("shelf").querySelector("h2");
+  if (alone) {
+    $("shelf").setAttribute("role", "main");
+    heading?.setAttribute("aria-level", "1");
+  } else {
+    $("shelf").removeAttribute("role");
+    heading?.removeAttribute("aria-level");
+  }
 }
 
 async function enter() {

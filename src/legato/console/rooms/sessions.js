@@ -49,7 +49,7 @@ export class Shelf {
         el(
           "div",
           { class: "shelf-line" },
-          el("h2", { id: "shelf-title" }, "Sessions"),
+          el("h2", null, "Sessions"),
           el("a", { class: "button small", href: to("begin"), title: "A new conversation (n)" }, icon("plus"), "New"),
         ),
         el("div", { class: "shelf-line" }, this.search, this.status),
