@@ -97,7 +97,8 @@ async function enter() {
     if (error.status !== 401) show($("room"), failure(error, enter));
     return;
   }
-  $("place").textContent = page.about.store;
+  const { store } = page.about;
+  $("place").textContent = store.includes("://") ? store : store.split("/").at(-1); // of a file, its name: all of it is in the title
   $("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
   page.palettes.clear();
   page.shelf ??= new Shelf(page, $("shelf"));
