@@ -66,7 +66,8 @@ class Server:
         own = isinstance(driven, LocalEngine)
         options: dict[str, Any] = {"context": context, "pace": pace, "grace": grace, "tracebacks": tracebacks}
         worker = Worker(given, engine=driven, store=at, **options) if own else None
-        self.serving = Serving({each.name: each for each in given}, at, driven, place or repr(at), own)
+        shown = place or ("memory" if isinstance(at, MemoryStore) else repr(at))
+        self.serving = Serving({each.name: each for each in given}, at, driven, shown, own)
         self._worker = worker
         self._grace = grace
         self._named = allow_hosts, allow_origins
