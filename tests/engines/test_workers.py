@@ -203,7 +203,7 @@ async def test_a_model_that_is_down_is_asked_again_by_the_engines_timer_without_
     session = place.engine.session(desk, "s", place.store)
     await session.say("hello")
     await rests(session, "failed")
-    until(lambda: "is failed; again in 1 s" in worker.said)
+    until(lambda: "; again in 1 s" in worker.said)
     down.unlink()
     await rests(session, "waiting", seconds=10)
 
@@ -213,9 +213,10 @@ async def test_a_model_that_stays_down_is_asked_a_bounded_number_of_times_and_th
     worker = place.worker("--retry-failed", "0.1,0.1")
     session = place.engine.session(desk, "s", place.store)
     await session.say("hello")
-    until(lambda: "'s' is failed\n" in worker.said)
+    until(lambda: "WARNING session 's' is failed: scripted, the model of 'triage': ModelFailed (overloaded)" in worker.said)
     await asyncio.sleep(1)
     assert worker.said.count("'s' is failed") == 3
+    assert CANARY not in worker.said
     assert await place.engine.dead() == []
     (place.folder / "down").unlink()
     await session.wake()

@@ -88,6 +88,7 @@ def test_a_worker_notices_the_ingress_of_another_server_than_the_one_at_which_it
 async def test_a_client_with_a_wrong_address_says_which_and_what_it_was_given_is_recorded(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("WARNING", "legato.worker")
     nobody = free_port()
     store = MemoryStore()
     async with engine_at(f"restate://127.0.0.1:{nobody}") as engine:

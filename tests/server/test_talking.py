@@ -6,12 +6,14 @@ import asyncio
 import base64
 import json
 import threading
+import time
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from legato import Agent, HandoffBuilder, Secret, tool
+from legato.engines import Pace
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call
 from tests.server.conftest import Serve
@@ -192,6 +194,28 @@ def test_a_failed_session_is_gone_on_with_when_it_is_asked_for(served: Serve) ->
     assert "the model is away" in failed["error"]
     api.post("/api/sessions/s/resume", {}, 202)
     assert api.until("s", "waiting")["last"]["text"] == "Here I am."
+
+
+def test_a_session_whose_workflow_raises_is_set_aside_says_why_and_goes_on_when_it_is_resumed(
+    served: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = [True]
+
+    def provide(turn: object) -> str:
+        if broken[0]:
+            raise ValueError("canary: words of the conversation")
+        return ""
+
+    api = served(hello("Here I am.", context_providers=[provide]), pace=Pace(raised=()))
+    api.post("/api/sessions", {"id": "s", "message": "Hi"}, 201)
+    until = time.monotonic() + 20
+    while not (error := api.session("s")["error"]):
+        assert time.monotonic() < until
+    assert error.startswith("set aside until it is resumed: ValueError at test_talking.py")
+    assert "canary" not in error + caplog.text
+    broken[0] = False
+    api.post("/api/sessions/s/resume", {}, 202)
+    assert api.until("s", "waiting")["error"] == ""
 
 
 def test_a_conversation_is_stopped_and_goes_on_with_the_next_message(served: Serve) -> None:

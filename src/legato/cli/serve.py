@@ -72,6 +72,7 @@ def serve(
         "allow_origins": allow_origin or (),
         "context": named(context) if context else None,
         "grace": grace,
+        "tracebacks": bool(os.environ.get("LEGATO_DEBUG")),
     }
     with ExitStack() as stack:
         if stand_in and not engine:

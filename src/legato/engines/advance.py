@@ -90,10 +90,12 @@ async def advance(
     stop: asyncio.Event,
     context: MakeContext | None = None,
     errors_in_full: bool = False,
+    tracebacks: bool = True,
 ) -> Rest:
     """Drive a session until it rests. When `stop` is set, what runs is finished and recorded, and nothing more is begun.
 
-    Raises one of `PASSING` where the store could not be used: that is nobody's fault here, and is tried again for as long as it takes.
+    `tracebacks`: whether the log has those of what was raised; else it is told the kind and place. Raises one of `PASSING` where the store
+    could not be used: that is nobody's fault here, and is tried again for as long as it takes.
     """
     if (holder := holder_of(session)) != session:
         return Rest("held", error=f"it works for a call of {holder!r}, which goes on with it")
@@ -112,7 +114,7 @@ async def advance(
     except PASSING:
         raise
     except Exception as error:
-        log.exception("session %r: it cannot be advanced", session)
+        log.error("session %r: it cannot be advanced: %s", session, told(error, tracebacks), exc_info=error if tracebacks else None)
         return Rest("broken", error=told(error, errors_in_full))
     if status == "running":
         return Rest("left")

@@ -53,7 +53,7 @@ class Worker:
 
     `context` makes the caller's context of a session from its id. `sweep`: seconds between looks for sessions that were given something
     and that nobody woke. `limits` hold across all workers of a store. `errors_in_full` also tells the engine what errors say, which may
-    be words of the conversation; without it, it is told their kind and place.
+    be words of the conversation; without it, it is told their kind and place. Without `tracebacks` the log is told no more either.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Worker:
         limits: ModelLimits | None = None,
         context: MakeContext | None = None,
         errors_in_full: bool = False,
+        tracebacks: bool = True,
     ) -> None:
         given = [workflows] if isinstance(workflows, Workflow) else list(workflows)
         if not given or not all(isinstance(each, Workflow) for each in given):
@@ -89,6 +90,7 @@ class Worker:
         self._pace = pace or Pace()
         self._context = context
         self._errors_in_full = errors_in_full
+        self._tracebacks = tracebacks
         self._stop = asyncio.Event()
         self._signalled_at: float | None = None
         self._running = 0
@@ -151,7 +153,7 @@ class Worker:
     async def _step(self, session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
         self._running += 1
         try:
-            rest = await advance(self._workflows, self._store, session, stop, self._context, self._errors_in_full)
+            rest = await advance(self._workflows, self._store, session, stop, self._context, self._errors_in_full, self._tracebacks)
         except LegatoError as error:
             log.warning("session %r: the store failed: %s", session, error.code)
             raise

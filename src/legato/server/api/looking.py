@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote
 
+import msgspec
 from starlette.responses import Response
 
 from legato.core.facts import AnyFact, Content, Decided, File, Image, Returned, Said
@@ -57,12 +58,14 @@ async def inbox(asked: Asked[InboxQuery, Nothing]) -> Inbox:
 
 async def session(asked: Asked[Nothing, Nothing]) -> Detail:
     """One session."""
-    return detail(asked.serving, await asked.serving.session(asked.id))
+    return await detail(asked.serving, await asked.serving.session(asked.id))
 
 
-def detail(serving: Serving, found: Session) -> Detail:
-    """A session as its page shows it."""
-    return detail_of(found, served=serving.is_served(found), can_drive=serving.can_drive(found))
+async def detail(serving: Serving, found: Session) -> Detail:
+    """A session as its page shows it. Of one that was set aside, its error says why: its ledger does not know."""
+    told = detail_of(found, served=serving.is_served(found), can_drive=serving.can_drive(found))
+    aside = await serving.aside(found.id)
+    return msgspec.structs.replace(told, error=f"set aside until it is resumed: {aside}") if aside and not told.error else told
 
 
 async def delete(asked: Asked[Nothing, Nothing]) -> Deleted:
@@ -110,7 +113,7 @@ async def call(asked: Asked[Nothing, Nothing]) -> Seen:
 async def fork(asked: Asked[Nothing, ForkBody]) -> Detail:
     """Begin a session with the first facts of another."""
     found = await asked.serving.session(asked.id)
-    return detail(asked.serving, await asked.serving.fork(found, asked.body.at, asked.body.id))
+    return await detail(asked.serving, await asked.serving.fork(found, asked.body.at, asked.body.id))
 
 
 async def export(asked: Asked[ExportQuery, Nothing]) -> Response:

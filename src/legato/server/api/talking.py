@@ -42,7 +42,7 @@ async def begin(asked: Asked[Nothing, BeginBody]) -> Detail:
         raise BadInput("a key tells deliveries to one session apart", do='add the "id" that the session is to have')
     session = asked.serving.begin(body.workflow, body.id)
     await session.open(_message(body.message) if body.message is not None else None, body.key or None)
-    return detail(asked.serving, await asked.serving.session(session.id))
+    return await detail(asked.serving, await asked.serving.session(session.id))
 
 
 async def say(asked: Asked[Nothing, SayBody]) -> Taken:
@@ -53,9 +53,9 @@ async def say(asked: Asked[Nothing, SayBody]) -> Taken:
 
 
 async def resume(asked: Asked[Nothing, Nothing]) -> Rests:
-    """Go on with what is owed: after a failure, or because nobody does."""
+    """Go on with what is owed: after a failure, or after it was set aside because the workflow's own code raised."""
     session = await _drivable(asked)
-    await session.wake()
+    await asked.serving.retry(session)
     return Rests(session.status)
 
 
