@@ -16,8 +16,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from legato.core.state import fold
 from legato.drive.clock import now_ms
-from legato.drive.others import holder_of
+from legato.drive.ledger import let_rest
+from legato.drive.others import callers_of, holder_of, waits_for
 from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
@@ -176,8 +178,7 @@ class Worker:
             except DamagedStore:
                 found = [info.length async for info in self._unrested() if info.ledger == session]
                 length = max(found, default=0)
-            if (lease := await self._store.lease(session)) is not None:
-                await self._store.release(lease, rested=length)
+            await let_rest(self._store, session, length)
 
     async def _unrested(self) -> AsyncIterator[LedgerInfo]:
         """All that want a driver and have none."""
@@ -212,6 +213,9 @@ class Worker:
             waits = info.updated <= before or info in self._known
             ours = seen[info] = await self._ours(info) if waits else None
             for session in (ours or frozenset()) - woken:
+                if not await self._waited_for(info.ledger):
+                    await let_rest(self._store, info.ledger, info.length)
+                    continue
                 try:
                     await self._engine.wake(session)
                     woken.add(session)
@@ -225,11 +229,28 @@ class Worker:
             log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
 
     async def _ours(self, info: LedgerInfo) -> frozenset[str]:
-        """The sessions to wake for a ledger: itself, and the one that it may be held for. While it does not change, it is read once."""
+        """The session to wake for a ledger, if it is one of ours. While the ledger does not change, it is read once.
+
+        What is held for a call of another session is never woken itself: it is for that session to go on with it, as its caller and
+        in its context.
+        """
         known = self._known.get(info)
         if known is not None:
             return known
-        return frozenset([each for each in {info.ledger, holder_of(info.ledger)} if await self._serves(each)])
+        session = holder_of(info.ledger)
+        return frozenset([session] if await self._serves(session) else [])
+
+    async def _waited_for(self, session: str) -> bool:
+        """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
+        try:
+            for caller, name, call in callers_of(session):
+                if not waits_for(fold(await self._store.read(caller), caller), name, call):
+                    return False
+        except PASSING:
+            raise
+        except LegatoError:
+            pass  # whose it is cannot be read: whoever is woken for it says so
+        return True
 
     async def _serves(self, session: str) -> bool:
         try:
