@@ -124,7 +124,7 @@ class TemporalServer(Server):
     decisions, where steps follow one another. A cluster has hundreds of shards.
     """
 
-    settings = ("limit.historyCount.suggestContinueAsNew=60", "history.transferProcessorMaxPollRPS=10000")
+    settings: tuple[str, ...] = ("limit.historyCount.suggestContinueAsNew=60", "history.transferProcessorMaxPollRPS=10000")
 
     name = "temporal"
 
