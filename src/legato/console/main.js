@@ -26,12 +26,18 @@ const page = {
     if (!page.palettes.has(name)) page.palettes.set(name, new Palette(page.workflow(name)?.agents.map((agent) => agent.name)));
     return page.palettes.get(name);
   },
+  /** What the tab is called: how much waits, and where one is. */
+  retitle() {
+    const waiting = page.inbox?.found?.requests.length ?? 0;
+    document.title = `${waiting ? `(${waiting}) ` : ""}${room?.title ?? "Sessions"} · Legato`;
+  },
   reload() {
     leave();
     arrive();
   },
 };
 
+const narrow = matchMedia("(max-width: 760px)"); // as style.css has it
 let room = null;
 let named = "";
 
@@ -54,6 +60,7 @@ function arrive() {
   const isSession = first === "sessions" && id !== undefined;
   const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
   document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
+  landmarks();
   for (const [link, here] of [
     [$("to-sessions"), name !== "inbox"],
     [$("to-inbox"), name === "inbox"],
@@ -68,10 +75,23 @@ function arrive() {
     named = name;
     room = isSession ? new SessionRoom(page, id) : name === "inbox" ? new InboxRoom(page) : new HouseRoom(page);
     show($("room"), room.element);
-    document.title = `${room.title} · Legato`;
+    page.retitle();
     if (!first_time) room.heading?.focus({ preventScroll: true });
   }
   room.arrive(place);
+}
+
+/** Where there is room for one of them, the list of sessions is the main thing on its page: so it is called, for those who hear it. */
+function landmarks() {
+  const alone = narrow.matches && document.body.dataset.at === "sessions";
+  const heading = $("shelf").querySelector("h2");
+  if (alone) {
+    $("shelf").setAttribute("role", "main");
+    heading?.setAttribute("aria-level", "1");
+  } else {
+    $("shelf").removeAttribute("role");
+    heading?.removeAttribute("aria-level");
+  }
 }
 
 async function enter() {
@@ -82,11 +102,13 @@ async function enter() {
     if (error.status !== 401) show($("room"), failure(error, enter));
     return;
   }
-  $("place").textContent = page.about.store;
+  const { store } = page.about;
+  $("place").textContent = store.includes("://") ? store : store.split("/").at(-1); // of a file, its name: all of it is in the title
   $("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
   page.palettes.clear();
   page.shelf ??= new Shelf(page, $("shelf"));
   page.inbox ??= new InboxCount($("inbox-count"));
+  page.inbox.listeners.add(page.retitle);
   page.shelf.look();
   page.inbox.look();
   leave();
@@ -134,6 +156,7 @@ $("skip").addEventListener("click", () => $("room").focus());
 onStranger(strangers);
 keys();
 addEventListener("hashchange", arrive);
+narrow.addEventListener("change", landmarks);
 taken();
 if (token()) enter();
 else strangers();

@@ -4,7 +4,7 @@
  */
 
 import { ask } from "../parts/api.js";
-import { el, framed, show } from "../parts/dom.js";
+import { el, framed, settled, show } from "../parts/dom.js";
 import { clock, count } from "../parts/format.js";
 import { icon } from "../parts/icons.js";
 import { tellFailure } from "../parts/notices.js";
@@ -16,6 +16,8 @@ import { Score } from "./score.js";
 const SPEEDS = [1, 4, 16, 64];
 
 export class Replay {
+  #settle;
+
   constructor(room) {
     this.room = room;
     this.at = room.ledger.facts.length;
@@ -23,7 +25,7 @@ export class Replay {
     this.playing = 0;
     this.speed = 1;
     this.rows = new RowList(
-      { session: room.id, palette: room.palette, generation: () => room.generation, onFork: (facts) => room.fork(facts) },
+      { session: room.id, palette: room.palette, generation: () => room.ledger.generation, onFork: (facts) => room.fork(facts) },
       null,
     );
     this.score = new Score(room, (position) => this.#move(position));
@@ -64,18 +66,21 @@ export class Replay {
       ),
     );
     this.draw = framed(() => this.#draw());
+    this.#settle = settled(() => settleAt("sessions", room.id, "replay", this.at), 300); // browsers bear only so many addresses a second
     this.#playButton();
     this.#courseOf();
   }
 
   close() {
     this.#stop();
+    this.#settle.cancel();
     this.rows.close();
     this.score.close();
   }
 
   leave() {
     this.#stop();
+    this.#settle.cancel();
     this.room.asOf(null);
   }
 
@@ -159,6 +164,6 @@ export class Replay {
       (then?.agent || story.active) && agentTag(this.room.palette, then?.agent || story.active),
       last && el("span", { class: "soft" }, `${last.fact.replaceAll("_", " ")}, ${clock(last.at)}`),
     );
-    settleAt("sessions", this.room.id, "replay", this.at);
+    this.#settle();
   }
 }
