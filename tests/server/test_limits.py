@@ -9,13 +9,17 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from legato import Agent, HandoffBuilder
 from legato.errors import DamagedStore, StoreUnavailable
+from legato.server.api import table
 from legato.server.limits import Limits
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel
@@ -121,6 +125,41 @@ def test_json_that_is_nested_too_deep_is_refused_however_it_is_written(served: S
         assert (answer.status, answer.error) == (400, "bad_input")
     words = "[{" * 5000 + '\\"' * 10  # within text it is no nesting
     assert api.ask("POST", "/api/sessions/s/answers", {"request": "r", "verdict": "reject", "words": words}).error == "not_pending"
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    some.recursive(
+        some.one_of(some.none(), some.text(alphabet='[]{}"\\a')),
+        lambda inner: some.one_of(some.lists(inner, max_size=3), some.dictionaries(some.text(alphabet='[{"\\', max_size=3), inner, max_size=2)),
+    ),
+    some.integers(1, 9),
+)
+def test_nesting_is_counted_alike_wherever_a_body_is_cut_into_pieces(content: Any, piece: int) -> None:
+    def depth(of: Any) -> int:
+        inner = of.values() if isinstance(of, dict) else of if isinstance(of, list) else None
+        return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(table, "PIECE", piece)
+        for deepest in range(depth(content) + 2):
+            patched.setattr(table, "DEEPEST", deepest)
+            with pytest.raises(RecursionError) if deepest < depth(content) else nullcontext():
+                table._check_depth(json.dumps(content).encode())
+
+
+def test_while_a_large_body_is_read_others_are_answered(served: Serve) -> None:
+    api = served(hello())
+    body = b'{"a": [' + (b"[" * 60 + b"]" * 60) * 70_000
+    with ThreadPoolExecutor() as threads:
+        began = time.monotonic()
+        large, waits = threads.submit(api.ask, "POST", "/v1/responses", body), [0.0]
+        while not large.done():
+            asked = time.monotonic()
+            assert api.ask("GET", "/api").status == 200
+            waits.append(time.monotonic() - asked)
+        assert large.result().status == 400
+        assert max(waits) < (time.monotonic() - began) / 2
 
 
 @pytest.mark.parametrize(

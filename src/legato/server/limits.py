@@ -138,6 +138,8 @@ class _Answering:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            if not all(map(_can_be_sent, message.get("headers", ()))):  # uvicorn would find that out too late to say anything else
+                raise ValueError("a header of an answer cannot be sent")
             if _is_stream(message):
                 self.stream()
             self._started = True
@@ -179,6 +181,11 @@ def _hang_up(scope: Scope) -> None:
 
 def _is_stream(message: Message) -> bool:
     return any(name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in message.get("headers", ()))
+
+
+def _can_be_sent(header: tuple[bytes, bytes]) -> bool:
+    value = header[1]
+    return value == value.strip() and not any(each in value for each in b"\r\n\0")
 
 
 def _length(scope: Scope) -> int:

@@ -465,3 +465,21 @@ def test_what_an_agent_asks_that_works_as_a_tool_is_asked_and_answered_in_the_sa
         assert plain(client.responses.retrieve(done.id)) == plain(done)
         after = client.responses.create(model="office", previous_response_id=done.id, input="Are you there?")
         assert (after.output_text, after.conversation.id) == ("Yes?", asked.conversation.id)
+
+
+def test_keys_that_look_like_one_another_are_two_requests_and_each_is_told_its_own_words() -> None:
+    with served(chatting(["one", "two"])) as server:
+        client = client_of(server)
+        for key, words in (("visit 0", "one"), ("visit", "two")):
+            told = client.responses.create(model="chat", conversation="c", input=key, extra_headers={"Idempotency-Key": key})
+            assert told.output_text == words
+
+
+@pytest.mark.parametrize("id", [" before", "behind "])
+def test_a_conversation_whose_name_no_header_can_have_is_answered_all_the_same(id: str) -> None:
+    with served(chatting(["one", "two", "three"])) as server:
+        client = client_of(server)
+        assert client.responses.create(model="chat", conversation=id, input="Hi").output_text == "one"
+        *_, last = client.responses.create(model="chat", conversation=id, input="And?", stream=True)
+        assert (last.response.output_text, last.response.conversation.id) == ("two", id)
+        assert client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "Well?"}], metadata={"session": id}).choices[0].message.content == "three"

@@ -137,7 +137,8 @@ def _named(request: Request, name: str) -> str:
 
 def _session_of(turn: Turn) -> dict[str, str]:
     """So that a client which looks at nothing else knows where it is. Ids that headers cannot have are in the answer."""
-    return {"legato-session": turn.session.id} if turn.session.id.isascii() else {}
+    id = turn.session.id
+    return {"legato-session": id} if id.isascii() and id.isprintable() and id == id.strip() else {}
 
 
 def _rested(serving: Serving, turn: Turn, whole: Callable[[], dict[str, Any]]) -> ASGIApp:

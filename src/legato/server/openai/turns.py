@@ -10,11 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from msgspec import Struct
 
 from legato.core.digest import digest_bytes
+from legato.core.facts import AnyFact, Decided, Paused
 from legato.drive.clock import fresh_name
 from legato.engines.contract import Submitted
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
@@ -47,8 +49,8 @@ class Turn(Struct, frozen=True):
     def since(self) -> int:
         """Where it begins: several answers that were given at once have keys that say so."""
         state = self.session.state
-        key = getattr(state.facts[self.after], "key", "")
-        return min(state.keys.get(f"{key} 0", self.after), self.after)
+        first = state.keys.get(_part_key(getattr(state.facts[self.after], "key", ""), 0), self.after)
+        return first if first < self.after and isinstance(state.facts[first], Decided) else self.after
 
     def name(self, prefix: str = "resp_") -> str:
         """Its id."""
@@ -79,9 +81,14 @@ async def turn_named(serving: Serving, name: str) -> Turn:
     if found and 0 < len(id) <= 400 and id.isprintable():
         session = serving.drivable(await serving.session(id))
         turn = Turn(session, int(found[2]), int(found[2]) + 1)
-        if turn.after < session.state.length and turn.name(name[: found.start(1)]) == name:
+        if _begins_one(session.state.facts, turn.after) and turn.name(name[: found.start(1)]) == name:
             return turn
     raise UnknownLedger(f"there is no response {name[:200]!r}")
+
+
+def _begins_one(facts: Sequence[AnyFact], position: int) -> bool:
+    """Whether a response may be named by this position: by something that was given here, or to a conversation that a call waits for."""
+    return position < len(facts) and (is_input(facts[position]) or any(isinstance(each, Paused) for each in facts[: position + 1]))
 
 
 def workflow_named(serving: Serving, model: str) -> Workflow:
@@ -137,7 +144,7 @@ async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> T
     key = ask.key or fresh_name()
     known = (await session.refresh()).state.keys.get(key)
     for number, answer in enumerate(ask.answers):
-        await _decide(session, answer, f"{key} {number}" if ask.message or number < len(ask.answers) - 1 else key)
+        await _decide(session, answer, _part_key(key, number) if ask.message or number < len(ask.answers) - 1 else key)
     if ask.message:
         await session.say(ask.message, key, expected)
     state = session.state
@@ -146,6 +153,11 @@ async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> T
         await session.wake()  # who sends it again wants it tried again
         return Turn(session, after, state.length + 1)
     return Turn(session, after, after + 1)
+
+
+def _part_key(key: str, number: int) -> str:
+    """The key of one of several answers that are given at once. No key that comes in a header is like it."""
+    return f"{key}\n{number}"
 
 
 async def _decide(session: Submitted, answer: Answer, key: str) -> None:
