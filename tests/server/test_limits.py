@@ -131,7 +131,9 @@ def test_json_that_is_nested_too_deep_is_refused_however_it_is_written(served: S
 @given(
     some.recursive(
         some.one_of(some.none(), some.text(alphabet='[]{}"\\a')),
-        lambda inner: some.one_of(some.lists(inner, max_size=3), some.dictionaries(some.text(alphabet='[{"\\', max_size=3), inner, max_size=2)),
+        lambda inner: some.one_of(
+            some.lists(inner, max_size=3), some.dictionaries(some.text(alphabet='[{"\\', max_size=3), inner, max_size=2)
+        ),
     ),
     some.integers(1, 9),
 )

@@ -482,4 +482,9 @@ def test_a_conversation_whose_name_no_header_can_have_is_answered_all_the_same(i
         assert client.responses.create(model="chat", conversation=id, input="Hi").output_text == "one"
         *_, last = client.responses.create(model="chat", conversation=id, input="And?", stream=True)
         assert (last.response.output_text, last.response.conversation.id) == ("two", id)
-        assert client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "Well?"}], metadata={"session": id}).choices[0].message.content == "three"
+        assert (
+            client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "Well?"}], metadata={"session": id})
+            .choices[0]
+            .message.content
+            == "three"
+        )
