@@ -201,6 +201,22 @@ async def test_what_was_set_aside_is_not_looked_for_again_and_again() -> None:
     assert await store.unrested() == []
 
 
+async def test_what_raised_and_waits_for_its_timer_is_not_hastened_by_a_look_for_what_nobody_woke() -> None:
+    def raises(turn: object) -> str:
+        raise ValueError
+
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!", context_providers=[raises])
+    await workflow.session("s", store=store).say("Hi")
+    served = Worker(workflow, engine=engine, store=store, pace=Pace(raised=(3600,)))
+    await worked(served, lambda: bool(engine.steps))
+    assert (engine.steps[0].how, engine.steps[0].wait) == ("broken", 3600)
+    engine.woken = []
+    await served._swept(math.inf)
+    assert engine.woken == []
+    await Worker(workflow, engine=engine, store=store)._swept(math.inf)
+    assert engine.woken == ["s"], "a worker that starts knows of no timer: that of an engine within its process is gone"
+
+
 class PartlyDamaged(MemoryStore):
     """One of its ledgers cannot be read."""
 

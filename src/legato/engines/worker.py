@@ -94,6 +94,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._signalled_at: float | None = None
         self._running = 0
+        self._timed: dict[str, float] = {}  # sessions that raised here, and when the engine's timer comes back to each
         self._known: dict[LedgerInfo, frozenset[str] | None] = {}  # what wanted a driver at the last look, and whom to wake for it
 
     def stop(self) -> None:
@@ -160,6 +161,9 @@ class Worker:
         finally:
             self._running -= 1
         step = self._pace.after(rest, failed, broken)
+        self._timed.pop(session, None)
+        if step.how == "broken" and step.wait:  # else it rests, or is driven
+            self._timed[session] = time.monotonic() + step.wait
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
             await self._let_rest(session)
@@ -204,15 +208,17 @@ class Worker:
         """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them.
 
         They are those that were given it before, as their own clocks say, or that looked the same when they were last looked at. What one
-        session does, or its ledger, or the engine at its name, is not in the way of another.
+        session does, or its ledger, or the engine at its name, is not in the way of another. What raised here waits for its timer.
         """
+        now = time.monotonic()
+        self._timed = {session: due for session, due in self._timed.items() if due > now}
         seen: dict[LedgerInfo, frozenset[str] | None] = {}
         woken: set[str] = set()
         refused: dict[str, str] = {}
         async for info in self._unrested():
             waits = info.updated <= before or info in self._known
             ours = seen[info] = await self._ours(info) if waits else None
-            for session in (ours or frozenset()) - woken:
+            for session in (ours or frozenset()) - woken - self._timed.keys():
                 if not await self._waited_for(info.ledger):
                     await let_rest(self._store, info.ledger, info.length)
                     continue
