@@ -15,7 +15,6 @@ from legato.core.secrets import Secrets
 from legato.drive.definition import Definition
 from legato.workflow import Workflow
 
-
 ALL_SECRET = Secrets(("every argument",), may_show=())
 """The names of all arguments there could be."""
 
