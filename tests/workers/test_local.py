@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -250,3 +250,58 @@ async def test_a_second_worker_of_one_engine_is_refused() -> None:
     async with served(engine, Steps()):
         with pytest.raises(BadInput, match="a worker serves this engine already"):
             await engine.serve(Steps(), asyncio.Event(), lambda: None, 1, 1)
+
+
+async def test_whoever_is_woken_while_it_stands_in_line_keeps_its_place_and_takes_no_other() -> None:
+    engine, steps = LocalEngine(), Steps()
+    for name in ("first", "second", "third"):
+        await engine.wake(name)
+    for _ in range(1000):
+        await engine.wake("first")
+    await engine.wake("third", 1)  # it is more urgent by now: so it goes before
+    await engine.wake("third", 5)
+    assert len(engine._ready) == 4
+    async with served(engine, steps, at_once=1):
+        await become(lambda: len(steps.made) == 3 and not steps.at_once)
+    assert [session for session, _, _ in steps.made] == ["third", "first", "second"]
+
+
+async def test_a_worker_ends_although_a_step_does_not_let_itself_be_broken_off(caplog: pytest.LogCaptureFixture) -> None:
+    engine, begun, end = LocalEngine(), asyncio.Event(), asyncio.Event()
+
+    async def stubborn(session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
+        begun.set()
+        while not end.is_set():
+            with suppress(asyncio.CancelledError):  # as a model's client may that swallows everything
+                await end.wait()
+        return Step("waiting")
+
+    stop = asyncio.Event()
+    serving = asyncio.ensure_future(engine.serve(stubborn, stop, lambda: None, 1, 0.01))
+    await engine.wake("s")
+    await begun.wait()
+    stop.set()
+    async with asyncio.timeout(10):
+        await serving
+    assert "1 steps do not let themselves be broken off" in caplog.text
+    end.set()
+    await become(lambda: not engine._stubborn)
+
+
+async def test_who_was_not_set_aside_is_not_retried_and_nobody_is_woken() -> None:
+    engine = LocalEngine()
+    with pytest.raises(BadInput, match="session 'nosuch' was not set aside"):
+        await engine.retry("nosuch")
+    assert "0 to be advanced" in repr(engine)
+
+
+@pytest.mark.parametrize("opened", [False, True])
+async def test_a_session_in_which_nothing_was_said_is_not_waited_for(opened: bool) -> None:
+    engine, store, workflow = LocalEngine(), MemoryStore(), desk("Hello!")
+    session = engine.session(workflow, "nosuch", store)
+    if opened:
+        await session.open()
+    async with asyncio.timeout(5):
+        assert (await session.resume()).status == "new"
+        assert [event.type async for event in session.resume()] == [event.type async for event in workflow.session("s").resume()]
+    assert opened or "0 to be advanced" in repr(engine)

@@ -21,6 +21,7 @@ from legato.core.facts import Opened
 from legato.core.view import Request
 from legato.drive.definition import Middleware, called
 from legato.drive.driver import Role
+from legato.drive.ledger import failed_itself, used
 from legato.errors import (
     DefinitionChanged,
     DrivenElsewhere,
@@ -105,11 +106,11 @@ async def advance(
         status = await _driven(handle, stop)
     except DrivenElsewhere:
         return Rest("elsewhere")
-    except UnknownLedger:
-        return Rest("gone")
-    except PASSING:
-        raise
     except Exception as error:
+        if failed_itself(store, error) and isinstance(error, (UnknownLedger, *PASSING)):  # else user code raised its like
+            if isinstance(error, UnknownLedger):
+                return Rest("gone")
+            raise
         log.error("session %r: it cannot be advanced: %s", session, told(error, tracebacks), exc_info=error if tracebacks else None)
         return Rest("broken", error=told(error, errors_in_full))
     if status == "running":
@@ -153,7 +154,7 @@ async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session:
 
 async def workflow_named(store: Store, session: str) -> str:
     """The name of the workflow whose conversation this is; empty if nothing was said in it yet."""
-    facts = await store.read(session)
+    facts = await used(store, store.read(session))
     return facts[0].workflow if facts and isinstance(facts[0], Opened) else ""
 
 

@@ -116,6 +116,13 @@ class Serving:
         found = await self.engine.dead(1_000_000) if self.drives else ()
         return next((each.error for each in found if each.session == id), "")
 
+    async def take_up(self, id: str) -> None:
+        """Have a session advanced, also if it was set aside."""
+        try:
+            await self.engine.retry(id)
+        except BadInput:  # it was not
+            await self.engine.wake(id)
+
     # -- new ones ------------------------------------------------------------------------------------------------------
 
     def begin(self, workflow: str = "", id: str = "") -> Submitted:
