@@ -76,12 +76,28 @@ def test_what_is_wrong_is_told_without_a_traceback(words: list[str], told: str, 
 def test_old_sessions_are_retired_into_an_archive_and_one_is_brought_back(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path / "desk.db"))
     store, archive = str(tmp_path / "desk.db"), tmp_path / "archive"
-    archive.mkdir()
     assert "3 sessions would be retired" in legato("retire", "--older-than", "90d", "--dry-run", "--store", store)
     assert "3 sessions retired, 3 of them archived" in legato("retire", "--older-than", "90d", "--archive", str(archive), "--store", store)
     assert asyncio.run(in_file(tmp_path / "desk.db")) == {}
     assert "1 sessions: 1 new" in legato("copy", str(archive / "archive.db"), store, "--session", "s2")
     assert list(asyncio.run(in_file(tmp_path / "desk.db"))) == ["s2"]
+
+
+def test_a_tenants_sessions_are_looked_at_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "desk.db"
+    asyncio.run(filled(path))
+
+    async def said() -> None:
+        async with SQLiteStore(path) as store:
+            facts = [Opened(at=1, ledger="hers", workflow="w"), Said(at=1, content="hello")]
+            await store.tenant("acme").append("hers", 0, facts, born="hers")
+
+    asyncio.run(said())
+    listed = legato("ls", "--store", str(path), "--tenant", "acme")
+    assert "hers" in listed
+    assert "s1" not in listed
+    assert "hello" in legato("show", "hers", "--store", str(path), "--tenant", "acme")
+    assert "tenant acme" in legato("show", "s1", "--store", str(path), "--tenant", "acme", code=2)
 
 
 def test_a_store_is_copied_to_postgres_and_back(tmp_path: Path, database: str) -> None:

@@ -85,7 +85,7 @@ def test_every_error_is_explained_with_its_code() -> None:
 def test_the_module_map_names_every_room_and_only_what_exists() -> None:
     told = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(src/legato/[\w/.]*)`", told))
-    rooms = {f"src/legato/{each.name}/" for each in (ROOT / "src/legato").iterdir() if (each / "__init__.py").exists()}
+    rooms = {f"src/legato/{each.name}/" for each in (ROOT / "src/legato").iterdir() if each.is_dir() and each.name != "__pycache__"}
     files = {f"src/legato/{each.name}" for each in (ROOT / "src/legato").glob("*.py") if each.name != "__init__.py"}
     assert named == rooms | files
 

@@ -36,3 +36,14 @@ async def test_what_was_set_aside_is_listed_with_its_error_and_retried_from_the_
         return not await listed()
 
     await eventually(none)
+
+
+async def test_a_session_that_nobody_woke_is_woken_from_the_command_line(place: Place) -> None:
+    place.worker("--sweep", "600")
+    woken = desk.session("customer-8", store=place.store)
+    await woken.say("hello")
+    where = ("--engine", place.address, "--store", place.store_address)
+    assert "no session 'customer-9'" in legato("worker", "wake", "customer-9", *where).stderr
+    assert "none has failed" in legato("worker", "wake", "--failed", *where).stderr
+    assert legato("worker", "wake", "customer-8", *where).stdout == "woke customer-8\n"
+    await rests(place.engine.session(desk, "customer-8", place.store), "waiting")

@@ -72,7 +72,7 @@ class Visits:
 
         def told(message: ConsoleMessage) -> None:
             if message.type in ("error", "warning") and not any(pattern.search(message.text) for pattern in self._forgiven):
-                self.complaints.append(f"the browser's console: {message.type}: {message.text}")
+                self.complaints.append(f"the browser's console: {message.type}: {message.text} ({message.location['url']})")
 
         context.on("request", asked)
         context.on("console", told)

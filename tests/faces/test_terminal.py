@@ -106,7 +106,7 @@ def test_what_was_seen_undone_and_forked_is_told_where_one_types(shell: Shell) -
         screen.type("/undo")
         screen.until("as if you had not said: hello")
         screen.type("hello again")
-        screen.until("Hello, I am triage.", 2)
+        screen.until("you ›", 7)
         screen.press("C-d")
         screen.until("ended with 0")
     assert [row["facts"] for row in shell("ls", "--json").json if row["id"] == "one"] == [10]

@@ -20,6 +20,10 @@ EXTRAS = {
     "tokens": ("rs-bpe",),
     "postgres": ("psycopg",),
     "cli": ("typer", "rich"),
+    "temporal": ("temporalio",),
+    "restate": ("restate-sdk", "hypercorn", "httpx"),
+    "mcp": ("mcp",),
+    "telemetry": ("opentelemetry-api",),
     "server": ("starlette", "uvicorn", "ag-ui-protocol"),
 }
 NEEDED = ("msgspec", "pydantic")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from legato.cli.options import Json, Named, SessionId, Stored
+from legato.cli.options import Json, Named, SessionId, Stored, Tenant
 
 
 class Form(StrEnum):
@@ -31,18 +31,19 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file, which must not be there yet.")] = None,
     store: Stored = "",
     workflow: Named = "",
+    tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
     """Write a session down: as data or to read, with digests in place of secrets; or exactly, to go on elsewhere."""
-    asyncio.run(_export(session, form, out, store, workflow, as_json))
+    asyncio.run(_export(session, form, out, store, workflow, tenant, as_json))
 
 
-async def _export(id: str, form: Form, out: Path | None, store: str, workflow: str, as_json: bool) -> None:
+async def _export(id: str, form: Form, out: Path | None, store: str, workflow: str, tenant: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.shown.exporting import document, exact, page
 
-    async with looked_into(store, workflow) as here:
+    async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
         if form is Form.json:
             text = await document(session)

@@ -10,7 +10,6 @@ import typer
 
 from legato.cli.naming import workflow_named
 from legato.cli.places import place
-from legato.errors import BadInput
 
 
 def mcp(
@@ -51,17 +50,12 @@ def mcp(
 
 
 async def _over_http(offered: object, host: str, port: int, token: str, origins: list[str]) -> None:
-    from legato.listening.hosts import is_loopback
+    from legato.listening.hosts import check_reach
     from legato.mcp.offering import Offered
     from legato.mcp.serving import PATH, server
 
     assert isinstance(offered, Offered)
-    if not token and not is_loopback(host):
-        raise BadInput(
-            f"others than this machine can connect to {host}: choose a token yourself",
-            expected="--token, or LEGATO_MCP_TOKEN",
-            do="or listen on 127.0.0.1. A token that is shown on a terminal is not one to give to other machines",
-        )
+    check_reach(host, token, "--token", "LEGATO_MCP_TOKEN")
     running = server(offered, token or (made := secrets.token_urlsafe(24)), host, port, origins)
     typer.echo(f"MCP      http://{host}:{port}{PATH}", err=True)
     if not token:

@@ -52,6 +52,7 @@ def new(
     for command, about in (
         (f"cd {folder}", ""),
         ("legato chat desk:desk", 'talk with it: "Order 7 arrived broken. Please refund the 24.50 that I paid."'),
+        ("legato serve desk:desk", "the same in a browser"),
         ("legato check desk:desk", "who hands over to whom"),
         ("python -m pytest", "its test" if find_spec("pytest") else "its test, after `pip install pytest`"),
     ):

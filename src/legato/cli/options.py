@@ -15,7 +15,7 @@ def session_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         from legato.cli.places import place
         from legato.cli.telling import when
 
-        async with place(ctx.params.get("store") or "") as here:
+        async with place(ctx.params.get("store") or "", tenant=ctx.params.get("tenant") or "") as here:
             return [(info.ledger, f"{info.length} facts, {when(info.updated)}") for info in await here.store.list(1000)]
 
     try:
@@ -34,5 +34,6 @@ Named: TypeAlias = Annotated[
     str,
     typer.Option("--workflow", "-w", help="module:workflow, whose sessions these are: it knows which arguments are secret, and its store."),
 ]
+Tenant: TypeAlias = Annotated[str, typer.Option(help="Whose sessions: those of this tenant.")]
 SessionId: TypeAlias = Annotated[str, typer.Argument(help="The session.", autocompletion=session_ids, metavar="SESSION")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]

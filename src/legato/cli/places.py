@@ -118,15 +118,15 @@ class Place:
                 return id
 
 
-def looked_into(given: str, workflow: str) -> AbstractAsyncContextManager[Place]:
-    """The place of a verb that looks at what is there: `--store` and `--workflow`, as they were typed."""
+def looked_into(given: str, workflow: str, tenant: str = "") -> AbstractAsyncContextManager[Place]:
+    """The place of a verb that looks at what is there: `--store`, `--workflow` and `--tenant`, as they were typed."""
     from legato.cli.naming import workflow_named
 
-    return place(given, workflow_named(workflow) if workflow else None)
+    return place(given, workflow_named(workflow) if workflow else None, tenant=tenant)
 
 
 @asynccontextmanager
-async def place(given: str, workflow: Workflow | None = None, *, make: bool = False) -> AsyncIterator[Place]:
+async def place(given: str, workflow: Workflow | None = None, *, make: bool = False, tenant: str = "") -> AsyncIterator[Place]:
     """The place that a verb works in, closed at the end."""
     url = store_url(given, workflow)
     if url:
@@ -137,6 +137,7 @@ async def place(given: str, workflow: Workflow | None = None, *, make: bool = Fa
         assert workflow is not None and workflow.store is not None
         store = workflow.store
     try:
-        yield Place(store, shown_url(url) if url else f"the workflow's own store, {store!r}", workflow)
+        name = shown_url(url) if url else f"the workflow's own store, {store!r}"
+        yield Place(store.tenant(tenant) if tenant else store, f"{name}, tenant {tenant}" if tenant else name, workflow)
     finally:
         await store.close()

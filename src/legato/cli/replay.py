@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from legato.cli.options import Json, Named, SessionId, Stored
+from legato.cli.options import Json, Named, SessionId, Stored, Tenant
 
 if TYPE_CHECKING:
     from legato.core.facts import Answered
@@ -28,6 +28,7 @@ def replay(
     session: SessionId,
     store: Stored = "",
     workflow: Named = "",
+    tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
     """Run a recorded session again, without models and tools, and compare every request byte by byte.
@@ -37,16 +38,16 @@ def replay(
 
     Exit code 0: all is the same; 1: something differs.
     """
-    same = asyncio.run(_replay(session, store, workflow, as_json))
+    same = asyncio.run(_replay(session, store, workflow, tenant, as_json))
     if not same:
         raise typer.Exit(1)
 
 
-async def _replay(id: str, store: str, workflow: str, as_json: bool) -> bool:
+async def _replay(id: str, store: str, workflow: str, tenant: str, as_json: bool) -> bool:
     from legato.cli.places import looked_into
     from legato.cli.telling import write_json
 
-    async with looked_into(store, workflow) as here:
+    async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
         steps = [step async for step in _steps(session, here.workflow is not None)]
     if as_json:

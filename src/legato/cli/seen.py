@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from legato.cli.options import Json, Named, SessionId, Stored
+from legato.cli.options import Json, Named, SessionId, Stored, Tenant
 
 if TYPE_CHECKING:
     from legato.cli.telling import Colours
@@ -22,6 +22,7 @@ def seen(
     diff: Annotated[bool, typer.Option("--diff", help="What was different from the call before, and from another agent's.")] = False,
     store: Stored = "",
     workflow: Named = "",
+    tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
     """Show what an agent saw when it replied, and why: what of the conversation was in its request, by which rule, from the ledger alone.
@@ -32,15 +33,15 @@ def seen(
     legato seen customer-7 3 --diff         what was different from the calls before it; with --body, line by line
     legato seen customer-7 -- -2            the last but one
     """
-    asyncio.run(_seen(session, call, body, diff, store, workflow, as_json))
+    asyncio.run(_seen(session, call, body, diff, store, workflow, tenant, as_json))
 
 
-async def _seen(id: str, call: int, body: bool, diff: bool, store: str, workflow: str, as_json: bool) -> None:
+async def _seen(id: str, call: int, body: bool, diff: bool, store: str, workflow: str, tenant: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import write_json
     from legato.shown.seen import seen
 
-    async with looked_into(store, workflow) as here:
+    async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
         told = await seen(session, call)
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from legato.cli.options import Json, Named, SessionId, Stored
+from legato.cli.options import Json, Named, SessionId, Stored, Tenant
 
 if TYPE_CHECKING:
     from legato.cli.places import Place
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 def ls(
     store: Stored = "",
     workflow: Named = "",
+    tenant: Tenant = "",
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many, the most recent first.", min=1)] = 20,
     as_json: Json = False,
 ) -> None:
     """List the sessions of a store, the most recent first."""
-    asyncio.run(_ls(store, workflow, limit, as_json))
+    asyncio.run(_ls(store, workflow, tenant, limit, as_json))
 
 
-async def _ls(store: str, workflow: str, limit: int, as_json: bool) -> None:
+async def _ls(store: str, workflow: str, tenant: str, limit: int, as_json: bool) -> None:
     from legato.cli.places import default_path, looked_into
     from legato.cli.telling import table, tell, when, write_json
     from legato.shown.plain import one_line
@@ -41,7 +42,7 @@ async def _ls(store: str, workflow: str, limit: int, as_json: bool) -> None:
         else:
             tell("no sessions yet: `legato chat module:workflow` begins one")
         return
-    async with looked_into(store, workflow) as here:
+    async with looked_into(store, workflow, tenant) as here:
         rows = [await _row(here, info) for info in await here.store.list(limit)]
         name = here.name
     if as_json:
@@ -82,14 +83,15 @@ def show(
     session: SessionId,
     store: Stored = "",
     workflow: Named = "",
+    tenant: Tenant = "",
     facts: Annotated[bool, typer.Option("--facts", help="The facts of the ledger instead, one JSON object per line.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show a session: what was said and done, what is pending, what it used."""
-    asyncio.run(_show(session, store, workflow, facts, as_json))
+    asyncio.run(_show(session, store, workflow, tenant, facts, as_json))
 
 
-async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) -> None:
+async def _show(id: str, store: str, workflow: str, tenant: str, facts: bool, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.cli.transcript import Transcript
@@ -97,7 +99,7 @@ async def _show(id: str, store: str, workflow: str, facts: bool, as_json: bool) 
     from legato.shown.hiding import shown_arguments
     from legato.shown.listing import facts_page
 
-    async with looked_into(store, workflow) as here:
+    async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
         if as_json and not facts:
             write_json(await _document(session, bool(workflow)))
@@ -147,17 +149,18 @@ def fork(
     id: Annotated[str, typer.Option(help="The new session's id.")] = "",
     store: Stored = "",
     workflow: Named = "",
+    tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
     """Begin a new session with the first facts of another. Neither sees what the other does afterwards."""
-    asyncio.run(_fork(session, at, id, store, workflow, as_json))
+    asyncio.run(_fork(session, at, id, store, workflow, tenant, as_json))
 
 
-async def _fork(id: str, at: int | None, new: str, store: str, workflow: str, as_json: bool) -> None:
+async def _fork(id: str, at: int | None, new: str, store: str, workflow: str, tenant: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
 
-    async with looked_into(store, workflow) as here:
+    async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
         branch = await session.fork(at, new or await here.free_id(id))
     shared = session.state.length if at is None else at
@@ -172,19 +175,20 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     store: Stored = "",
     workflow: Named = "",
+    tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
     """Delete a session. What its forks share with it stays readable through them."""
-    asyncio.run(_delete(session, yes, store, workflow, as_json))
+    asyncio.run(_delete(session, yes, store, workflow, tenant, as_json))
 
 
-async def _delete(id: str, yes: bool, store: str, workflow: str, as_json: bool) -> None:
+async def _delete(id: str, yes: bool, store: str, workflow: str, tenant: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.errors import BadInput, LegatoError
     from legato.shown.plain import harmless
 
-    async with looked_into(store, workflow) as here:
+    async with looked_into(store, workflow, tenant) as here:
         try:
             found = await here.session(id)
             what = f"{id} ({len(found.messages)} messages, {found.status})"

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from legato.cli.options import Json, SessionId, Stored
+from legato.cli.options import Json, SessionId, Stored, Tenant
 from legato.errors import BadInput
 
 if TYPE_CHECKING:
     from legato.stores import Store
 
 T = TypeVar("T")
-_TENANT = typer.Option(help="Whose sessions: those of this tenant.")
-_UNITS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "y": 365.0}
+_UNITS = {"m": 1 / 1440, "h": 1 / 24, "d": 1.0, "w": 7.0, "y": 365.0}
 
 
 def redact(
@@ -31,7 +30,7 @@ def redact(
     by: Annotated[str, typer.Option(help="Who asked for it; it is recorded.")] = "",
     frames: Annotated[bool, typer.Option(help="Also the instructions of every turn that saw the words.")] = False,
     store: Stored = "",
-    tenant: Annotated[str, _TENANT] = "",
+    tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
     """Erase words of a session, for good, in every fork that shares them.
@@ -67,11 +66,11 @@ def redact(
 
 
 def retire_(
-    older_than: Annotated[str, typer.Option(help="Since when nothing was appended: 36h, 90d, 12w, 2y.")],
+    older_than: Annotated[str, typer.Option(help="Since when nothing was appended: 90m, 36h, 90d, 12w, 2y.")],
     archive: Annotated[str, typer.Option(help="Where they are kept: a folder, a path, or the URL of a store. Without: nowhere.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
     store: Stored = "",
-    tenant: Annotated[str, _TENANT] = "",
+    tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
     """Delete sessions that nobody has used for long, after copying them to an archive.
@@ -152,9 +151,11 @@ async def _opened(url: str, tenant: str, *, make: bool = False) -> AsyncIterator
 
 
 def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdwy])", text)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdwy])", text)
     if found is None:
-        raise BadInput(f"{text!r} is no time", expected="a number and h, d, w or y: 90d")
+        raise BadInput(f"{text!r} is no time", expected="a number and m, h, d, w or y: 90d")
+    if not float(found[1]):
+        raise BadInput(f"{text!r} would be every session", expected="a number above 0")
     return timedelta(days=float(found[1]) * _UNITS[found[2]])
 
 

@@ -96,14 +96,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | tuple[str, str]]
 
     lines: list[list[Text]] = []
     for row in rows:
-        cells = [cell if isinstance(cell, tuple) else (cell, "") for cell in row]
-        lines.append([Text(harmless(words).replace("\n", " "), style=colour) for words, colour in cells])
+        given = [cell if isinstance(cell, tuple) else (cell, "") for cell in row]
+        lines.append([Text(harmless(words).replace("\n", " "), style=colour) for words, colour in given])
     widths = [max([len(name), *(line[index].cell_len for line in lines)]) for index, name in enumerate(columns)]
     made, room = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0)), screen().width
     for index, (name, width) in enumerate(zip(columns, widths, strict=True)):
         if made.columns and room < min(width, LEAST):
             break
-        numbers = all(NUMBER.fullmatch(line[index].plain) for line in lines)
+        cells = {line[index].plain for line in lines} - {""}
+        numbers = bool(cells) and all(map(NUMBER.fullmatch, cells))
         made.add_column(name, overflow="ellipsis", no_wrap=True, width=min(width, room), justify="right" if numbers else "left")
         room -= width + GAP
     for line in lines:

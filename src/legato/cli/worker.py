@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from legato.cli.naming import named, workflow_named
+from legato.cli.options import Tenant
 from legato.engines.address import engine_at, names_a_queue
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace
@@ -26,7 +27,7 @@ from legato.workflow import Workflow
 EngineOption = Annotated[
     str,
     typer.Option(
-        help="temporal://HOST:PORT/NAMESPACE?queue=NAME, or restate://HOST:PORT?admin=PORT.",
+        help="temporal://HOST:PORT/NAMESPACE?queue=NAME, or restate://HOST:PORT?admin=http://HOST:PORT.",
         envvar="LEGATO_ENGINE",
     ),
 ]
@@ -142,6 +143,37 @@ def dead(
     asyncio.run(look())
 
 
+@app.command("wake")
+def wake(
+    sessions: Annotated[list[str] | None, typer.Argument(help="Sessions to advance now.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="All whose model failed for good: a wrong key, say, that is right now.")] = False,
+    engine: EngineOption = "",
+    store: Annotated[str, typer.Option(help="Where sessions live.", envvar="LEGATO_STORE")] = "",
+    tenant: Tenant = "",
+) -> None:
+    """Have sessions advanced now. Waking one that has nothing to do is harmless."""
+    if bool(sessions) == failed:
+        raise BadInput("say which sessions to wake", expected="their ids, or --failed")
+
+    async def advanced() -> None:
+        from legato.cli.places import looked_into
+        from legato.shown.browsing import Browsing
+
+        async with looked_into(store, "", tenant) as here, engine_at(engine) as chosen:
+            found = [(await here.session(session)).id for session in sessions or ()]
+            browsing, after, more = Browsing(here.store, here.session, lambda _: True), "", failed
+            while more:
+                page = await browsing.page(status="failed", after=after)
+                found += [row.id for row in page.sessions]
+                after, more = page.next, bool(page.next)
+            for session in found:
+                await chosen.wake(session)
+                typer.echo(f"woke {session}")
+        typer.echo(f"{len(found)} woken" if found else "none has failed", err=True)
+
+    asyncio.run(advanced())
+
+
 @app.command("retry")
 def retry(
     sessions: Annotated[list[str] | None, typer.Argument(help="Sessions that were set aside.")] = None,
@@ -156,7 +188,10 @@ def retry(
         async with engine_at(engine) as chosen:
             aside = [each.session for each in await chosen.dead(10_000)]
             if unknown := [session for session in sessions or () if session not in aside]:
-                raise BadInput(f"not set aside: {', '.join(unknown)}", do="look at legato worker dead; nothing was retried")
+                raise BadInput(
+                    f"not set aside: {', '.join(unknown)}",
+                    do="legato worker dead lists what is; one that failed goes on with legato worker wake. Nothing was retried",
+                )
             for session in sessions or aside:
                 await chosen.retry(session)
                 typer.echo(f"retried {session}")

@@ -32,6 +32,7 @@ const page = {
   },
 };
 
+const narrow = matchMedia("(max-width: 760px)"); // as style.css has it
 let room = null;
 let named = "";
 
@@ -54,6 +55,7 @@ function arrive() {
   const isSession = first === "sessions" && id !== undefined;
   const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
   document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
+  landmarks();
   for (const [link, here] of [
     [$("to-sessions"), name !== "inbox"],
     [$("to-inbox"), name === "inbox"],
@@ -74,6 +76,19 @@ function arrive() {
   room.arrive(place);
 }
 
+/** Where there is room for one of them, the list of sessions is the main thing on its page: so it is called, for those who hear it. */
+function landmarks() {
+  const alone = narrow.matches && document.body.dataset.at === "sessions";
+  const heading = $("shelf").querySelector("h2");
+  if (alone) {
+    $("shelf").setAttribute("role", "main");
+    heading?.setAttribute("aria-level", "1");
+  } else {
+    $("shelf").removeAttribute("role");
+    heading?.removeAttribute("aria-level");
+  }
+}
+
 async function enter() {
   delete document.body.dataset.closed;
   try {
@@ -82,7 +97,8 @@ async function enter() {
     if (error.status !== 401) show($("room"), failure(error, enter));
     return;
   }
-  $("place").textContent = page.about.store;
+  const { store } = page.about;
+  $("place").textContent = store.includes("://") ? store : store.split("/").at(-1); // of a file, its name: all of it is in the title
   $("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
   page.palettes.clear();
   page.shelf ??= new Shelf(page, $("shelf"));
@@ -134,6 +150,7 @@ $("skip").addEventListener("click", () => $("room").focus());
 onStranger(strangers);
 keys();
 addEventListener("hashchange", arrive);
+narrow.addEventListener("change", landmarks);
 taken();
 if (token()) enter();
 else strangers();

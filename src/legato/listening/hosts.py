@@ -38,6 +38,16 @@ def check_token(token: str) -> None:
         raise BadInput("this cannot be the token", expected=f"{SHORTEST} or more printable ASCII characters without spaces")
 
 
+def check_reach(host: str, token: str, option: str, variable: str) -> None:
+    """`BadInput` if others than this machine could connect, and nobody chose a token."""
+    if not is_loopback(host) and not token:
+        raise BadInput(
+            f"others than this machine can connect to {host}: choose a token yourself",
+            expected=f"{option}, or {variable}",
+            do="or listen on 127.0.0.1. A token that is shown on a terminal is not one to give to other machines",
+        )
+
+
 def bears(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
     """Whether a request has the token: once, and as `Authorization: Bearer TOKEN`."""
     given = [value for name, value in headers if name == b"authorization"]

@@ -17,7 +17,7 @@ from legato.engines.local import LocalEngine
 from legato.engines.pace import Pace
 from legato.engines.worker import GRACE, Worker
 from legato.errors import BadInput
-from legato.listening.hosts import bracketed, check_token, is_loopback
+from legato.listening.hosts import bracketed, check_reach, check_token
 from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.server.access import ANYWHERE, access_of
 from legato.server.app import make_app
@@ -57,12 +57,7 @@ class Server:
         tracebacks: bool = False,
     ) -> None:
         given = [workflows] if isinstance(workflows, Workflow) else list(workflows)
-        if not is_loopback(host) and not token:
-            raise BadInput(
-                f"others than this machine can connect to {host}: choose a token yourself",
-                expected="--token, or LEGATO_TOKEN",
-                do="or listen on 127.0.0.1. A token that is shown on a terminal is not one to give to other machines",
-            )
+        check_reach(host, token, "--token", "LEGATO_TOKEN")
         self.token = token or secrets.token_urlsafe(24)
         check_token(self.token)
         self.host, self.port = host, port
@@ -71,7 +66,8 @@ class Server:
         own = isinstance(driven, LocalEngine)
         options: dict[str, Any] = {"context": context, "pace": pace, "grace": grace, "tracebacks": tracebacks}
         worker = Worker(given, engine=driven, store=at, **options) if own else None
-        self.serving = Serving({each.name: each for each in given}, at, driven, place or repr(at), own)
+        shown = place or ("memory" if isinstance(at, MemoryStore) else repr(at))
+        self.serving = Serving({each.name: each for each in given}, at, driven, shown, own)
         self._worker = worker
         self._grace = grace
         self._named = allow_hosts, allow_origins

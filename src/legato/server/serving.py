@@ -14,7 +14,7 @@ from legato.drive.clock import fresh_like, fresh_name
 from legato.drive.ledger import meet
 from legato.drive.others import holder_of
 from legato.engines.contract import Engine, Submitted
-from legato.errors import BadInput, DefinitionChanged, UnknownLedger
+from legato.errors import BadInput, DefinitionChanged, EngineUnavailable, LegatoError, UnknownLedger
 from legato.nested import workflow_of
 from legato.session import Session
 from legato.shown.browsing import Browsing
@@ -23,7 +23,8 @@ from legato.stores.contract import Store
 from legato.workflow import Workflow
 
 MOST_FACTS = 100_000
-"""Facts that the handles which are kept may have in memory together, beside the newest one."""
+MOST_HANDLES = 500
+"""Handles that are kept, and facts that they may have in memory together, beside the newest one."""
 
 
 class Serving:
@@ -55,7 +56,7 @@ class Serving:
         self._handles[id] = session
         self._handles.move_to_end(id)
         held = sum(each.state.length for each in self._handles.values())
-        while len(self._handles) > 1 and held > MOST_FACTS:
+        while len(self._handles) > 1 and (held > MOST_FACTS or len(self._handles) > MOST_HANDLES):
             _, oldest = self._handles.popitem(last=False)
             held -= oldest.state.length
         return session
@@ -116,12 +117,17 @@ class Serving:
         found = await self.engine.dead(1_000_000) if self.drives else ()
         return next((each.error for each in found if each.session == id), "")
 
-    async def take_up(self, id: str) -> None:
-        """Have a session advanced, also if it was set aside."""
+    async def retry(self, session: Submitted) -> None:
+        """Have a session gone on with, also if it was set aside; `EngineUnavailable` if the engine cannot be told."""
         try:
-            await self.engine.retry(id)
-        except BadInput:  # it was not
-            await self.engine.wake(id)
+            try:
+                await self.engine.retry(session.id)
+            except BadInput:  # it was not set aside
+                await self.engine.wake(session.id)
+        except LegatoError:
+            raise
+        except Exception as error:  # whatever a client of an engine raises
+            raise EngineUnavailable("the engine could not be told", found=type(error).__name__, do="see that its server runs") from None
 
     # -- new ones ------------------------------------------------------------------------------------------------------
 
@@ -137,9 +143,10 @@ class Serving:
     async def fork(self, session: Session, at: int | None, id: str) -> Session:
         """A branch of a session. What it owes is gone on with, as it would be if this had died at that point."""
         branch = await session.fork(at, _checked(id) if id else fresh_like(session.id))
-        if branch.state.facts and self.can_drive(session):
-            await self.engine.wake(branch.id)
-        return await self.session(branch.id)
+        made = await self.session(branch.id) if branch.state.facts else branch
+        if isinstance(made, Submitted):
+            await made.wake()
+        return made
 
 
 def _with_nested(workflows: Iterable[Workflow]) -> Iterable[Workflow]:

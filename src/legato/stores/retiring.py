@@ -27,14 +27,18 @@ class Retired(Struct, frozen=True):
     """What became of the sessions that are old enough: `retired` are gone (with `dry_run`: would be), `archived` of them were copied.
 
     `busy`: somebody drives them, or they have grown meanwhile. `diverged`: the archive has another session of that name. Both stay.
+    `dry`: nothing was done.
     """
 
     retired: tuple[str, ...] = ()
     archived: int = 0
     busy: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
+    dry: bool = False
 
     def __str__(self) -> str:
+        if self.dry:
+            return f"{len(self.retired)} sessions would be retired"
         told = f"{len(self.retired)} sessions retired, {self.archived} of them archived"
         stay = [f"{len(names)} stay: {why}" for names, why in ((self.busy, "in use"), (self.diverged, "the archive has others")) if names]
         return "; ".join([told, *stay])
@@ -52,7 +56,8 @@ async def retire(
 
         await retire(store, timedelta(days=90), archive="archive.db")
 
-    `archive` is a store, what `open_store` takes, or a folder, in which it is the file `archive.db`; None: they are deleted for good.
+    `archive` is a store, what `open_store` takes, or a folder, in which it is the file `archive.db` (a path
+    without an ending is a folder, which is made if it is not there); None: they are deleted for good.
     What an agent did as a tool (`<session>/...`) goes with the session that it worked for. Bring one back with `copy`.
     """
     days = older_than.total_seconds() / 86400 if isinstance(older_than, timedelta) else older_than
@@ -62,7 +67,7 @@ async def retire(
     infos = in_order(await store.list(ALL))
     old = list(_old(infos, before))
     if dry_run:
-        return Retired(retired=tuple(info.ledger for info in old))
+        return Retired(retired=tuple(info.ledger for info in old), dry=True)
     async with _opened(archive) as target:
         return await _Retiring(store, target).all(old, progress)
 
@@ -96,7 +101,12 @@ async def _opened(archive: Store | str | os.PathLike[str] | None) -> AsyncIterat
 
 
 def _file_in(where: str) -> str:
-    return str(Path(where) / ARCHIVE) if Path(where).is_dir() else where
+    """The file in a folder, where one was given: one that is there, or a path that is written as folders are, without an ending."""
+    path = Path(where)
+    if "://" in where or path.is_file() or not (path.is_dir() or where.endswith(os.sep) or not path.suffix):
+        return where
+    path.mkdir(parents=True, exist_ok=True)
+    return str(path / ARCHIVE)
 
 
 class _Retiring:

@@ -215,11 +215,14 @@ def _runs(pid: int) -> bool:
 
 
 def main() -> None:
-    """`python -m legato.testing.postgres`: a server for as long as it runs."""
+    """`python -m legato.testing.postgres`: a server for as long as it runs, whatever the environment says."""
+    if len(sys.argv) > 1:
+        sys.exit(__doc__ if sys.argv[1] in ("-h", "--help") else "error: there is nothing to be said behind it")
     try:
-        with postgres() as dsn:
-            print(dsn, flush=True)
-            print("Ctrl-C ends it, and everything in it is gone then.", file=sys.stderr, flush=True)
+        with postgres_server() as server:
+            print(server.dsn, flush=True)
+            told = "In a shell, put it between single quotes. Ctrl-C ends it, and everything in it is gone then."
+            print(told, file=sys.stderr, flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 signal.pause()
     except LegatoError as error:

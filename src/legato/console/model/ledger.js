@@ -58,7 +58,8 @@ export class Ledger {
 
   #failed(error) {
     if (!(error instanceof Refused)) throw error;
-    if (error.status !== 0 || !this.detail) this.failure = error;
+    if (error.status === 404 && this.detail) this.#lined("gone");
+    else if (error.status !== 0 || !this.detail) this.failure = error;
   }
 
   // -- facts ---------------------------------------------------------------------------------------------------------
@@ -107,11 +108,16 @@ export class Ledger {
       onEvent: (type, event) => this.#event(type, event),
       onLine: (line) => {
         const back = line === "open" && this.line === "lost";
-        this.line = line;
-        this.#tell("line");
+        this.#lined(line);
         if (back) this.#refreshSoon();
       },
     });
+  }
+
+  #lined(line) {
+    if (line === "gone") this.#stream?.close();
+    this.line = line;
+    if (!this.#closed) this.#tell("line");
   }
 
   #event(type, { position, data }) {

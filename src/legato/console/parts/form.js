@@ -75,6 +75,7 @@ function withProblem(control, read) {
       control.removeAttribute("aria-invalid");
       return value;
     } catch (error) {
+      if (error instanceof Mistaken) throw error; // what is within has said so where it is
       problem.textContent = `Expected: ${error.message}`;
       problem.hidden = false;
       control.setAttribute("aria-invalid", "true");
@@ -156,8 +157,9 @@ function listField(value, field, root) {
   const draw = () =>
     show(
       holder,
-      items.map((item, index) =>
-        el(
+      items.map((item, index) => {
+        (item.control ?? item.element).setAttribute("aria-label", `item ${index + 1}`);
+        return el(
           "li",
           null,
           el("span", { class: "soft small-print item-number" }, `${index + 1}`),
@@ -175,8 +177,8 @@ function listField(value, field, root) {
             },
             icon("cross"),
           ),
-        ),
-      ),
+        );
+      }),
     );
   const add = (one) => items.push(nullableField(field.schema.items, root, one, true));
   for (const one of value ?? []) add(one);
@@ -230,6 +232,12 @@ function labelled(name, schema, required, field) {
   const id = `field-${++numbered}`;
   const control = field.control;
   if (control) control.id ||= id;
+  else
+    for (const [attribute, value] of [
+      ["role", "group"],
+      ["aria-label", name],
+    ])
+      field.element.setAttribute(attribute, value);
   return el(
     "div",
     { class: "field" },
@@ -268,9 +276,12 @@ function nullableField(schema, root, value, required) {
     ways.map((way) => el("option", { value: way, selected: way === now }, words[way])),
   );
   choice.addEventListener("change", () => {
+    const before = inner?.control ?? choice;
     inner = choice.value === "value" ? made(fieldOf(schema, root), root, initial(schema, root)) : null;
+    const now = inner?.control ?? choice;
+    [now.id, before.id] = [before.id, before === now ? before.id : ""]; // its label names what is there now
     show(place, inner?.element);
-    inner?.control?.focus();
+    now.focus();
   });
   return {
     element: el("div", { class: "maybe-field" }, place, choice),

@@ -8,9 +8,11 @@ import { acting, notice, tellFailure } from "../parts/notices.js";
 const LARGEST = 14 * 1024 * 1024; // in bytes, of all that is attached: the server takes 20 MiB, and base64 is a third larger
 
 export class Composer {
-  /** `ledger`: whose session it is. What is written survives a reload of the page, and so does the name of its delivery. */
-  constructor(ledger) {
+  /** `ledger`: whose session it is; `onSent`: called once the server has a message. What is written survives a reload of the page,
+   * and so does the name of its delivery. */
+  constructor(ledger, onSent) {
     this.ledger = ledger;
+    this.onSent = onSent;
     this.kept = `legato.draft.${ledger.id}`;
     this.attached = [];
     const draft = this.#draft();
@@ -111,6 +113,7 @@ export class Composer {
       this.input.value = "";
       this.attached = [];
       this.#written();
+      this.onSent();
       await this.ledger.refresh();
     } catch (error) {
       if (error instanceof Refused && error.status === 0)

@@ -111,7 +111,7 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
           }
         },
       },
-      el("h3", null, title),
+      el("h2", null, title),
       controls,
       el(
         "div",

@@ -18,7 +18,7 @@ export class Seen {
     this.seen = null;
     this.list = new VirtualList({
       row: (index) => this.#call(index),
-      name: (index) => `${index}${index === this.chosen ? " chosen" : ""}`,
+      name: (index) => `${index} ${this.part}${index === this.chosen ? " chosen" : ""}`,
       guess: 54,
       role: "listbox",
       label: "Model calls",
@@ -26,6 +26,7 @@ export class Seen {
     });
     this.list.element.addEventListener("keydown", (event) => this.#key(event));
     this.head = el("div", { class: "seen-head" });
+    this.steps = el("div", { class: "seen-steps" });
     this.items = new VirtualList({
       row: (index) => itemElement(this.seen.items[index], this.room, this.seen),
       name: (index) => `${this.seen.n} ${index}`,
@@ -148,28 +149,7 @@ export class Seen {
           ),
         seen.losses?.length > 0 && el("p", { class: "small-print warn-ink" }, `Left out for the provider: ${seen.losses.join("; ")}`),
       ),
-      el(
-        "div",
-        { class: "seen-steps" },
-        el(
-          "a",
-          {
-            class: "button small",
-            href: to("sessions", this.room.id, "seen", Math.max(0, this.chosen - 1), { part: this.part }),
-            "aria-disabled": this.chosen === 0 ? "true" : undefined,
-          },
-          "Previous",
-        ),
-        el(
-          "a",
-          {
-            class: "button small",
-            href: to("sessions", this.room.id, "seen", Math.min(this.calls.length - 1, this.chosen + 1), { part: this.part }),
-            "aria-disabled": this.chosen === this.calls.length - 1 ? "true" : undefined,
-          },
-          "Next",
-        ),
-      ),
+      this.steps,
     );
     const sums = { whole: 0, words: 0, no: 0 };
     for (const item of seen.items) sums[item.shown]++;
@@ -181,8 +161,17 @@ export class Seen {
     this.#drawPart();
   }
 
+  /** Another call, in the same part of it. */
+  #step(number, words) {
+    const last = number < 0 || number >= this.calls.length;
+    const href = to("sessions", this.room.id, "seen", last ? this.chosen : number, { part: this.part });
+    return el("a", { class: "button small", href, "aria-disabled": last ? "true" : undefined }, words);
+  }
+
   #drawPart() {
     if (!this.seen) return;
+    this.list.update(this.calls.length);
+    show(this.steps, this.#step(this.chosen - 1, "Previous"), this.#step(this.chosen + 1, "Next"));
     show(
       this.request,
       tabs(

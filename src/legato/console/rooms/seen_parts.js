@@ -109,6 +109,7 @@ function changed(change, part, seen, room) {
       positions("otherwise", items.changed ?? []),
     ),
     change.instructions && section("Instructions", difference(change.instructions)),
+    change.added && section("Added messages", beforeAfter(change.added)),
     (tools.added.length > 0 || tools.removed.length > 0 || tools.changed.length > 0) &&
       section(
         "Tools",
@@ -127,12 +128,8 @@ function changed(change, part, seen, room) {
 }
 
 function beforeAfter({ before, after }) {
-  return el(
-    "ul",
-    { class: "changes" },
-    el("li", { class: "removed" }, `- ${asText(before)}`),
-    el("li", { class: "added" }, `+ ${asText(after)}`),
-  );
+  const lines = (value, sign, name) => [value].flat().map((each) => el("li", { class: name }, `${sign} ${asText(each ?? "none")}`));
+  return el("ul", { class: "changes" }, lines(before, "-", "removed"), lines(after, "+", "added"));
 }
 
 function positions(word, list) {

@@ -54,6 +54,9 @@ export class SessionRoom {
     );
     show(this.body, el("p", { class: "loading" }, "Reading the ledger…"));
     this.unbind = this.#keys();
+    const looked = () => this.ready && this.ledger.line !== "gone" && this.ledger.refresh();
+    addEventListener("focus", looked);
+    this.unbind.push(() => removeEventListener("focus", looked));
     this.opened = this.#open();
   }
 

@@ -20,7 +20,7 @@ export class Transcript {
       { session: room.id, palette: room.palette, generation: () => room.generation, onFork: (facts) => room.fork(facts) },
       this.footer,
     );
-    this.composer = new Composer(room.ledger);
+    this.composer = new Composer(room.ledger, () => this.rows.list.showEnd());
     this.element = el("section", { class: "view view-transcript", "aria-label": "Transcript" }, this.rows.element, this.composer.element);
     this.drawLive = framed(() => this.#live());
   }

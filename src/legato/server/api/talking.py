@@ -55,7 +55,7 @@ async def say(asked: Asked[Nothing, SayBody]) -> Taken:
 async def resume(asked: Asked[Nothing, Nothing]) -> Rests:
     """Go on with what is owed: after a failure, or after it was set aside because the workflow's own code raised."""
     session = await _drivable(asked)
-    await asked.serving.take_up(session.id)
+    await asked.serving.retry(session)
     return Rests(session.status)
 
 
