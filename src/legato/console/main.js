@@ -26,6 +26,11 @@ const page = {
     if (!page.palettes.has(name)) page.palettes.set(name, new Palette(page.workflow(name)?.agents.map((agent) => agent.name)));
     return page.palettes.get(name);
   },
+  /** What the tab is called: how much waits, and where one is. */
+  retitle() {
+    const waiting = page.inbox?.found?.requests.length ?? 0;
+    document.title = `${waiting ? `(${waiting}) ` : ""}${room?.title ?? "Sessions"} · Legato`;
+  },
   reload() {
     leave();
     arrive();
@@ -70,7 +75,7 @@ function arrive() {
     named = name;
     room = isSession ? new SessionRoom(page, id) : name === "inbox" ? new InboxRoom(page) : new HouseRoom(page);
     show($("room"), room.element);
-    document.title = `${room.title} · Legato`;
+    page.retitle();
     if (!first_time) room.heading?.focus({ preventScroll: true });
   }
   room.arrive(place);
@@ -103,6 +108,7 @@ async function enter() {
   page.palettes.clear();
   page.shelf ??= new Shelf(page, $("shelf"));
   page.inbox ??= new InboxCount($("inbox-count"));
+  page.inbox.listeners.add(page.retitle);
   page.shelf.look();
   page.inbox.look();
   leave();

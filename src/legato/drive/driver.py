@@ -149,6 +149,8 @@ class Driver:
                     await self._lead()
                     if not self._overtaken(self._ledger.state):
                         rested = self._rested()
+                        if rested is not None and self._waits():
+                            await self._others.let_rest()
                         break
             finally:
                 self._leads = False
@@ -192,6 +194,7 @@ class Driver:
 
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
+        await self._others.let_go_all()  # who stopped this conversation may have died before that
         await self._others_go_on()
         self._wake.clear()
         self._heard = 0
@@ -335,7 +338,7 @@ class Driver:
         task.cancel()
         if isinstance(effect, RunTool):
             del self._running[effect]
-            self._tools.leave(task)
+            self._tools.leave(task, effect.call)
             return
         self._unwanted.add(task)
         task.add_done_callback(lambda _: self._wake.set())  # it may never have begun, and then says nothing itself

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from legato.core.codec import FactT, proved
@@ -98,6 +99,13 @@ async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
             continue  # it was deleted since
         if born or not facts or not await store.born(session):  # nobody made it between the two, or whoever did gave it no name
             return born, facts
+
+
+async def let_rest(store: Store, session: str, length: int) -> None:
+    """Say that nobody need drive a ledger that has so many facts. Whoever drives it just now says so himself, or that it does not rest."""
+    with suppress(StoreError):  # then it is driven once more than need be, or somebody who looks says so later
+        if (lease := await store.lease(session)) is not None:
+            await store.release(lease, rested=length)
 
 
 def _erased_since(state: State, at: int) -> list[Redacted]:

@@ -149,7 +149,7 @@ class ToolRunner:
         except asyncio.CancelledError:
             if tool.can_stop:
                 body.cancel()
-            self.leave(body)
+            self.leave(body, effect.call)
             raise
         if body.done():
             return body.result()
@@ -157,7 +157,7 @@ class ToolRunner:
         # A payment cut off in the middle is worse than one that ends late: only what may be repeated is stopped.
         if tool.idempotent and tool.can_stop:
             body.cancel()
-        self.leave(body)
+        self.leave(body, effect.call)
         words = wording.timed_out(tool.name, tool.timeout, tool.idempotent)
         return Outcome(partial(_in_time, effect, "timeout", words, "", _took(begun)))
 
@@ -231,13 +231,14 @@ class ToolRunner:
             proceed = partial(middleware.around_tool, context.call, proceed)
         return proceed()
 
-    def leave(self, running: asyncio.Task[Outcome]) -> None:
-        """Wait no longer for a tool. If it ends after all, what it did is kept for people."""
+    def leave(self, running: asyncio.Task[Outcome], call: CallRef) -> None:
+        """Wait no longer for a tool. If it ends after all, what it did is kept for people. A conversation that it held is over then."""
 
         async def late() -> None:
             await asyncio.wait({running})
             if not running.cancelled() and running.exception() is None:
                 record_later(self._ledger, [running.result()])
+            await self._others.let_go(call)
 
         in_background(late)
 

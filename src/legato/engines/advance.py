@@ -22,6 +22,7 @@ from legato.core.view import Request
 from legato.drive.definition import Middleware, called
 from legato.drive.driver import Role
 from legato.drive.ledger import failed_itself, used
+from legato.drive.others import holder_of
 from legato.errors import (
     DefinitionChanged,
     DrivenElsewhere,
@@ -55,8 +56,9 @@ class Rest:
 
     `how` is the session's status (new, waiting, pending, terminated, cancelled, failed), or why the step ended before it rested:
     `left` (this worker stops, another goes on), `elsewhere` (another driver holds the lease), `broken` (user code or the definition
-    raised, or the ledger is damaged), `gone` (the session was deleted). `again`: of a failure that may pass, how many seconds the
-    provider asks to wait, 0 if it did not say; None if trying again would lead to the same. `error` says what went wrong.
+    raised, or the ledger is damaged), `gone` (the session was deleted), `held` (it works for a call of another session, which alone
+    drives it). `again`: of a failure that may pass, how many seconds the provider asks to wait, 0 if it did not say; None if trying
+    again would lead to the same. `error` says what went wrong.
     """
 
     how: str
@@ -96,6 +98,8 @@ async def advance(
     `tracebacks`: whether the log has those of what was raised; else it is told the kind and place. Raises one of `PASSING` where the store
     could not be used: that is nobody's fault here, and is tried again for as long as it takes.
     """
+    if (holder := holder_of(session)) != session:
+        return Rest("held", error=f"it works for a call of {holder!r}, which goes on with it")
     failures: list[Exception] = []
     _failures.set(failures)
     try:

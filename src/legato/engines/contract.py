@@ -24,6 +24,7 @@ from legato.core.graph import Graph
 from legato.core.messages import Message, checked_text
 from legato.drive.definition import Definition
 from legato.drive.driver import Role
+from legato.drive.others import holder_of
 from legato.engines.pace import Step
 from legato.erasure import Redaction
 from legato.errors import BadInput, LegatoError
@@ -81,6 +82,10 @@ class Engine(ABC):
         """
         if priority not in range(6):
             raise BadInput("a priority is 1 (first) to 5 (last), or 0 for the usual", found=repr(priority))
+        if isinstance(id, str) and (holder := holder_of(id)) != id:
+            raise BadInput(
+                f"session {id[:80]!r} is held for a call of {holder[:80]!r}", do="what it asks is asked there too, and answered there"
+            )
         return Submitted(self, workflow, id, store or workflow.session(id).store, priority)
 
     async def say(

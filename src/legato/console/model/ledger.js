@@ -10,6 +10,9 @@ import { Stream } from "../parts/stream.js";
 
 const PAGE = 2000;
 
+/** Events after which a session may stand otherwise than it did. */
+const STANDING = new Set(["status", "request_info", "said", "decided", "cancelled", "model_failed"]);
+
 export class Ledger {
   /** `tell(what)` is called with "facts", "live", "detail", "line" or "reset" (all facts were read again). */
   constructor(id, tell) {
@@ -18,6 +21,7 @@ export class Ledger {
     this.facts = [];
     this.length = 0; // as the server last said; more than `facts` has, while they are read
     this.detail = null;
+    this.generation = 0; // how often all was read anew: what was shown before may not be shown any more
     this.live = []; // { agent, text, position }: position -1 while it is being said
     this.line = "connecting";
     this.failure = null;
@@ -31,7 +35,7 @@ export class Ledger {
   #reading = null;
   #again = false;
   #closed = false;
-  #known = -1; // the last position of which an event told
+  #asked = 0; // how often the session was asked what it is now
 
   /** Read all that is recorded, and follow what comes. */
   async open() {
@@ -47,8 +51,11 @@ export class Ledger {
 
   /** Read what the session is now: its status, and what it asks. */
   async refresh() {
+    const asked = ++this.#asked;
     try {
-      this.detail = await ask(this.where, { exact: true });
+      const detail = await ask(this.where, { exact: true });
+      if (asked !== this.#asked) return; // it was asked again since, and that answer is newer
+      this.detail = detail;
       this.failure = null;
     } catch (error) {
       this.#failed(error);
@@ -78,10 +85,10 @@ export class Ledger {
       this.#again = false;
       try {
         do {
-          const from = this.facts.length;
+          const [from, generation] = [this.facts.length, this.generation];
           const page = await ask(`${this.where}/facts?from=${from}&limit=${PAGE}`);
           if (this.#closed) return;
-          this.#take(page, from);
+          if (generation === this.generation) this.#take(page);
         } while (this.facts.length < this.length);
       } catch (error) {
         this.#failed(error);
@@ -90,26 +97,26 @@ export class Ledger {
     }
   }
 
-  #take(page, from) {
-    if (from !== this.facts.length) return; // all was forgotten meanwhile
+  #take(page) {
     for (const fact of page.facts) this.facts.push(placed(fact, this.facts.length));
     this.length = page.length;
     this.cursor = page.cursor;
     this.live = this.live.filter((words) => words.position < 0 || words.position >= this.facts.length);
-    this.#tell("facts");
+    if (page.facts.length) this.#tell("facts");
   }
 
   // -- what comes ----------------------------------------------------------------------------------------------------
 
   #follow() {
-    this.#known = this.facts.length - 1;
     const after = this.cursor ? `?after=${encodeURIComponent(this.cursor)}` : "";
     this.#stream = new Stream(`${this.where}/events${after}`, "", {
       onEvent: (type, event) => this.#event(type, event),
       onLine: (line) => {
         const back = line === "open" && this.line === "lost";
         this.#lined(line);
-        if (back) this.#refreshSoon();
+        if (!back) return;
+        this.#read(); // what an event told of may not have been read when the line was lost
+        this.#refreshSoon();
       },
     });
   }
@@ -123,14 +130,10 @@ export class Ledger {
   #event(type, { position, data }) {
     if (type === "output" && data.delta) return this.#piece(data);
     if (type === "output_reset") return this.#withdraw();
-    if (type === "redacted" && position > this.#known) return this.#startOver(position);
+    if (type === "redacted") return this.#startOver();
     if (type === "message") this.#sealed(position);
-    if (position > this.#known) {
-      this.#known = position;
-      if (position >= this.facts.length) this.#read();
-    }
-    if (type === "status" || type === "request_info" || type === "decided") this.#refreshSoon();
-    return undefined;
+    if (STANDING.has(type)) this.#refreshSoon();
+    return this.#read();
   }
 
   #piece({ author_name: agent, text }) {
@@ -152,8 +155,8 @@ export class Ledger {
   }
 
   /** Words were erased: what was read before may not be shown any more. */
-  #startOver(position) {
-    this.#known = position;
+  #startOver() {
+    this.generation++;
     this.facts = [];
     this.live = [];
     this.#tell("reset");

@@ -6,9 +6,9 @@ let kept = "";
 
 /** The token that the address brought, taken out of it; else the one this tab has. */
 export function taken() {
-  const brought = /^#token=([^&]+)/.exec(location.hash);
+  const brought = /^#token=(.+)$/.exec(location.hash);
   if (brought) {
-    keep(decodeURIComponent(brought[1]));
+    keep(brought[1]);
     history.replaceState(null, "", `${location.pathname}${location.search}#/sessions`);
   } else if (!kept) {
     kept = remembered();

@@ -231,6 +231,7 @@ function objectField(value, field, root, secrets = []) {
 function labelled(name, schema, required, field) {
   const id = `field-${++numbered}`;
   const control = field.control;
+  field.element.querySelector(":scope > .maybe")?.setAttribute("aria-label", `${name}: given, null or left out`);
   if (control) control.id ||= id;
   else
     for (const [attribute, value] of [

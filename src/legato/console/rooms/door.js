@@ -14,7 +14,7 @@ export function door(refused, enter) {
         event.preventDefault();
         const token = typed.value.trim().replace(/^.*#token=/, "");
         if (!token) return;
-        keep(decodeURIComponent(token));
+        keep(token);
         enter();
       },
     },

@@ -92,8 +92,9 @@ export class InboxRoom {
     }
     for (const [name, card] of this.cards) {
       if (now.has(name)) continue;
-      if (card.contains(document.activeElement)) this.heading.focus();
+      const next = card.contains(document.activeElement) ? (card.nextElementSibling ?? card.previousElementSibling ?? this.heading) : null;
       card.remove();
+      next?.focus({ preventScroll: true });
       this.cards.delete(name);
     }
     this.more.hidden = !this.next;

@@ -4,7 +4,7 @@
  */
 
 import { ask } from "../parts/api.js";
-import { el, framed, show } from "../parts/dom.js";
+import { el, framed, settled, show } from "../parts/dom.js";
 import { clock, count } from "../parts/format.js";
 import { icon } from "../parts/icons.js";
 import { tellFailure } from "../parts/notices.js";
@@ -16,6 +16,8 @@ import { Score } from "./score.js";
 const SPEEDS = [1, 4, 16, 64];
 
 export class Replay {
+  #settle;
+
   constructor(room) {
     this.room = room;
     this.at = room.ledger.facts.length;
@@ -23,13 +25,13 @@ export class Replay {
     this.playing = 0;
     this.speed = 1;
     this.rows = new RowList(
-      { session: room.id, palette: room.palette, generation: () => room.generation, onFork: (facts) => room.fork(facts) },
+      { session: room.id, palette: room.palette, generation: () => room.ledger.generation, onFork: (facts) => room.fork(facts) },
       null,
     );
     this.score = new Score(room, (position) => this.#move(position));
     this.slider = el("input", { type: "range", min: 0, max: this.at, value: this.at, step: 1, "aria-label": "Position in the ledger" });
     this.slider.addEventListener("input", () => this.#move(Number(this.slider.value)));
-    this.play = el("button", { type: "button", title: "Play (Space)", onclick: () => this.toggle() });
+    this.play = el("button", { type: "button", class: "playing", title: "Play (Space)", onclick: () => this.toggle() });
     this.told = el("div", { class: "replay-told", role: "status" });
     const speeds = el(
       "select",
@@ -57,6 +59,7 @@ export class Replay {
           this.play,
           step(1, "step", "One fact on (→)"),
           speeds,
+          el("span", { class: "spring" }),
           this.told,
           el("button", { class: "small", type: "button", onclick: () => this.room.fork(this.at) }, icon("fork"), "Fork here"),
           el("a", { class: "button small", href: to("sessions", room.id) }, "Back to now"),
@@ -64,18 +67,21 @@ export class Replay {
       ),
     );
     this.draw = framed(() => this.#draw());
+    this.#settle = settled(() => settleAt("sessions", room.id, "replay", this.at), 300); // browsers bear only so many addresses a second
     this.#playButton();
     this.#courseOf();
   }
 
   close() {
     this.#stop();
+    this.#settle.cancel();
     this.rows.close();
     this.score.close();
   }
 
   leave() {
     this.#stop();
+    this.#settle.cancel();
     this.room.asOf(null);
   }
 
@@ -159,6 +165,6 @@ export class Replay {
       (then?.agent || story.active) && agentTag(this.room.palette, then?.agent || story.active),
       last && el("span", { class: "soft" }, `${last.fact.replaceAll("_", " ")}, ${clock(last.at)}`),
     );
-    settleAt("sessions", this.room.id, "replay", this.at);
+    this.#settle();
   }
 }

@@ -168,6 +168,7 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
   async function send(answer) {
     const named = write(answer);
     if (!keys.has(named)) keys.set(named, deliveryKey());
+    card.focus({ preventScroll: true }); // what has the focus is about to go
     for (const each of card.querySelectorAll("button")) each.disabled = true;
     try {
       await ask(path`api/sessions/${session}/answers`, {

@@ -68,8 +68,8 @@ export class Seen {
 
   async arrive(place) {
     this.part = place.query.part ?? "frame";
-    if (this.generation !== this.room.generation) {
-      this.generation = this.room.generation;
+    if (this.generation !== this.room.ledger.generation) {
+      this.generation = this.room.ledger.generation;
       this.calls = [];
       this.chosen = -1;
     }

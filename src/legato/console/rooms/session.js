@@ -36,7 +36,6 @@ export class SessionRoom {
     this.ready = false;
     this.ledger = new Ledger(id, (what) => this.#changed(what));
     this.story = new Story();
-    this.generation = 0; // how often all was read anew: what was shown before may not be shown any more
     this.then = null; // the status and the agent that a replay is at
     this.head = new SessionHead(this);
     this.heading = this.head.heading;
@@ -135,10 +134,7 @@ export class SessionRoom {
         );
       return;
     }
-    if (what === "reset") {
-      this.story = new Story(this.handoffTools);
-      this.generation++;
-    }
+    if (what === "reset") this.story = new Story(this.handoffTools);
     if (what === "facts") this.#grow();
     if (what === "line") this.#drawLine();
     if (what === "detail") this.#detailed();

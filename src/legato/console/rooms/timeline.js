@@ -9,12 +9,15 @@ import { settleAt, to } from "../parts/routes.js";
 import { VirtualList } from "../parts/virtual.js";
 
 export class Timeline {
+  #settle;
+
   constructor(room) {
     this.room = room;
     this.facts = room.ledger.facts;
     this.shown = null; // positions that a filter lets through; null: all
     this.looked = 0; // how many facts the filter has seen
     this.chosen = -1;
+    this.#settle = settled(() => settleAt("sessions", room.id, "timeline", this.chosen), 300);
     this.search = el("input", { type: "search", placeholder: "Find in facts", "aria-label": "Find in facts", autocomplete: "off" });
     this.search.addEventListener(
       "input",
@@ -46,7 +49,12 @@ export class Timeline {
     );
   }
 
+  leave() {
+    this.#settle.cancel();
+  }
+
   close() {
+    this.#settle.cancel();
     this.list.close();
   }
 
@@ -129,7 +137,7 @@ export class Timeline {
     const index = this.shown ? this.shown.indexOf(position) : position;
     if (index >= 0) this.list.show(index, middle);
     this.list.element.setAttribute("aria-activedescendant", `fact-${position}`);
-    settleAt("sessions", this.room.id, "timeline", position);
+    this.#settle();
     this.list.update(this.list.count);
     this.#detailed(this.facts[position]);
   }

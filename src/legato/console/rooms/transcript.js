@@ -17,7 +17,7 @@ export class Transcript {
     this.cards = new Map(); // request id -> { card, digest }
     this.footer = el("div", { class: "below-rows" }, this.live, this.requests);
     this.rows = new RowList(
-      { session: room.id, palette: room.palette, generation: () => room.generation, onFork: (facts) => room.fork(facts) },
+      { session: room.id, palette: room.palette, generation: () => room.ledger.generation, onFork: (facts) => room.fork(facts) },
       this.footer,
     );
     this.composer = new Composer(room.ledger, () => this.rows.list.showEnd());
@@ -85,7 +85,9 @@ export class Transcript {
     const now = new Set(pending.map((request) => `${request.id} ${request.digest}`));
     for (const [name, card] of this.cards) {
       if (now.has(name)) continue;
+      const focused = card.contains(document.activeElement);
       card.remove();
+      if (focused && !this.focusRequest()) this.rows.list.element.focus({ preventScroll: true });
       this.cards.delete(name);
     }
     for (const request of pending) {
