@@ -170,7 +170,9 @@ class Driver:
     def _rested(self) -> int | None:
         """How many facts there are, if nothing can be done about them without its people; None if it was only told to leave."""
         state = self._ledger.state
-        owed = [effect for effect in self._plan(state).effects if not (self._gave_up and isinstance(effect, CallModel))]
+        # Behind who may only lead there is somebody who knows whether a model that failed is asked again, and says when it is not.
+        given_up = self._gave_up and self._role != "lead"
+        owed = [effect for effect in self._plan(state).effects if not (given_up and isinstance(effect, CallModel))]
         return None if owed else state.length
 
     def _overtaken(self, state: State) -> bool:

@@ -51,6 +51,9 @@ class Dead:
 class Engine(ABC):
     """See the module's four sentences."""
 
+    remembers: ClassVar[bool] = True
+    """Whether timers, and what was set aside, outlive the process. Else such sessions stay unrested, so that who starts next finds them."""
+
     @abstractmethod
     async def wake(self, session: str, priority: int = 0) -> None:
         """Have the session advanced. `priority`: 1 (first) to 5 (last), 0 for the usual; as far as the engine has priorities."""

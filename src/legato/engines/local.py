@@ -1,8 +1,9 @@
 """An engine within one process. May know: asyncio. Decides: which session is advanced next, and when one is tried again.
 
 What it remembers is who was woken, how often each failed, and what was set aside: nothing that the process must not take with it. A
-session that was given something and not advanced is found in the store by the worker that starts next (`unrested`), so sentence 1 of the
-contract holds across deaths for everything that was recorded. Only a bare wake (`resume()` of a session that rests) dies with the process.
+session that was given something and not advanced, that is to be tried again, or that was set aside is found in the store by the worker
+that starts next (`unrested`), so sentence 1 of the contract holds across deaths for everything that was recorded. Only a bare wake
+(`resume()` of a session that rests) dies with the process.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from legato.drive.clock import now_ms
 from legato.engines.contract import Advance, Dead, Engine, not_aside
@@ -56,6 +58,8 @@ class LocalEngine(Engine):
 
     It may be woken from any thread and any event loop. What is woken before there is a worker waits for one.
     """
+
+    remembers: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
