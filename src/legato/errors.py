@@ -146,6 +146,8 @@ class StoreError(LegatoError):
     """A store could not do what was asked. What was acknowledged before is still there."""
 
     code = "store"
+    store: object = None
+    """The store that could not, where it was used for a session; None where somebody else used it, or made up the error."""
 
 
 class LedgerConflict(StoreError):

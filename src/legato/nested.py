@@ -22,7 +22,7 @@ from legato.core.groups import CallState
 from legato.core.owed import NOBODY, RunTool
 from legato.core.requests import Pending
 from legato.core.state import State
-from legato.drive.ledger import Ledger
+from legato.drive.ledger import Ledger, let_rest
 from legato.drive.others import held_for, idempotency_key
 from legato.errors import DefinitionChanged, LedgerExists, UnknownLedger
 from legato.stores.contract import Store
@@ -31,6 +31,10 @@ from legato.tools import CallerStopped, Tool, ToolContext, WaitsForPeople, tool
 if TYPE_CHECKING:
     from legato.session import Session
     from legato.workflow import Workflow
+
+
+WITHOUT_IT = ("cancelled", "superseded", "timeout")
+"""Outputs of calls that were answered while their tool worked, or waited."""
 
 
 class WorksIn(Struct, frozen=True):
@@ -183,6 +187,36 @@ class Nested:
         await self.refresh()
         if (handle := self._handles.get(call)) is not None:
             await handle.cancel()
+            await _over(handle)
+
+    async def let_go(self, call: CallRef) -> None:
+        """Stop the conversation that was held for a call which was answered without it, and have it rest: it is over.
+
+        When the call was answered, that conversation may not have begun: its tool was just being started, by whoever drives.
+        """
+        state = self._ledger.settled
+        found = state.call(call)
+        if found is None or not _done_without(found):
+            return
+        stop = state.facts[state.halted_at]
+        words, holders = (stop.words, (state.halted_at, *stop.holders)) if isinstance(stop, Cancelled) else ("", ())
+        if (handle := await self._open(found)) is not None:
+            with suppress(DefinitionChanged):
+                await handle._cancel(words, holders)
+                await _over(handle)
+
+    async def let_go_all(self) -> None:
+        """The same, for the calls of the newest reply."""
+        reply = self._ledger.settled.reply
+        for call in [call for call in reply.calls if _done_without(call)] if reply is not None else ():
+            await self.let_go(call.ref)
+
+    async def let_rest(self) -> None:
+        """Say of the conversations that calls wait for that nobody need drive them before their people have answered."""
+        for _, handle in self._waiting():
+            if handle is not None and handle.status == "pending":
+                await let_rest(handle.store, handle.id, handle.state.length)
+                await handle._nested.let_rest()
 
     async def stop_all(self, words: str, holders: tuple[int, ...]) -> set[CallRef]:
         """Stop the conversations that are held for unanswered calls, because this one and its own `holders` are stopped. The calls."""
@@ -224,6 +258,17 @@ class Nested:
         agent = self._workflow.definition.agents.get(getattr(reply, "agent", ""))
         tool = agent.tools.get(call.call.tool) if agent is not None else None
         return tool.works_in if tool is not None else None
+
+
+async def _over(handle: Session) -> None:
+    """Have a conversation rest that was stopped."""
+    if handle.state.length:
+        await let_rest(handle.store, handle.id, handle.state.length)
+
+
+def _done_without(call: CallState) -> bool:
+    """Whether a call was answered although its tool had begun, and not with what that did."""
+    return bool(call.attempts) and call.output is not None and call.output.status in WITHOUT_IT
 
 
 def _unanswered(state: State) -> list[CallState]:

@@ -180,6 +180,8 @@ class Session:
 
             await self._ledger.append(propose)
             await self._nested.refresh()
+        # A conversation that was about to begin could not be stopped before. Whoever drives this one, and began it, does the same.
+        await self._nested.let_go_all()
 
     # -- answering ---------------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 from tests.cli.conftest import CANARY, REFUND, Shell
@@ -258,6 +256,5 @@ def test_a_terminal_that_is_closed_ends_the_chat_and_the_session_stays(shell: Sh
     person.type("hello")
     person.until("Hello, I am triage.")
     person.until("you ›")
-    person.process.send_signal(signal.SIGHUP)
-    person.end()
+    person.close()
     assert shell("ls", "--json").json[0]["status"] == "waiting"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 
-PATIENCE = 15_000  # milliseconds until something that should be seen is given up
+PATIENCE = 30_000  # milliseconds until something that should be seen is given up
 PICTURES = Path(__file__).parents[2] / "build" / "faces"
 DESKTOP, PHONE = (1280, 800), (390, 844)
 FLAGS = [  # a browser that asks nobody anything of its own accord, and looks the same everywhere

@@ -205,6 +205,54 @@ def test_a_body_that_does_not_come_in_time_is_refused(served: Serve, open_line: 
     assert line.is_closed
 
 
+def test_a_body_that_nobody_reads_keeps_no_connection_however_it_comes(served: Serve, open_line: OpenLine) -> None:
+    api = served(hello(), limits=Limits(reading=0.2))
+    asked = ("POST /api/sessions HTTP/1.1", f"host: {api.host}:{api.port}")  # without the token
+    silent = open_line(api).send(*asked, "content-length: 10")
+    assert silent.answer.status == 401
+    assert silent.send("x", end=b"").is_closed
+    steady = open_line(api).send(*asked, "transfer-encoding: chunked")
+    assert steady.answer.status == 401
+
+    def hung_up_on() -> bool:
+        try:
+            steady.send("1", "x", end=b"\r\n")
+        except ConnectionError:
+            return True
+        return False
+
+    eventually(hung_up_on)
+
+
+def test_a_refused_body_that_comes_after_all_leaves_the_connection_as_it_was(served: Serve, open_line: OpenLine) -> None:
+    api = served(hello())
+    line = open_line(api).send("POST /api/sessions HTTP/1.1", f"host: {api.host}:{api.port}", "content-length: 10")
+    assert line.answer.status == 401
+    line.send("0123456789", end=b"").head("GET /api HTTP/1.1")
+    assert line.answer.status == 200
+
+
+def test_an_answer_that_nobody_takes_keeps_no_connection(served: Serve, open_line: OpenLine) -> None:
+    api = served(hello(), limits=Limits(reading=0.2, connections=2))
+    api.post("/api/sessions", {"id": "s"}, 201)
+    for _ in range(8):
+        api.post("/api/sessions/s/messages", {"message": "x" * 900_000}, 202)
+    api.until("s", "waiting", "failed")
+    for _ in range(2):
+        line = open_line(api)
+        line.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.head("GET /api/sessions/s/export HTTP/1.1", "connection: close")  # and reads nothing of it
+
+    def answered() -> bool:
+        try:
+            return api.ask("GET", "/api").status == 200
+        except ConnectionError:
+            return False
+
+    eventually(lambda: not answered())
+    eventually(answered)
+
+
 def test_no_more_streams_are_open_than_may_be_and_one_that_is_left_makes_room(served: Serve, open_line: OpenLine) -> None:
     api = served(hello(), limits=Limits(streams=2))
     api.begin("Hi", "s")

@@ -448,6 +448,105 @@ async def test_a_message_that_follows_a_cancel_at_once_is_not_stopped_by_whoever
     assert [*(await stops(store)).values()] == [1, 1]
 
 
+class Behind:
+    """The store of a driver far away: it hears of what happens in the outer conversation when it is told, and begins the other one then."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.asked, self.begin = store, asyncio.Event(), asyncio.Event()
+        self._heard: list[Callable[[int], None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, ledger: str, expected: int, facts: Any, **more: Any) -> int:
+        if ledger != "s" and expected == 0:
+            self.asked.set()
+            await self.begin.wait()
+        return await self._store.append(ledger, expected, facts, **more)
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        if ledger != "s":
+            return self._store.watch(ledger, position, moved)
+        self._heard.append(moved)
+        return lambda: self._heard.remove(moved)
+
+    async def hear(self) -> None:
+        length = len(await self._store.read("s"))
+        for moved in [*self._heard]:
+            moved(length)
+
+
+async def stopped_inside(store: Store) -> None:
+    """Wait until the conversation that is held for the outer one was stopped."""
+    (inner,) = {*await lengths(store)} - {"s"}
+    async with asyncio.timeout(20):
+        while Cancelled not in map(type, facts := await store.read(inner)):
+            await store.wait(inner, len(facts), 20)
+
+
+async def test_an_agent_that_begins_just_after_its_caller_was_cancelled_is_stopped_by_whoever_began_it(store: Store) -> None:
+    digging, behind = asyncio.Event(), Behind(store)
+    driving = asyncio.ensure_future(_said(site(digging, 1).session("s", store=behind)))  # type: ignore[arg-type]
+    await behind.asked.wait()
+    session = site(digging, 1).session("s", store=store)
+    await session.cancel("stop it")
+    assert [*(await stops(store)).values()] == [1], "there was nothing else to be stopped"
+    behind.begin.set()
+    await digging.wait()
+    await behind.hear()
+    await asyncio.wait_for(driving, 20)
+    await stopped_inside(store)
+    assert (await session.run("Go on")).text == "All done."
+    assert [*(await stops(store)).values()] == [1, 1]
+    assert await store.unrested() == []
+    await all_is_kept(store)
+
+
+async def test_an_agent_that_begins_while_its_caller_is_being_cancelled_is_stopped_before_that_is_done(store: Store) -> None:
+    digging, behind = asyncio.Event(), Behind(store)
+
+    class Slow(SlowOutside):
+        async def append(self, ledger: str, expected: int, facts: Any, **more: Any) -> int:
+            if ledger == "s":
+                behind.begin.set()
+                await digging.wait()
+            return await super().append(ledger, expected, facts, **more)
+
+    driving = asyncio.ensure_future(_said(site(digging, 1).session("s", store=behind)))  # type: ignore[arg-type]
+    await behind.asked.wait()
+    await site(digging, 1).session("s", store=Slow(store, digging)).cancel("stop it")  # type: ignore[arg-type]
+    assert [*(await stops(store)).values()] == [1, 1]
+    await behind.hear()
+    await asyncio.wait_for(driving, 20)
+    await all_is_kept(store)
+
+
+async def test_an_agent_whose_driver_died_when_its_caller_was_cancelled_is_stopped_by_whoever_drives_next(store: Store) -> None:
+    session = await waiting(store, World())
+    inner = session.asking(session.pending[0])
+    await session.cancel()
+    await inner.say("Pay bob too")  # as if it had begun only then
+    assert (await inner.refresh()).status == "running"
+    assert (await session.run("Never mind")).text == "All done."
+    assert (await inner.refresh()).status == "cancelled"
+    assert await store.unrested() == []
+
+
+async def test_what_was_stopped_superseded_or_forked_with_its_caller_rests_when_that_does(store: Store) -> None:
+    session = await waiting(store, World())
+    branch = await session.fork(id="branch")
+    assert {info.ledger for info in await store.unrested()} == {"branch", branch.asking(branch.pending[0]).id}
+    assert (await branch.resume()).status == "pending"
+    assert await store.unrested() == []
+    await session.cancel()
+    await session.resume()
+    assert await store.unrested() == []
+    other = office(World(), messages="supersede").session("other", store=store)
+    await other.run("Pay ann")
+    assert (await other.run("Never mind")).text == "All done."
+    assert await store.unrested() == []
+
+
 async def test_an_agent_that_was_stopped_for_itself_alone_leaves_its_caller_to_go_on(store: Store) -> None:
     session = await waiting(store, World())
     await session.asking(session.pending[0]).cancel()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import math
+import re
 import sqlite3
 import subprocess
 import sys
@@ -14,15 +17,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from legato import Agent, HandoffBuilder, Workflow, guardrail, tool
-from legato.core.facts import Said
+from legato import Agent, HandoffBuilder, ToolContext, Workflow, guardrail, tool
+from legato.core.facts import Answered, Said
 from legato.core.wording import ERASED
 from legato.drive.clock import now_ms
 from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
-from legato.engines.advance import Led
+from legato.engines.advance import Led, advance
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
-from legato.errors import BadInput, DamagedStore, DefinitionChanged, DrivenElsewhere, ModelFailed, StoreRefused
+from legato.errors import BadInput, DamagedStore, DefinitionChanged, DrivenElsewhere, EngineUnavailable, ModelFailed, StoreRefused
 from legato.session import Session
 from legato.stores import MemoryStore, PostgresStore, open_store
 from legato.stores.contract import LedgerInfo
@@ -139,6 +142,56 @@ async def test_an_answer_to_an_agent_that_works_as_a_tool_wakes_the_session_it_w
     assert (await outer.refresh()).messages[-1].text == "It is paid."
 
 
+def team(name: str = "team") -> tuple[Workflow, Workflow, list[Any]]:
+    """A boss and a helper who asks before it pays; the helper's workflow by itself; and in whose contexts it paid."""
+    paid: list[Any] = []
+
+    @tool(needs_approval=True)
+    async def pay(ctx: ToolContext[Any]) -> str:
+        """Pay."""
+        paid.append(ctx.context)
+        return "paid"
+
+    helper = Agent("helper", model=ScriptedModel([call("pay"), "I paid."]), tools=[pay])
+    boss = Agent("boss", model=ScriptedModel([call("ask_helper", task="pay"), "It is paid.", "Yes?"]), tools=[helper.as_tool()])
+    return HandoffBuilder(name, [boss]).build(), HandoffBuilder("helper", [helper]).build(), paid
+
+
+@pytest.mark.parametrize("name", ["team", "helper"])
+async def test_what_an_agent_does_as_a_tool_is_done_for_its_caller_alone_although_its_workflow_is_served_too(name: str) -> None:
+    workflow, helper, paid = team(name)
+    engine, store = Inline(), MemoryStore()
+    served = {each.name: each for each in (helper, workflow)}.values()  # one of a name: the caller's
+    await engine.session(workflow, "s", store).say("Pay it")
+    await worked(Worker(served, engine=engine, store=store), lambda: bool(engine.steps))
+    outer = await workflow.session("s", store=store).refresh()
+    inner = outer.asking(outer.pending[0]).id
+    await outer.approve(outer.pending[0])  # and dies before it wakes anybody
+    engine.woken, engine.steps = [], []
+    working = Worker(served, engine=engine, store=store, context=lambda id: {"customer": id})
+    await worked(working, lambda: bool(engine.steps))
+    assert (engine.woken, engine.steps) == (["s"], [Step("waiting")])
+    assert paid == [{"customer": "s"}]
+    assert {fact.agent for fact in await store.read(inner) if isinstance(fact, Answered)} == {"helper"}
+
+
+async def test_what_grew_in_a_conversation_that_no_call_waits_for_any_more_wakes_nobody_and_rests() -> None:
+    workflow, _, _ = team()
+    engine, store = Inline(), MemoryStore()
+    session = workflow.session("s", store=store)
+    await session.run("Pay it")
+    inner = session.asking(session.pending[0])
+    await session.cancel()
+    await session.run("Never mind")
+    assert await store.unrested() == []
+    await inner.say("Pay it all the same")
+    assert [info.ledger for info in await store.unrested()] == [inner.id]
+    served = Worker(workflow, engine=engine, store=store)
+    await served._swept(math.inf)
+    assert engine.woken == []
+    assert await store.unrested() == []
+
+
 async def test_what_was_set_aside_is_not_looked_for_again_and_again() -> None:
     def raises(turn: object) -> str:
         raise ValueError
@@ -148,6 +201,22 @@ async def test_what_was_set_aside_is_not_looked_for_again_and_again() -> None:
     await worked(Worker(workflow, engine=engine, store=store, pace=Pace(raised=())), lambda: bool(engine.steps))
     assert engine.steps[0].parked
     assert await store.unrested() == []
+
+
+async def test_what_raised_and_waits_for_its_timer_is_not_hastened_by_a_look_for_what_nobody_woke() -> None:
+    def raises(turn: object) -> str:
+        raise ValueError
+
+    engine, store, workflow = Inline(), MemoryStore(), desk("Hello!", context_providers=[raises])
+    await workflow.session("s", store=store).say("Hi")
+    served = Worker(workflow, engine=engine, store=store, pace=Pace(raised=(3600,)))
+    await worked(served, lambda: bool(engine.steps))
+    assert (engine.steps[0].how, engine.steps[0].wait) == ("broken", 3600)
+    engine.woken = []
+    await served._swept(math.inf)
+    assert engine.woken == []
+    await Worker(workflow, engine=engine, store=store)._swept(math.inf)
+    assert engine.woken == ["s"], "a worker that starts knows of no timer: that of an engine within its process is gone"
 
 
 class PartlyDamaged(MemoryStore):
@@ -250,12 +319,16 @@ async def test_what_a_machine_said_whose_clock_is_ahead_is_found_at_the_second_l
     await worked(Worker(workflow, engine=engine, store=store), lambda: engine.steps == [Step("waiting")])
 
 
-async def test_a_session_whose_id_looks_like_one_that_is_held_for_another_is_found_too() -> None:
+async def test_an_id_like_those_of_conversations_that_are_held_for_another_is_refused_and_nobody_drives_it_by_itself() -> None:
     engine, store, workflow = Inline(), MemoryStore(), desk("Hello!")
     id = f"x/{'0' * 32}:2.0"
+    with pytest.raises(BadInput, match="is held for a call of 'x'"):
+        engine.session(workflow, id, store)
     await workflow.session(id, store=store).say("Hi")
-    await worked(Worker(workflow, engine=engine, store=store), lambda: bool(engine.steps))
-    assert (engine.woken, engine.steps) == ([id], [Step("waiting")])
+    await Worker(workflow, engine=engine, store=store)._swept(math.inf)
+    assert engine.woken == []
+    assert (await advance({"desk": workflow}, store, id, asyncio.Event())).how == "held"
+    assert len(await store.read(id)) == 2
 
 
 def test_the_queues_of_one_server_share_no_names() -> None:
@@ -473,3 +546,54 @@ async def test_a_name_that_is_not_the_sessions_is_refused_and_nothing_is_recorde
     with pytest.raises(BadInput, match="the name of a workflow"):
         await engine.say("t", "", "Hi", store=store)
     assert (len(await store.read("s")), engine.woken) == (2, ["s"])
+
+
+SECRETS = ("restate://127.0.0.1:9?admin=http://ops:hunter2@127.0.0.1:9", "restate://127.0.0.1:9?admin=http%3A%2F%2Fops:hunter2%40127.0.0.1:9")
+
+
+@pytest.mark.parametrize("address", SECRETS)
+async def test_who_comes_with_which_password_is_in_no_log_and_no_error_of_an_engine(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with engine_at(address) as engine:
+        told = repr(engine)
+        with pytest.raises(EngineUnavailable, match="no Restate server answers at http://127") as away:
+            await engine.dead()
+    told += str(away.value)
+    assert "127.0.0.1:9" in repr(engine_at("restate://127.0.0.1:9?reached=http://ops:hunter2@127.0.0.1:9"))
+    told += repr(engine_at("restate://127.0.0.1:9?reached=http://ops:hunter2@127.0.0.1:9"))
+    for wrong in ("restate://ops:hunter2@h:9", "nothing://ops:hunter2@h:9", "ops:hunter2@h", f"{address}&x=1", "restate://h?admin=ops:hunter2@h"):
+        with pytest.raises(BadInput) as refused:
+            engine_at(wrong)
+        told += str(refused.value)
+    assert not {"ops", "hunter2"} & {*re.split(r"\W+", told + caplog.text)}
+
+
+async def test_a_server_that_wants_a_name_and_a_password_is_given_them_and_the_log_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        body = b"http://ops:hunter2@elsewhere is no place"
+        writer.write(b"HTTP/1.1 400 Bad\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with engine_at(f"restate://127.0.0.1:9?admin=http://ops:hunter2@127.0.0.1:{port}") as engine:
+            with pytest.raises(EngineUnavailable, match="400 http://elsewhere is no place"):
+                await engine.dead()
+    assert b"basic " + base64.b64encode(b"ops:hunter2") in asked[0].replace(b"Basic", b"basic")
+    assert f"127.0.0.1:{port}/query" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e7", "0", "-1"])
+def test_seconds_that_nobody_can_wait_for_are_refused(seconds: str) -> None:
+    with pytest.raises(BadInput, match="lease_seconds is a number of seconds, above 0 and at most a day"):
+        PostgresStore("postgresql://127.0.0.1/x", lease_seconds=float(seconds))
+    with pytest.raises(BadInput, match="lock_timeout is a number of seconds"):
+        PostgresStore("postgresql://127.0.0.1/x", lock_timeout=float(seconds))
+    with pytest.raises(BadInput, match="not a number of seconds above 0"):
+        engine_at(f"temporal://127.0.0.1?heartbeat={seconds}")

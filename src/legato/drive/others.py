@@ -7,7 +7,7 @@ asked there is asked by that conversation's ledger alone, and answered in it; he
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from legato.core.digest import digest_bytes
@@ -40,6 +40,18 @@ class Others(Protocol):
         """Stop the conversation that a call waits for: nothing that it asks can be approved afterwards."""
         ...
 
+    async def let_go(self, call: CallRef) -> None:
+        """Stop the conversation that was held for a call which was answered without it, and have it rest: it is over."""
+        ...
+
+    async def let_go_all(self) -> None:
+        """The same, for the calls of the newest reply."""
+        ...
+
+    async def let_rest(self) -> None:
+        """Say of the conversations that calls wait for that nobody need drive them before their people have answered."""
+        ...
+
     async def stop_all(self, words: str, holders: tuple[int, ...]) -> set[CallRef]:
         """Stop the conversations that are held for unanswered calls, because this one and its own `holders` are stopped. The calls."""
         ...
@@ -60,7 +72,7 @@ def held_for(session: str, key: str) -> str:
     return f"{whose}/{key}"
 
 
-_HELD = re.compile(r"(.+)/[0-9a-f]{32}:\d+\.\d+", re.DOTALL)
+_HELD = re.compile(r"(.+)/([0-9a-f]{32}):(\d+)\.(\d+)", re.DOTALL)
 
 
 def holder_of(session: str) -> str:
@@ -72,3 +84,16 @@ def holder_of(session: str) -> str:
     while held := _HELD.fullmatch(session):
         session = held[1]
     return session
+
+
+def callers_of(session: str) -> Iterator[tuple[str, str, CallRef]]:
+    """For whom this one is held, as far as the id tells, the nearest first: a session, the name that its ledger had, and its call."""
+    while held := _HELD.fullmatch(session):
+        session = held[1]
+        yield session, held[2], CallRef(int(held[3]), int(held[4]))
+
+
+def waits_for(state: State, name: str, call: CallRef) -> bool:
+    """Whether a call of this conversation, by the name that its ledger had then, is still to be answered."""
+    found = state.call(call) if call.position < state.length and state.name_at(call.position) == name else None
+    return found is not None and found.output is None

@@ -22,10 +22,9 @@ from legato.core.owed import Admit, GiveUp, RunTool, answers_of
 from legato.core.state import State
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
-from legato.drive.ledger import Ledger
+from legato.drive.ledger import Ledger, failed_itself
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, no_outcome, record_later
-from legato.errors import StoreError
 from legato.tools import BadArguments, CallerStopped, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ class ToolRunner:
         except asyncio.CancelledError:
             if tool.can_stop:
                 body.cancel()
-            self.leave(body)
+            self.leave(body, effect.call)
             raise
         if body.done():
             return body.result()
@@ -158,7 +157,7 @@ class ToolRunner:
         # A payment cut off in the middle is worse than one that ends late: only what may be repeated is stopped.
         if tool.idempotent and tool.can_stop:
             body.cancel()
-        self.leave(body)
+        self.leave(body, effect.call)
         words = wording.timed_out(tool.name, tool.timeout, tool.idempotent)
         return Outcome(partial(_in_time, effect, "timeout", words, "", _took(begun)))
 
@@ -183,8 +182,8 @@ class ToolRunner:
                 return Outcome(partial(_lost, effect))
             status, output, contents = "error", tool_output(f"Nobody knows whether {tool.name!r} took effect: {unknown}"), {}
         except Exception as error:
-            if tool.idempotent and isinstance(error, StoreError):
-                raise  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
+            if tool.idempotent and failed_itself(self._ledger.store, error):
+                raise  # that the store fails is no outcome: the drive ends, and the next one starts this again
             status, output, contents = "error", tool_output(f"{type(error).__name__}: {error}"), {}
         full = ""
         if isinstance(output, str) and len(output) > OUTPUT_LETTERS:
@@ -232,13 +231,14 @@ class ToolRunner:
             proceed = partial(middleware.around_tool, context.call, proceed)
         return proceed()
 
-    def leave(self, running: asyncio.Task[Outcome]) -> None:
-        """Wait no longer for a tool. If it ends after all, what it did is kept for people."""
+    def leave(self, running: asyncio.Task[Outcome], call: CallRef) -> None:
+        """Wait no longer for a tool. If it ends after all, what it did is kept for people. A conversation that it held is over then."""
 
         async def late() -> None:
             await asyncio.wait({running})
             if not running.cancelled() and running.exception() is None:
                 record_later(self._ledger, [running.result()])
+            await self._others.let_go(call)
 
         in_background(late)
 

@@ -16,8 +16,11 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from legato.core.owed import status
+from legato.core.state import fold
 from legato.drive.clock import now_ms
-from legato.drive.others import holder_of
+from legato.drive.ledger import let_rest
+from legato.drive.others import callers_of, holder_of, waits_for
 from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
@@ -92,6 +95,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._signalled_at: float | None = None
         self._running = 0
+        self._timed: dict[str, float] = {}  # sessions that raised here, and when the engine comes back to each by itself
         self._known: dict[LedgerInfo, frozenset[str] | None] = {}  # what wanted a driver at the last look, and whom to wake for it
 
     def stop(self) -> None:
@@ -158,11 +162,19 @@ class Worker:
         finally:
             self._running -= 1
         step = self._pace.after(rest, failed, broken)
+        self._timed.pop(session, None)
+        if step.how == "broken" and step.wait:  # else it rests, or is driven
+            self._timed[session] = time.monotonic() + step.wait
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
-            await self._let_rest(session)
+            if self._engine.remembers:
+                await self._let_rest(session)
+            else:
+                self._timed[session] = math.inf  # until it is retried here, or another process starts
         else:
             stays_failed = step.how == "failed" and step.wait is None
+            if stays_failed or (step.how == "failed" and self._engine.remembers):
+                await let_rest(self._store, session, rest.length)
             why = f": {step.error}" if step.error else ""
             when = f"; again in {step.wait:g} s" if step.wait else ""
             log.log(logging.WARNING if stays_failed else logging.INFO, "session %r is %s%s%s", session, step.how, why, when)
@@ -176,8 +188,7 @@ class Worker:
             except DamagedStore:
                 found = [info.length async for info in self._unrested() if info.ledger == session]
                 length = max(found, default=0)
-            if (lease := await self._store.lease(session)) is not None:
-                await self._store.release(lease, rested=length)
+            await let_rest(self._store, session, length)
 
     async def _unrested(self) -> AsyncIterator[LedgerInfo]:
         """All that want a driver and have none."""
@@ -203,15 +214,20 @@ class Worker:
         """Wake the sessions that grew since they last rested, and that nobody drives: who gave them something died before it woke them.
 
         They are those that were given it before, as their own clocks say, or that looked the same when they were last looked at. What one
-        session does, or its ledger, or the engine at its name, is not in the way of another.
+        session does, or its ledger, or the engine at its name, is not in the way of another. What raised here waits for its timer.
         """
+        now = time.monotonic()
+        self._timed = {session: due for session, due in self._timed.items() if due > now}
         seen: dict[LedgerInfo, frozenset[str] | None] = {}
         woken: set[str] = set()
         refused: dict[str, str] = {}
         async for info in self._unrested():
             waits = info.updated <= before or info in self._known
-            ours = seen[info] = await self._ours(info) if waits else None
-            for session in (ours or frozenset()) - woken:
+            ours = seen[info] = await self._ours(info, before == math.inf) if waits else None
+            for session in (ours or frozenset()) - woken - self._timed.keys():
+                if not await self._waited_for(info.ledger):
+                    await let_rest(self._store, info.ledger, info.length)
+                    continue
                 try:
                     await self._engine.wake(session)
                     woken.add(session)
@@ -224,16 +240,36 @@ class Worker:
             some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
             log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
 
-    async def _ours(self, info: LedgerInfo) -> frozenset[str]:
-        """The sessions to wake for a ledger: itself, and the one that it may be held for. While it does not change, it is read once."""
+    async def _ours(self, info: LedgerInfo, first: bool) -> frozenset[str]:
+        """The session to wake for a ledger, if it is one of ours. While the ledger does not change, it is read once.
+
+        What is held for a call of another session is never woken itself: it is for that session to go on with it, as its caller and
+        in its context. One that failed, and was given nothing since, waits for its time in an engine; in none any more, perhaps, if this is
+        the first look.
+        """
         known = self._known.get(info)
         if known is not None:
             return known
-        return frozenset([each for each in {info.ledger, holder_of(info.ledger)} if await self._serves(each)])
+        session = holder_of(info.ledger)
+        return frozenset([session] if await self._serves(session, first) else [])
 
-    async def _serves(self, session: str) -> bool:
+    async def _waited_for(self, session: str) -> bool:
+        """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
         try:
-            return await workflow_named(self._store, session) in self._workflows
+            for caller, name, call in callers_of(session):
+                if not waits_for(fold(await self._store.read(caller), caller), name, call):
+                    return False
+        except PASSING:
+            raise
+        except LegatoError:
+            pass  # whose it is cannot be read: whoever is woken for it says so
+        return True
+
+    async def _serves(self, session: str, first: bool) -> bool:
+        try:
+            facts = await self._store.read(session)
+            workflow = self._workflows.get(workflow_named(facts))
+            return workflow is not None and (first or status(fold(facts, session), workflow.definition.graph) != "failed")
         except PASSING:
             raise
         except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look

@@ -252,9 +252,13 @@ def test_eight_times_the_words_take_about_eight_times_as_long(page: Page, piece:
             m.prose(given.repeat(times));
             return performance.now() - at;
         };
-        const took = (times) => Math.min(once(times), once(times), once(times));
-        took(1000);
-        return took(32_000) / Math.max(took(4_000), 0.5);
+        let [few, many] = [Infinity, Infinity];
+        for (let round = 0; round < 8; round++) {  // the best of each: a machine with other things to do is no counterexample
+            few = Math.min(few, once(4_000));
+            many = Math.min(many, once(32_000));
+            if (many < 30 * Math.max(few, 0.5)) break;
+        }
+        return many / Math.max(few, 0.5);
     """
     assert run(page, "parts/prose", body, piece) < 30, "64 would be each word with each"
 

@@ -191,3 +191,15 @@ def test_a_session_whose_program_is_not_served_is_read_and_does_not_go_on(
     expect(page.get_by_text("is not served here")).to_be_visible()
     expect(page.get_by_role("textbox", name="Your message")).to_be_hidden()
     expect(page.get_by_text('"grams": 5')).to_have_count(0)  # what may be a secret is a digest, where nobody knows
+
+
+def test_rows_take_exactly_the_room_that_they_were_measured_to_have(asking: Server, visits: Visits) -> None:
+    for message in ("Hello", "Please draw", "loop"):
+        asking.ask("/api/sessions/rows/messages", {"message": message}) if message != "Hello" else asking.begin(message, "rows")
+        asking.rested("rows", "pending" if message == "loop" else "waiting")
+    page = visit(visits, asking, "rows")
+    expect(page.get_by_role("article", name="first handed over to second").first).to_be_visible()
+    expect(page.get_by_role("img")).to_have_js_property("complete", True)
+    room = "(rows) => [rows.getBoundingClientRect().height, parseFloat(rows.parentElement.style.height), rows.children.length]"
+    taken, measured, rows = page.locator(".transcript .rows").evaluate(room)
+    assert abs(taken - measured) < rows * 0.25, "a margin between rows takes room that the list does not know of"

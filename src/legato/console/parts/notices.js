@@ -32,15 +32,17 @@ export function tellFailure(error) {
   notice([error.message, error.found && `found: ${error.found}`, error.advice].filter(Boolean).join(". "), "bad");
 }
 
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+
 /** A failure as part of a page. */
 export function failure(error, again) {
   return el(
     "div",
     { class: "failure", role: "alert" },
-    el("p", null, el("strong", null, error.message)),
+    el("p", null, el("strong", null, sentence(error.message))),
     error.expected && el("p", null, `Expected: ${error.expected}`),
     error.found && el("p", null, `Found: ${error.found}`),
-    error.advice && el("p", null, error.advice),
+    error.advice && el("p", null, sentence(error.advice)),
     again && el("button", { onclick: again }, "Try again"),
   );
 }

@@ -68,13 +68,16 @@ export class VirtualList {
   /** Make a row visible: in the middle, or just so that it can be seen. */
   show(index, middle = true) {
     this.pinned = false;
-    const top = this.heights.before(index);
-    const height = this.element.clientHeight;
-    const now = this.element.scrollTop;
-    if (middle) this.element.scrollTop = Math.max(0, top - height / 3);
-    else if (top < now) this.element.scrollTop = top;
-    else if (top + this.heights.heights[index] > now + height) this.element.scrollTop = top + this.heights.heights[index] - height;
-    this.#draw();
+    for (let round = 0; round < 2; round++) {
+      // The first time it may be where it was guessed to be; then it is measured.
+      const top = this.heights.before(index);
+      const bottom = top + this.heights.heights[index];
+      const { scrollTop, clientHeight } = this.element;
+      if (middle) this.element.scrollTop = Math.max(0, top - clientHeight / 3);
+      else if (top < scrollTop) this.element.scrollTop = top;
+      else if (bottom > scrollTop + clientHeight) this.element.scrollTop = bottom - clientHeight;
+      this.#draw();
+    }
   }
 
   showEnd() {
@@ -137,7 +140,7 @@ export class VirtualList {
       this.resizes.observe(element);
     }
     let changed = false;
-    for (const [index, { element }] of this.made) changed = this.heights.measured(index, element.offsetHeight) || changed;
+    for (const [index, { element }] of this.made) changed = this.heights.measured(index, element.getBoundingClientRect().height) || changed;
     this.holder.style.transform = `translateY(${this.heights.before(first)}px)`;
     this.space.style.height = `${this.heights.total}px`;
     return changed;

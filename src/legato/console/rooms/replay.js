@@ -31,7 +31,7 @@ export class Replay {
     this.score = new Score(room, (position) => this.#move(position));
     this.slider = el("input", { type: "range", min: 0, max: this.at, value: this.at, step: 1, "aria-label": "Position in the ledger" });
     this.slider.addEventListener("input", () => this.#move(Number(this.slider.value)));
-    this.play = el("button", { type: "button", title: "Play (Space)", onclick: () => this.toggle() });
+    this.play = el("button", { type: "button", class: "playing", title: "Play (Space)", onclick: () => this.toggle() });
     this.told = el("div", { class: "replay-told", role: "status" });
     const speeds = el(
       "select",
@@ -59,6 +59,7 @@ export class Replay {
           this.play,
           step(1, "step", "One fact on (→)"),
           speeds,
+          el("span", { class: "spring" }),
           this.told,
           el("button", { class: "small", type: "button", onclick: () => this.room.fork(this.at) }, icon("fork"), "Fork here"),
           el("a", { class: "button small", href: to("sessions", room.id) }, "Back to now"),
