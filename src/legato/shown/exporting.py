@@ -18,6 +18,9 @@ from legato.shown.hiding import shown_facts
 from legato.shown.listing import plain_fact, questions
 from legato.shown.plain import harmless, one_line
 
+LONGEST_ANSWER = 2000
+"""How much is shown of what a person answered a call with, in letters: it stands in place of an output."""
+
 
 async def document(session: Session) -> str:
     """All that is recorded, as JSON, with digests in place of secrets. It tells what happened; it is no ledger that could go on."""
@@ -54,7 +57,8 @@ def page(session: Session) -> str:
                 lines += ["", f"*{call.agent} called* `{_name(call.tool)}`", "", f"    {one_line(harmless(call.arguments), 2000)}"]
                 lines += [f"    {line}" for line in harmless(call.output).splitlines()]
             case "decided" | "judged" | "cancelled" | "model_failed", text:
-                lines += ["", f"*{event.type.replace('_', ' ')}: {one_line(harmless(str(text or '')))}*"]
+                most = LONGEST_ANSWER if event.type == "decided" else 100
+                lines += ["", f"*{event.type.replace('_', ' ')}: {one_line(harmless(str(text or '')), most)}*"]
     return "\n".join(lines)
 
 
