@@ -21,7 +21,7 @@ from legato.shown.hiding import unhidden
 from legato.shown.listing import detail_of, facts_page, question
 from legato.stores import MemoryStore
 
-HALVES = st.text(st.sampled_from("ab\"\\\ud800\udc00\udfff\n\x1b\u202e"), max_size=6)
+HALVES = st.text(st.sampled_from('ab"\\\ud800\udc00\udfff\n\x1b\u202e'), max_size=6)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | HALVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(HALVES, inner, max_size=3),
@@ -94,5 +94,17 @@ def test_what_cannot_be_sent_is_what_it_was_when_it_comes_back(odd: str) -> None
         sent = msgspec.json.decode(msgspec.json.encode(question(session, request)))["arguments"]
         assert unhidden(session, request, sent)["to"] is not sent["to"]
         assert repr(unhidden(session, request, sent)) == repr(request.arguments)
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize(
+    "written", ['{"to": "Ann", "Pin": "canary"}', '{"to": 1, "pin ": {"canary": 1}}', r'{"to": "Ann", "p\u0131n": ["canary"]}']
+)
+def test_a_secret_under_a_misspelled_name_is_shown_nowhere(written: str) -> None:
+    async def look() -> None:
+        session = await asked("pay", written)
+        assert "canary" not in await shown(session)
+        assert '\\"to\\":' in await shown(session), "what the tool may show is shown"
 
     asyncio.run(look())

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from legato.core.digest import digest_bytes
 
 _HALF = re.compile("[\ud800-\udfff]")
 _MASK = re.compile("secret:[0-9a-f]{16}")
+
+
+class Secrets(tuple[str, ...]):
+    """The names of a tool's secret arguments. One that is not among those it may show is secret too: it may be such a name, misspelled."""
+
+    may_show: frozenset[str]
+
+    def __new__(cls, names: Iterable[str], may_show: Iterable[str]) -> Secrets:
+        made = super().__new__(cls, names)
+        made.may_show = frozenset(may_show)
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self.may_show
 
 
 def masked(arguments: str, secrets: Collection[str] | None) -> str:

@@ -67,6 +67,22 @@ def test_the_inbox_has_every_question_of_every_session_and_answers_them(asking: 
     assert words["order"] == "order said: It was ordered"
     assert asking.rested("loop")["pending"] == []
 
+    for id, word, told in (("weigh", "declined", "Not without a saucer"), ("order", "answered", "It was ordered")):
+        page.evaluate("address => { location.hash = address }", f"#/sessions/{id}")
+        call = page.locator(".call", has_text=told)
+        expect(call).to_contain_text(word)
+        expect(call).not_to_contain_text("waits")
+
+
+def test_what_is_being_edited_is_not_approved_by_another_button(asking: Server, visits: Visits) -> None:
+    asking.begin("Please weigh", "edited", "pending")
+    page = visit(visits, asking, "edited")
+    asked = page.get_by_role("region", name="first wants to run weigh")
+    asked.get_by_role("button", name="Edit").click()
+    expect(asked.get_by_role("button", name="Approve")).to_have_text(["Approve these arguments"])
+    asked.get_by_role("button", name="Back").click()
+    expect(asked.get_by_role("button", name="Approve")).to_have_text(["Approve"])
+
 
 def test_an_approval_of_all_like_it_is_asked_once(asking: Server, visits: Visits) -> None:
     asking.begin("Please weigh", "often", "pending")
