@@ -10,6 +10,7 @@ import msgspec
 from legato.core.checking import function, listed, text, whole_number
 from legato.core.graph import AgentRules, Edge, ToolRules
 from legato.core.history import Summarised
+from legato.core.secrets import Secrets
 from legato.drive.definition import AgentDefinition, ContextProvider, Guardrail, History, Middleware, OutputType
 from legato.errors import BadInput, BuildError
 from legato.models.base import Model, resolve
@@ -137,7 +138,7 @@ class Agent:
                     idempotent=each.idempotent,
                     alone=each.alone,
                     deferred=each.deferred,
-                    secrets=tuple(sorted(each.secrets)),
+                    secrets=_secrets(each),
                 )
                 for each in self.tools
             },
@@ -201,6 +202,12 @@ def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool
                 f"agent {agent!r} has two tools named {name!r}", do=f'give one another name: @tool(name="{name[:62]}_2")'
             )
     return tools
+
+
+def _secrets(tool: Tool) -> tuple[str, ...]:
+    if not tool.secrets:
+        return ()
+    return Secrets(sorted(tool.secrets), may_show=msgspec.json.decode(tool.parameters).get("properties", {}).keys() - tool.secrets)
 
 
 def _plain(name: str) -> str:

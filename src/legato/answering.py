@@ -84,14 +84,14 @@ class Given(Struct, frozen=True):
             raise NotPending(
                 f"{self.id!r} is not pending in session {state.session!r}: answered already, overtaken, or never asked here",
                 found=f"pending: {', '.join(each.id for each in asked) or 'nothing'}",
-                do="nothing was changed; look at session.pending",
+                do="nothing was changed; look at what is pending now",
             )
         if isinstance(self.request, Pending) and self.request.digest != found.digest:
             raise NotPending(
                 f"the answer to {self.id!r} was given for other arguments",
                 expected=f"digest {found.digest}",
                 found=f"digest {self.request.digest}",
-                do="nothing was changed; look at session.pending again",
+                do="nothing was changed; look again at what is pending",
             )
         return found
 

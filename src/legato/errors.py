@@ -146,6 +146,8 @@ class StoreError(LegatoError):
     """A store could not do what was asked. What was acknowledged before is still there."""
 
     code = "store"
+    store: object = None
+    """The store that could not, where it was used for a session; None where somebody else used it, or made up the error."""
 
 
 class LedgerConflict(StoreError):
@@ -158,7 +160,7 @@ class LedgerConflict(StoreError):
             f"another writer advanced session {ledger!r} first",
             expected=f"position {expected_position}",
             found=f"position {found_position}",
-            do="nothing was written here; call session.refresh() and look at session.pending",
+            do="nothing was written here; refresh the session and look at what is pending",
         )
         self.ledger = ledger
         self.expected_position = expected_position

@@ -20,6 +20,26 @@ REFUND = "I want a refund"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT")
 
 
+WITHOUT = """
+import sys
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, *where):
+        return None if name.partition(".")[0] in GONE else self.finder.find_spec(name, *where)
+
+    def find_distributions(self, *asked):
+        return [each for each in getattr(self.finder, "find_distributions", lambda *_: ())(*asked) if each.name not in GONE]
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+"""
+
+
 class Ended(NamedTuple):
     """How a command ended."""
 
@@ -59,6 +79,12 @@ class Shell:
             timeout=60,
         )
         return Ended(done.returncode, done.stdout, done.stderr)
+
+    def without(self, *packages: str) -> None:
+        """From now on as if these were not installed."""
+        (self.folder / "without").mkdir()
+        (self.folder / "without" / "sitecustomize.py").write_text(f"GONE = {packages!r}\n{WITHOUT}")
+        self.environment["PYTHONPATH"] = f"{self.folder / 'without'}:{self.environment['PYTHONPATH']}"
 
     def several(self, commands: Sequence[Sequence[str]]) -> list[Ended]:
         """Many commands in one process, one after another: for what would take too long otherwise."""

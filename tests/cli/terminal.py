@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -65,6 +66,12 @@ class Terminal:
         self.process.kill()
         self.process.wait(PATIENCE)
         os.close(self._main)
+
+    def close(self) -> None:
+        """The terminal goes: whoever reads from it is told, and gets the signal."""
+        os.close(self._main)
+        self.process.send_signal(signal.SIGHUP)
+        self.process.wait(PATIENCE)
 
     def end(self) -> int:
         """Wait for its end: the exit code."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 from tests.cli.conftest import CANARY, REFUND, Shell
@@ -112,6 +110,8 @@ def test_a_tool_whose_process_was_killed_is_asked_about_and_is_not_run_again(she
     back.type("/quit")
     assert back.end() == 0
     assert (shell.folder / "paid.txt").read_text().splitlines() == ["500"]
+    assert ": it was paid" in next(line for line in shell("show", "one").out.splitlines() if "answered: outcome of call" in line)
+    assert ": it was paid*" in shell("export", "one", "--as", "markdown").out
 
 
 def test_ctrl_c_while_a_tool_runs_waits_for_its_outcome(shell: Shell) -> None:
@@ -200,6 +200,33 @@ def test_commands_undo_fork_seen_and_usage(shell: Shell) -> None:
     assert [row["facts"] for row in shell("ls", "--json").json] == [3, 4, 5], "each branch has an opening of its own"
 
 
+def test_undo_and_fork_at_a_question_go_on_in_the_new_session_at_once(shell: Shell) -> None:
+    person = shell.terminal("chat", "desk:desk", "-s", "one")
+    person.until("you ›")
+    person.type("I want a refund")
+    person.until("refunds wants to run refund")
+    person.until("l later")
+    person.type("/fork")
+    person.until("one stays as it is")
+    person.until("refunds wants to run refund")
+    person.until("l later")
+    person.type("/undo")
+    person.until("as if you had not said: I want a refund")
+    person.until("you ›")
+    person.type("hello")
+    person.until("Hello, I am triage.")
+    person.until("you ›")
+    person.type("I want a refund")
+    person.until("l later")
+    person.type("/cancel")
+    person.until("it is ")
+    person.until("you ›")
+    person.press(CTRL_D)
+    assert person.end() == 0
+    assert "is no answer" not in person.shown
+    assert shell("show", "one", "--json", "-w", "desk:desk").json["status"] == "pending", "the old session stays as it is"
+
+
 def test_a_model_that_fails_is_told_and_asked_again(shell: Shell) -> None:
     person = shell.terminal("chat", "desk:desk", "-s", "one")
     person.until("you ›")
@@ -229,6 +256,5 @@ def test_a_terminal_that_is_closed_ends_the_chat_and_the_session_stays(shell: Sh
     person.type("hello")
     person.until("Hello, I am triage.")
     person.until("you ›")
-    person.process.send_signal(signal.SIGHUP)
-    person.end()
+    person.close()
     assert shell("ls", "--json").json[0]["status"] == "waiting"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 
@@ -118,7 +119,60 @@ def test_programs_talk_in_json_lines_and_answer_questions_by_id(shell: Shell) ->
 def test_a_failed_model_is_an_exit_code_for_programs(shell: Shell) -> None:
     ended = shell("chat", "desk:desk", "-m", "fail")
     assert ended.code == 1
-    assert "the provider is on holiday" in ended.out
+    assert ended.out.count("the provider is on holiday") == 1
+
+
+def with_a_provider(shell: Shell) -> None:
+    (shell.folder / "asks.py").write_text("from legato import Agent\nclerk = Agent('clerk', model='openai:gpt-5.1')\n")
+
+
+def test_without_a_key_and_a_stand_in_it_is_said_once_what_to_set(shell: Shell) -> None:
+    with_a_provider(shell)
+    ended = shell("chat", "asks:clerk", "-m", "hello", "--no-stand-in")
+    assert ended.code == 1
+    assert ended.out.count("OpenAI's client cannot be made") == 1
+    assert "set OPENAI_API_KEY" in ended.out
+    assert "`legato chat`" in ended.out
+
+
+def test_an_emulator_that_is_not_installed_is_told_with_what_brings_it(shell: Shell) -> None:
+    with_a_provider(shell)
+    shell.without("uvicorn")
+    ended = shell("chat", "asks:clerk", "-m", "hello")
+    assert "the emulator that would stand in is not installed" in ended.err
+    assert "pip install '.[emulator]'" in ended.err
+    assert "OPENAI_API_KEY is not set: nobody answers, and the emulator that would stand in is not installed" in shell("doctor").out
+
+
+def test_a_models_package_that_is_not_installed_is_told_before_anything_is_asked(shell: Shell) -> None:
+    with_a_provider(shell)
+    shell.without("openai")
+    checked = shell("check", "asks:clerk")
+    assert checked.code == 1
+    assert "clerk: openai:gpt-5.1 cannot be asked: this model needs the package 'openai'; pip install '.[openai]'" in checked.out
+    served = shell("serve", "asks:clerk", "--token", "short")
+    assert "warning: clerk: openai:gpt-5.1 cannot be asked" in served.err
+
+
+def test_an_extra_that_is_not_installed_is_an_error_like_any_other(shell: Shell) -> None:
+    shell.without("mcp")
+    ended = shell("mcp", "desk:desk")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: this command needs mcp")
+    assert "pip install '.[cli,mcp]'" in ended.err
+
+
+def test_mcp_on_a_port_that_is_taken_is_told_before_any_token_is_shown(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = shell("mcp", "desk:desk", "--http", "--port", str(taken.getsockname()[1]))
+    assert ended.code == 2
+    assert ended.err.startswith("error: the MCP server cannot listen on 127.0.0.1:")
+    assert "token" not in ended.err
+
+
+def test_one_thing_is_not_several(shell: Shell) -> None:
+    with_a_provider(shell)
+    assert shell("check", "asks:clerk").out.startswith("clerk: 1 agent, 0 handoffs\n")
 
 
 def test_doctor_names_keys_that_are_set_and_never_shows_them(shell: Shell) -> None:

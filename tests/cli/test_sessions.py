@@ -100,7 +100,7 @@ def test_export_writes_down_all_that_is_recorded_or_what_can_be_read(talked: She
     frames = {frame["instructions"] for frame in document["frames"].values()}
     assert frames == {"Route the customer.", "Handle refunds."}
     page = talked("export", "over", "--as", "markdown").out
-    assert "> hello \\x1b[2J there" in page
+    assert "> hello \\\\x1b\\[2J there" in page
     assert talked("export", "over", "--as", "markdown", "-o", "page.md").code == 0
     again = talked("export", "over", "-o", "page.md")
     assert (again.code, "page.md is there already" in again.err) == (2, True)

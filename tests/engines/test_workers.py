@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from legato.core.facts import Lost, Started
+from legato.errors import BadInput
 from tests.engines import looking
 from tests.engines.conftest import Place
 from tests.engines.desk import CANARY, desk
@@ -190,9 +191,14 @@ async def test_a_session_that_keeps_raising_is_set_aside_and_taken_up_when_a_per
     await session.say("hello again")  # a message does not take it up: whoever looked at the error does
     await asyncio.sleep(1.5)
     assert len((await session.refresh()).facts) == before + 1
+    for other in ("nosuch", "no'such"):
+        with pytest.raises(BadInput, match="was not set aside"):
+            await place.engine.retry(other)
     await place.engine.retry("s")
     await rests(session, "waiting")
     assert session.messages[-1].text == "You said hello again"
+    with pytest.raises(BadInput, match="was not set aside"):
+        await place.engine.retry("s")
     await eventually(lambda: looking.nothing_dead(place.engine))
 
 

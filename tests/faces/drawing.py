@@ -17,6 +17,8 @@ from rich.text import Text
 
 WIDE, HIGH, EDGE = 8.4, 20, 18  # of a letter, of a line, around all of it
 COLOURS = ("#4a505c", "#f2817c", "#93cc7e", "#e6c27d", "#82b4f2", "#d49fe2", "#70c9d8", "#d6d9df")  # as terminals number them
+BREATH = 0.3
+"""Seconds before somebody types, and after."""
 TYPED = re.compile(r"^(\$ |you › |  › )(?=\S)")
 """Where a person types: behind these words."""
 
@@ -37,7 +39,7 @@ def drawn(screen: str, columns: int, about: str) -> str:
     lines = list(AnsiDecoder().decode(screen))
     width, height = 2 * EDGE + columns * WIDE, 2 * EDGE + len(lines) * HIGH
     colours = " ".join(f".c{number} {{ fill: {value} }}" for number, value in enumerate(COLOURS))
-    rows, clock = [], 0.4
+    rows, clock = [], 0.0
     for number, line in enumerate(lines):
         row, clock = _row(line, EDGE + number * HIGH + 15, clock)
         rows.append(row)
@@ -59,11 +61,11 @@ def _row(line: Text, y: int, clock: float) -> tuple[str, float]:
             by_hand = begins is not None and column >= begins.end()
             length = f' textLength="{len(words) * WIDE:g}"' if len(words) > 1 else ""
             names = f' class="{" ".join([*looks, *(["typed"] if by_hand else [])])}"' if looks or by_hand else ""
-            typed = {"delay": f"{clock + 0.3:.1f}s", "duration": f"{_seconds(typing):.1f}s", "timing-function": f"steps({typing})"}
+            typed = {"delay": f"{clock + BREATH:.1f}s", "duration": f"{_seconds(typing):.1f}s", "timing-function": f"steps({typing})"}
             times = _style(**typed) if by_hand else ""
             pieces.append(f'<text x="{EDGE + column * WIDE:g}" y="{y}"{length}{names}{times}>{escape(words, quote=False)}</text>')
         column += len(piece)
-    after = clock + (0.3 + _seconds(typing) + 0.5 if begins else 0.25)
+    after = clock + (BREATH + _seconds(typing) + BREATH if begins else 0.1)
     return f'<g class="line"{_style(delay=f"{clock:.1f}s")}>{"".join(pieces)}</g>', after
 
 
@@ -73,7 +75,7 @@ def _style(**animation: str) -> str:
 
 
 def _seconds(letters: int) -> float:
-    return min(1.5, 0.05 * letters)
+    return min(1.0, 0.03 * letters)
 
 
 def _pieces(line: Text) -> list[tuple[str, tuple[str, ...]]]:

@@ -278,3 +278,13 @@ def test_and_the_command_says_so_in_a_sentence_and_on_no_stream_of_the_protocol(
     assert (done.returncode, done.stdout) == (2, "")
     assert "names no workflow" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_without_a_key_the_emulator_stands_in_and_standard_output_stays_the_protocols(served):
+    (served.folder / "asks.py").write_text("from legato import Agent\nclerk = Agent('clerk', model='openai:gpt-5.1')\n")
+    started = command("asks:clerk", "--store", served.store)
+    for options, status in (((), "waiting"), (("--no-stand-in",), "failed")):
+        parameters = StdioServerParameters(command=started[0], args=[*started[1:], *options], env=served.env, cwd=served.folder)
+        async with Client(stdio_client(parameters), mode="auto") as client:
+            told = await client.call_tool("clerk", {"message": "Hello", "session": status})
+            assert (told.structured_content or {}).get("status", "failed") == status, told

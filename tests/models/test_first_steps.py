@@ -33,7 +33,7 @@ def test_without_a_key_the_ways_out_are_named(model: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.example")
     result = Agent("clerk", model=model).run_sync("Hello")
     assert result.status == "failed"
-    assert f"set {key}, or pass api_key=..., or run it within legato.emulator.stand_in()" in result.error
+    assert f"set {key}, or pass api_key=...; to try it without, let the emulator stand in" in result.error
 
 
 def test_without_a_model_it_is_said_how_one_is_written() -> None:

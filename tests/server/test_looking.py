@@ -68,6 +68,9 @@ def test_sessions_come_in_pages_newest_first_and_are_found_by_id_words_status_an
     assert [each["id"] for each in api.get("/api/sessions?search=TEAPOT%203")["sessions"]] == ["old-3"]
     assert [each["id"] for each in api.get("/api/sessions?search=new-")["sessions"]] == ["new-2", "new-1"]
     assert [each["id"] for each in api.get("/api/sessions?status=waiting")["sessions"]] == ["new-2", "new-1"]
+    bogus = api.ask("GET", "/api/sessions?status=bogus")
+    assert (bogus.status, bogus.error) == (400, "bad_input")
+    assert "status" in bogus.json["error"]["message"]
     others = api.get("/api/sessions?workflow=another")["sessions"]
     assert (len(others), others[0]["served"]) == (7, False)
     assert api.session("old-1")["can_drive"] is False

@@ -139,3 +139,12 @@ def test_a_server_whose_engine_drives_elsewhere_records_what_it_is_given_and_lea
         assert client.get("/api")["drives"] is False
         assert client.post("/api/sessions", {"id": "s", "message": "Hi"}, 201)["status"] == "running"
         assert engine.woken == ["s"]
+
+
+def test_a_wrong_token_is_told_from_a_missing_one() -> None:
+    with serve(hello()) as server:
+        client = Client(server)
+        assert client.ask("GET", "/api/sessions", headers={"authorization": ""}).error == "no_token"
+        wrong = client.ask("GET", "/api/sessions", headers={"authorization": f"Bearer {server.token}x"})
+        assert (wrong.status, wrong.error) == (401, "wrong_token")
+        assert server.token.encode() not in wrong.body

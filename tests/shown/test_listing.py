@@ -102,7 +102,9 @@ async def test_an_edit_that_leaves_a_digest_as_it_is_leaves_the_secret_as_it_is(
     assert unhidden(session, request, sent) == {"order_id": "7", "amount": 20.0, "pin": PIN}
     other = masked('{"pin": "another"}', ["pin"])
     forged = {**sent, "pin": msgspec.json.decode(other)["pin"]}
-    assert unhidden(session, request, forged)["pin"] != PIN, "a digest of something else is just a text"
+    for wrong in (forged, {**sent, "pin": PIN, "note": sent["pin"]}):
+        with pytest.raises(BadInput, match="stands for a secret of other arguments"):
+            unhidden(session, request, wrong)
 
 
 async def test_facts_come_in_pages_and_without_secrets() -> None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from legato import nested
+from legato.answering import Given
 from legato.core import erasing, folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Redacted, Returned, Said, Words
 from legato.core.messages import Message, parts_of
@@ -437,12 +438,17 @@ def _(patch: Patch) -> None:
 # -- agents that work as tools, and wait for people ----------------------------------------------------------------------
 
 
+async def _keep(self: nested.Nested, call: Any) -> None:
+    """Do nothing about the conversation of a call that was answered without it: whoever drives next would stop it."""
+
+
 @mutant("a cancel leaves what an agent asks that works as a tool to be approved")
 def _(patch: Patch) -> None:
     async def stop_all(self: nested.Nested, words: str, holders: Any) -> Any:
         return {call.ref for call in self._ledger.state.batch}
 
     patch(nested.Nested, "stop_all", stop_all)
+    patch(nested.Nested, "let_go", _keep)
 
 
 @mutant("a message that supersedes a call leaves what its agent asks to be approved")
@@ -469,6 +475,7 @@ def _(patch: Patch) -> None:
             await before(handle, words)
 
     patch(nested.Nested, "stop_all", later)
+    patch(nested.Nested, "let_go", _keep)
     patch(Session, "cancel", cancel)
 
 
@@ -506,22 +513,23 @@ def _(patch: Patch) -> None:
 
 @mutant("an approval counts whatever arguments it was given for")
 def _(patch: Patch) -> None:
-    before = Session._find
+    before = Given._asked
 
-    def find(self: Session, now: state.State, request: Any) -> Any:
-        return before(self, now, request if isinstance(request, str) else request.id)
+    def asked(self: Given, now: state.State, definition: Any) -> Any:
+        return before(replace(self, request=self.id), now, definition)
 
-    patch(Session, "_find", find)
+    patch(Given, "_asked", asked)
 
 
 @mutant("a request can be answered twice")
 def _(patch: Patch) -> None:
-    before = Session._find
+    before = Given._asked
     rule = state._RULES[Decided]
 
-    def find(self: Session, now: state.State, request: Any) -> Any:
+    def asked(self: Given, now: state.State, definition: Any) -> Any:
+        request = self.request
         try:
-            return before(self, now, request)
+            return before(self, now, definition)
         except Exception:
             if isinstance(request, str) or request.call is None or request.digest == "0" * 32 or now.call(request.call) is None:
                 raise
@@ -533,7 +541,7 @@ def _(patch: Patch) -> None:
             return
         rule(self, fact)
 
-    patch(Session, "_find", find)
+    patch(Given, "_asked", asked)
     patch(state._RULES, Decided, decided)
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from legato import Agent, HandoffBuilder, Workflow, tool
+from legato import Agent, HandoffBuilder, Workflow, history, image, tool
 from legato.core.facts import Lost, Returned
+from legato.drive import spare
 from legato.engines.advance import Failures, Rest, advance, told
 from legato.engines.pace import Pace, Step
-from legato.errors import BadInput, ModelFailed, StoreError, StoreUnavailable
+from legato.errors import BadInput, ModelFailed, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable, UnknownLedger
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call
@@ -170,3 +171,60 @@ def test_what_follows_a_step(rest: Rest, failed: int, broken: int, step: Step) -
 def test_of_an_error_its_kind_and_place_are_told() -> None:
     assert told(BadInput("words")) == "BadInput (bad_input)"
     assert told(BadInput("words"), in_full=True) == "BadInput (bad_input): words"
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreReadOnly, StoreFull, StoreLocked, UnknownLedger])
+@pytest.mark.parametrize("where", ["context", "provider", "filter", "model"])
+async def test_what_a_store_of_user_code_raises_is_not_taken_for_what_the_sessions_own_store_raises(
+    where: str, error: type[StoreError]
+) -> None:
+    def raises(*given: object) -> Any:
+        raise error("my own knowledge base is away")
+
+    if where == "filter":
+        workflow = desk("Hello!", history=history.custom(raises))
+    elif where == "provider":
+        workflow = desk("Hello!", context_providers=[raises])
+    else:
+        workflow = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(raises if where == "model" else ["Hello!"]))]).build()
+    store = MemoryStore()
+    await workflow.session("s", store=store).say("Hi")
+    rest = await advance({"desk": workflow}, store, "s", asyncio.Event(), raises if where == "context" else None)
+    assert (rest.how, rest.error.partition(" at ")[0]) == ("broken", f"{error.__name__} ({error.code})")
+
+
+async def test_an_idempotent_tool_whose_own_store_is_away_has_failed_and_its_model_is_told() -> None:
+    @tool(idempotent=True)
+    async def look() -> str:
+        """Look it up."""
+        raise StoreUnavailable("my own knowledge base is away")
+
+    store, workflow = MemoryStore(), desk(call("look"), "I could not.", tools=[look])
+    await workflow.session("s", store=store).say("Hi")
+    assert await step(workflow, store) == Rest("waiting")
+    assert (await workflow.session("s", store=store).refresh()).messages[-1].text == "I could not."
+
+
+@pytest.mark.parametrize("operation", ["born", "read", "append", "content", "lease", "release"])
+async def test_whatever_the_sessions_own_store_does_not_do_is_tried_again_and_nobodys_fault(operation: str) -> None:
+    class Away(MemoryStore):
+        away = False
+
+        def __getattribute__(self, name: str) -> Any:
+            if name != operation or not object.__getattribute__(self, "away"):
+                return object.__getattribute__(self, name)
+
+            async def refused(*given: Any, **more: Any) -> Any:
+                raise StoreUnavailable("the database is away")
+
+            return refused
+
+    store, workflow = Away(), desk("Hello!", "Bye!")
+    session = workflow.session("s", store=store)
+    await session.run(["Hi", image(b"a picture")])
+    await session.say("Bye")
+    del session  # what it has read is not kept for the next
+    spare.clear(store)
+    store.away = True
+    with pytest.raises(StoreUnavailable):
+        await step(workflow, store)

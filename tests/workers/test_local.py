@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.engines import Dead, LocalEngine, Pace, Worker
 from legato.engines.pace import Step
-from legato.errors import BadInput, StoreUnavailable
+from legato.errors import BadInput, ModelFailed, StoreUnavailable
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel, call
 
@@ -250,3 +250,142 @@ async def test_a_second_worker_of_one_engine_is_refused() -> None:
     async with served(engine, Steps()):
         with pytest.raises(BadInput, match="a worker serves this engine already"):
             await engine.serve(Steps(), asyncio.Event(), lambda: None, 1, 1)
+
+
+async def test_whoever_is_woken_while_it_stands_in_line_keeps_its_place_and_takes_no_other() -> None:
+    engine, steps = LocalEngine(), Steps()
+    for name in ("first", "second", "third"):
+        await engine.wake(name)
+    for _ in range(1000):
+        await engine.wake("first")
+    await engine.wake("third", 1)  # it is more urgent by now: so it goes before
+    await engine.wake("third", 5)
+    assert len(engine._ready) == 4
+    async with served(engine, steps, at_once=1):
+        await become(lambda: len(steps.made) == 3 and not steps.at_once)
+    assert [session for session, _, _ in steps.made] == ["third", "first", "second"]
+
+
+async def test_a_worker_ends_although_a_step_does_not_let_itself_be_broken_off(caplog: pytest.LogCaptureFixture) -> None:
+    engine, begun, end = LocalEngine(), asyncio.Event(), asyncio.Event()
+
+    async def stubborn(session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
+        begun.set()
+        while not end.is_set():
+            with suppress(asyncio.CancelledError):  # as a model's client may that swallows everything
+                await end.wait()
+        return Step("waiting")
+
+    stop = asyncio.Event()
+    serving = asyncio.ensure_future(engine.serve(stubborn, stop, lambda: None, 1, 0.01))
+    await engine.wake("s")
+    await begun.wait()
+    stop.set()
+    async with asyncio.timeout(10):
+        await serving
+    assert "1 steps do not let themselves be broken off" in caplog.text
+    end.set()
+    await become(lambda: not engine._stubborn)
+
+
+async def test_who_was_not_set_aside_is_not_retried_and_nobody_is_woken() -> None:
+    engine = LocalEngine()
+    with pytest.raises(BadInput, match="session 'nosuch' was not set aside"):
+        await engine.retry("nosuch")
+    assert "0 to be advanced" in repr(engine)
+
+
+@pytest.mark.parametrize("opened", [False, True])
+async def test_a_session_in_which_nothing_was_said_is_not_waited_for(opened: bool) -> None:
+    engine, store, workflow = LocalEngine(), MemoryStore(), desk("Hello!")
+    session = engine.session(workflow, "nosuch", store)
+    if opened:
+        await session.open()
+    async with asyncio.timeout(5):
+        assert (await session.resume()).status == "new"
+        assert [event.type async for event in session.resume()] == [event.type async for event in workflow.session("s").resume()]
+    assert opened or "0 to be advanced" in repr(engine)
+
+
+async def answered(store: MemoryStore, workflow: Workflow, until: str = "waiting") -> list[str]:
+    session = workflow.session("s", store=store)
+    async with asyncio.timeout(10):
+        while (await session.refresh()).status != until:
+            await store.wait("s", session.state.length, 0.1)
+    return [message.text for message in session.messages]
+
+
+async def test_a_failure_that_may_pass_is_tried_again_by_the_process_that_starts_next() -> None:
+    store, healthy = MemoryStore(), False
+
+    def reply(seen: object) -> str:
+        if not healthy:
+            raise ModelFailed("overloaded", retryable=True, status=529)
+        return "Hello!"
+
+    workflow = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(reply))]).with_model_attempts(1).build()
+    pace = Pace(failed=(3600.0,))
+    engine = LocalEngine()
+    async with working(Worker(workflow, engine=engine, store=store, pace=pace)):
+        await engine.session(workflow, "s", store).say("Hi")
+        await answered(store, workflow, "failed")
+    engine = LocalEngine()
+    worker = Worker(workflow, engine=engine, store=store, pace=pace, sweep=0.02)  # here it fails once more, and waits again
+    async with working(worker):
+        await become(lambda: engine._later)
+        length = len(await store.read("s"))
+        looks = counted(worker)
+        await become(lambda: len(looks) > 3)
+        assert len(await store.read("s")) == length, "a look has hastened it"
+        healthy = True
+        await workflow.session("s", store=store).say("Are you there?")  # and nobody is told
+        assert (await answered(store, workflow))[-1] == "Hello!"
+    assert await store.unrested() == []
+
+
+async def test_a_failure_whose_tries_are_used_up_rests() -> None:
+    def reply(seen: object) -> str:
+        raise ModelFailed("overloaded", retryable=True, status=529)
+
+    store, engine = MemoryStore(), LocalEngine()
+    workflow = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(reply))]).with_model_attempts(1).build()
+    async with working(Worker(workflow, engine=engine, store=store, pace=Pace(failed=(0.01,)))):
+        await engine.session(workflow, "s", store).say("Hi")
+        await become(lambda: not engine._sessions)
+        assert await store.unrested() == []
+
+
+async def test_what_was_set_aside_is_taken_up_by_the_process_that_starts_next_and_set_aside_again_if_it_still_breaks() -> None:
+    store, broken = MemoryStore(), True
+
+    def context(session: str) -> None:
+        if broken:
+            raise ValueError("a bug of this deploy")
+
+    workflow, pace, engine = desk("Hello!"), Pace(raised=(0.0,)), LocalEngine()
+    async with working(Worker(workflow, engine=engine, store=store, pace=pace, context=context)):
+        await engine.session(workflow, "s", store).say("Hi")
+        await aside_of(engine)
+    engine = LocalEngine()
+    worker = Worker(workflow, engine=engine, store=store, pace=pace, context=context, sweep=0.02)
+    async with working(worker):
+        aside = await aside_of(engine)
+        assert [each.session for each in aside] == ["s"]
+        looks = counted(worker)
+        await become(lambda: len(looks) > 3)
+        assert await engine.dead() == aside, "a look has taken it up"
+    broken = False
+    async with working(Worker(workflow, engine=LocalEngine(), store=store, pace=pace, context=context)):
+        assert await answered(store, workflow) == ["Hi", "Hello!"]
+
+
+def counted(worker: Worker) -> list[float]:
+    """The looks that a worker begins from now on."""
+    looks, swept = [], worker._swept
+
+    async def look(before: float) -> None:
+        looks.append(before)
+        await swept(before)
+
+    worker._swept = look  # type: ignore[method-assign]
+    return looks

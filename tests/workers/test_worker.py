@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import math
+import re
 import sqlite3
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
 from legato.engines.advance import Led, advance
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
-from legato.errors import BadInput, DamagedStore, DefinitionChanged, DrivenElsewhere, ModelFailed, StoreRefused
+from legato.errors import BadInput, DamagedStore, DefinitionChanged, DrivenElsewhere, EngineUnavailable, ModelFailed, StoreRefused
 from legato.session import Session
 from legato.stores import MemoryStore, PostgresStore, open_store
 from legato.stores.contract import LedgerInfo
@@ -544,3 +546,54 @@ async def test_a_name_that_is_not_the_sessions_is_refused_and_nothing_is_recorde
     with pytest.raises(BadInput, match="the name of a workflow"):
         await engine.say("t", "", "Hi", store=store)
     assert (len(await store.read("s")), engine.woken) == (2, ["s"])
+
+
+SECRETS = ("restate://127.0.0.1:9?admin=http://ops:hunter2@127.0.0.1:9", "restate://127.0.0.1:9?admin=http%3A%2F%2Fops:hunter2%40127.0.0.1:9")
+
+
+@pytest.mark.parametrize("address", SECRETS)
+async def test_who_comes_with_which_password_is_in_no_log_and_no_error_of_an_engine(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with engine_at(address) as engine:
+        told = repr(engine)
+        with pytest.raises(EngineUnavailable, match="no Restate server answers at http://127") as away:
+            await engine.dead()
+    told += str(away.value)
+    assert "127.0.0.1:9" in repr(engine_at("restate://127.0.0.1:9?reached=http://ops:hunter2@127.0.0.1:9"))
+    told += repr(engine_at("restate://127.0.0.1:9?reached=http://ops:hunter2@127.0.0.1:9"))
+    for wrong in ("restate://ops:hunter2@h:9", "nothing://ops:hunter2@h:9", "ops:hunter2@h", f"{address}&x=1", "restate://h?admin=ops:hunter2@h"):
+        with pytest.raises(BadInput) as refused:
+            engine_at(wrong)
+        told += str(refused.value)
+    assert not {"ops", "hunter2"} & {*re.split(r"\W+", told + caplog.text)}
+
+
+async def test_a_server_that_wants_a_name_and_a_password_is_given_them_and_the_log_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        body = b"http://ops:hunter2@elsewhere is no place"
+        writer.write(b"HTTP/1.1 400 Bad\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with engine_at(f"restate://127.0.0.1:9?admin=http://ops:hunter2@127.0.0.1:{port}") as engine:
+            with pytest.raises(EngineUnavailable, match="400 http://elsewhere is no place"):
+                await engine.dead()
+    assert b"basic " + base64.b64encode(b"ops:hunter2") in asked[0].replace(b"Basic", b"basic")
+    assert f"127.0.0.1:{port}/query" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e7", "0", "-1"])
+def test_seconds_that_nobody_can_wait_for_are_refused(seconds: str) -> None:
+    with pytest.raises(BadInput, match="lease_seconds is a number of seconds, above 0 and at most a day"):
+        PostgresStore("postgresql://127.0.0.1/x", lease_seconds=float(seconds))
+    with pytest.raises(BadInput, match="lock_timeout is a number of seconds"):
+        PostgresStore("postgresql://127.0.0.1/x", lock_timeout=float(seconds))
+    with pytest.raises(BadInput, match="not a number of seconds above 0"):
+        engine_at(f"temporal://127.0.0.1?heartbeat={seconds}")

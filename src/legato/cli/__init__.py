@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-NEEDS = {"typer": "cli", "rich": "cli", "starlette": "emulator", "uvicorn": "emulator", "yaml": "emulator", "mcp": "mcp"}
+NEEDS = {"typer": "cli", "rich": "cli", "starlette": "emulator", "uvicorn": "emulator", "yaml": "emulator", "ag_ui": "server", "mcp": "mcp"}
+FOR_VERBS = {"serve": "server", "mcp": "mcp"}
+"""Verbs that have an extra of their own: it brings more than the package that happened to be missed first."""
 
 
 def main() -> None:
@@ -17,5 +19,7 @@ def main() -> None:
         extra = NEEDS.get((missing.name or "").partition(".")[0])
         if extra is None:
             raise
+        extra = next((FOR_VERBS[word] for word in sys.argv[1:] if word in FOR_VERBS), extra) if extra != "cli" else extra
         do = f"pip install '.[{','.join(dict.fromkeys(('cli', extra)))}]' in a clone of Legato"
-        sys.exit(f"this command needs {missing.name}, which is not installed\n  do        {do}")
+        print(f"error: this command needs {missing.name}, which is not installed\n  do        {do}", file=sys.stderr)
+        sys.exit(2)

@@ -6,7 +6,7 @@ starts it again with the same session goes on where the ledger is.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,8 +69,14 @@ def standing_in(quiet: bool = False) -> Iterator[None]:
     from legato.errors import BadInput
 
     with ExitStack() as stack:
-        for port in (PORT, 0):
-            with suppress(BadInput):  # somebody else listens there; or it is not installed, and the model itself says which key it lacks
+        why: BadInput | None = None
+        for port in (PORT, 0):  # where somebody else listens, any other
+            try:
                 stack.enter_context(stand_in(quiet=quiet, port=port))
                 break
+            except BadInput as error:
+                why = error
+        else:  # it is not installed. The program may bring a key of its own, so it goes on
+            assert why is not None
+            typer.echo(f"legato: {why.summary}\n  do        {why.do}", err=True)
         yield

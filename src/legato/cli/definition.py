@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from legato.drive.definition import AgentDefinition
 from legato.drive.frames import Frames
 from legato.drive.ledger import Ledger
 from legato.errors import BadInput
+from legato.shown.plain import counted
 from legato.stores import MemoryStore
 from legato.tools import Tool
 from legato.workflow import Workflow
@@ -21,7 +23,7 @@ from legato.workflow import Workflow
 
 def check_workflow(workflow: Workflow, *, picture: bool, as_json: bool) -> bool:
     """Say what there is to say about a workflow. Whether it can work."""
-    problems = [*workflow.check(), *asyncio.run(_refusals(workflow))]
+    problems = [*workflow.check(), *not_installed(workflow), *asyncio.run(_refusals(workflow))]
     if as_json:
         write_json({**_plain(workflow), "problems": problems})
     elif picture:
@@ -61,6 +63,21 @@ async def _refusals(workflow: Workflow) -> list[str]:
     return problems
 
 
+def not_installed(workflow: Workflow) -> list[str]:
+    """Which models cannot be asked here, since their provider's package is missing."""
+    problems: dict[str, str] = {}
+    for agent in workflow.definition.agents.values():
+        for model in getattr(agent.model, "models", (agent.model,)):
+            package = _PACKAGES.get(model.name.partition(":")[0])
+            if package and _wire_of(model) and find_spec(package) is None:
+                from legato.models.sdk import needs  # not above: whether it was imported tells whether a provider's model is there
+
+                needed = needs(package, package)
+                problems.setdefault(model.name, f"{agent.name}: {model.name} cannot be asked: {needed.summary}; {needed.do}")
+    return list(problems.values())
+
+
+_PACKAGES = {"openai": "openai", "azure": "openai", "openai-chat": "openai", "anthropic": "anthropic"}
 _WIRES = {"openai": "responses", "azure": "responses", "openai-chat": "chat", "anthropic": "anthropic"}
 
 
@@ -112,7 +129,7 @@ def _draw(workflow: Workflow) -> None:
     """Agents with their tools, and arrows to whom they may hand over. Every agent stands once, so that loops are arrows, too."""
     graph = workflow.definition.graph
     colours = Colours(workflow.agents)
-    tell((workflow.name, "bold"), f": {len(graph.agents)} agents, {len(graph.edges)} handoffs")
+    tell((workflow.name, "bold"), f": {counted(len(graph.agents), 'agent')}, {counted(len(graph.edges), 'handoff')}")
     tell(("user ", "bold"), (f"{symbol('edge')} ", "dim"), (graph.start, colours.of(graph.start)))
     for agent in workflow.definition.agents.values():
         tell((agent.name, f"bold {colours.of(agent.name)}"), (f"  {agent.model.name}", "dim"))

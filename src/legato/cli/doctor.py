@@ -136,6 +136,7 @@ async def _read(given: str, limit: int) -> dict[str, Any]:
 
 def _tell(found: dict[str, Any]) -> None:
     from legato.cli.telling import tell
+    from legato.shown.plain import counted
 
     python, packages, store = found["python"], found["packages"], found["store"]
     tell(("legato     ", "dim"), f"{packages['legato']}, Python {python['version']} on {python['system']}")
@@ -143,11 +144,16 @@ def _tell(found: dict[str, Any]) -> None:
         there = all(parts.values())
         told = ", ".join(f"{package} {version or 'missing'}" for package, version in parts.items())
         tell((f"{name:<11}", "dim"), told if there else (f"{told} (pip install '.[{name}]' in a clone of Legato)", "yellow"))
+    there = all(packages["extras"]["emulator"].values())
+    stands_in = "the emulator stands in" if there else "nobody answers, and the emulator that would stand in is not installed"
     for name, provider in found["providers"].items():
         address = ", at an address of its own" if provider["address"] else ""
-        told = f"{provider['set']} is set{address}" if provider["set"] else f"{provider['variable']} is not set: the emulator stands in"
+        told = f"{provider['set']} is set{address}" if provider["set"] else f"{provider['variable']} is not set: {stands_in}"
         tell((f"{name:<11}", "dim"), told)
     if store["there"]:
-        tell(("store      ", "dim"), f"{store['at']}: {store['sessions']} sessions; {store['read']} read whole, {store['facts']} facts")
+        tell(
+            ("store      ", "dim"),
+            f"{store['at']}: {counted(store['sessions'], 'session')}; {store['read']} read whole, {counted(store['facts'], 'fact')}",
+        )
     else:
         tell(("store      ", "dim"), f"{store['at']}: not there yet; `legato chat` makes it")

@@ -29,9 +29,12 @@ def serve(
         typer.Option(help="Who drives: temporal://... or restate://..., whose workers do. Default: this process.", envvar="LEGATO_ENGINE"),
     ] = "",
     host: Annotated[str, typer.Option(help="The address to listen on. Another than loopback needs --token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 for any.", min=0, max=65535)] = 8765,
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 for any.", min=0, max=65535)] = 8770,
     token: Annotated[
-        str, typer.Option(help="What clients must send. Without it one is made up and shown once.", envvar="LEGATO_TOKEN")
+        str,
+        typer.Option(
+            help="What clients must send, 16 characters or more. Without it one is made up and shown once.", envvar="LEGATO_TOKEN"
+        ),
     ] = "",
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name that this server goes by, with its port. May be given again.", metavar="HOST")
@@ -54,12 +57,13 @@ def serve(
     runs is finished and recorded; a second one ends at once.
 
     \b
-    legato serve desk:desk                                       # http://127.0.0.1:8765, for this machine alone
+    legato serve desk:desk                                       # http://127.0.0.1:8770, for this machine alone
     legato serve desk:desk billing:flow --store desk.sqlite --open
-    LEGATO_TOKEN=... legato serve desk:desk --host 0.0.0.0 --allow-host desk.example:8765
+    LEGATO_TOKEN=... legato serve desk:desk --host 0.0.0.0 --allow-host desk.example:8770
     legato serve desk:desk --engine temporal://127.0.0.1:7233 --store postgresql://desk@db/desk
     """
     from legato.cli.chat import standing_in
+    from legato.cli.definition import not_installed
     from legato.cli.naming import named, workflow_named
 
     found = [workflow_named(each) for each in workflows]
@@ -74,6 +78,8 @@ def serve(
         "grace": grace,
         "tracebacks": bool(os.environ.get("LEGATO_DEBUG")),
     }
+    for problem in [told for each in found for told in not_installed(each)] if not engine else []:
+        typer.echo(f"warning: {problem}", err=True)
     with ExitStack() as stack:
         if stand_in and not engine:
             stack.enter_context(standing_in())

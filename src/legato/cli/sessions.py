@@ -98,6 +98,7 @@ async def _show(id: str, store: str, workflow: str, tenant: str, facts: bool, as
     from legato.shown.exporting import told
     from legato.shown.hiding import shown_arguments
     from legato.shown.listing import facts_page
+    from legato.shown.plain import counted
 
     async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
@@ -108,7 +109,7 @@ async def _show(id: str, store: str, workflow: str, tenant: str, facts: bool, as
         for fact in facts_page(session, 0, session.state.length).facts:
             write_json(fact)
         return
-    tell((f"{id}", "bold"), f"  {session.state.workflow}, {session.status}, {session.state.length} facts")
+    tell((f"{id}", "bold"), f"  {session.state.workflow}, {session.status}, {counted(session.state.length, 'fact')}")
     screen = Transcript(session.workflow.agents)
     for event in told(session):
         screen.show(event)
@@ -186,12 +187,12 @@ async def _delete(id: str, yes: bool, store: str, workflow: str, tenant: str, as
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.errors import BadInput, LegatoError
-    from legato.shown.plain import harmless
+    from legato.shown.plain import counted, harmless
 
     async with looked_into(store, workflow, tenant) as here:
         try:
             found = await here.session(id)
-            what = f"{id} ({len(found.messages)} messages, {found.status})"
+            what = f"{id} ({counted(len(found.messages), 'message')}, {found.status})"
         except LegatoError as error:
             if error.code == "unknown_ledger":
                 raise
@@ -208,4 +209,3 @@ async def _delete(id: str, yes: bool, store: str, workflow: str, tenant: str, as
         write_json({"session": id, "deleted": gone})
     else:
         tell(f"deleted {what}")
-

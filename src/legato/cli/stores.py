@@ -82,7 +82,7 @@ def retire_(
     legato retire --older-than 90d --archive /var/archive --store desk.db
     """
     from legato.cli.telling import write_json
-    from legato.shown.plain import harmless
+    from legato.shown.plain import counted, harmless
     from legato.stores import retire
 
     age = _age(older_than)
@@ -90,7 +90,7 @@ def retire_(
     if as_json:
         write_json(done)
     elif dry_run:
-        typer.echo("\n".join([*map(harmless, done.retired), f"{len(done.retired)} sessions would be retired"]))
+        typer.echo("\n".join([*map(harmless, done.retired), f"{counted(len(done.retired), 'session')} would be retired"]))
     else:
         typer.echo(str(done))
     if done.diverged:

@@ -29,7 +29,7 @@ from legato.errors import BadInput, LegatoError, NotPending
 from legato.run import Run
 from legato.session import Session
 from legato.shown.exporting import told
-from legato.shown.plain import one_line
+from legato.shown.plain import counted, one_line
 from legato.workflow import Workflow
 
 T = TypeVar("T")
@@ -108,6 +108,7 @@ class Talk:
         self._typed = ""  # what the person said, which stands on the screen already
         self._put_off: set[str] = set()  # the ids of questions that the person left for later
         self._running: set[object] = set()  # the calls of tools that run
+        self._failure = ""  # of the model, as it was shown last
         self._stops = 0  # how often Ctrl-C came
         self._runner: asyncio.Runner
         self._here: Place
@@ -166,7 +167,7 @@ class Talk:
         if not said:
             tell((f"session {session.id}, which is new; /help says what else you can type", "dim"))
             return
-        tell((f"session {session.id}, {len(session.messages)} messages, {session.status}", "dim"))
+        tell((f"session {session.id}, {counted(len(session.messages), 'message')}, {session.status}", "dim"))
         since = said[-RECENT] if len(said) > RECENT else 0
         if since:
             self._screen.note("note", f"earlier: legato show {shlex.quote(session.id)}")
@@ -209,21 +210,27 @@ class Talk:
 
     def _settle(self) -> None:
         """Ask what is pending until nothing is, or the rest was left for later."""
+        answered: Session | None = None  # the one whose questions were; after /undo and /fork it is another that is talked with
         while self._lines.asks:
-            asked = [request for request in self.session.pending if request.id not in self._put_off]
-            if not asked:
-                return
-            answered = [self._ask(request) for request in asked]
-            if any(answered):
+            session, asked = self.session, next((each for each in self.session.pending if each.id not in self._put_off), None)
+            if asked is not None:
+                answered = session if self._ask(asked) else answered
+            elif answered is session:
+                answered = None
                 self._told(lambda: self._drive(self.session.resume(stream=True)))
+            else:
+                return
 
     def _ask(self, request: Pending) -> bool:
-        """Ask one question, until it is answered or left. Whether it was answered."""
-        questions.put(self.session, request, self._screen.colours)
+        """Ask one question, until it is answered, left, or asked no more. Whether it was answered."""
+        session = self.session
+        questions.put(session, request, self._screen.colours)
         while True:
             line = self._lines.read(f"  {symbol('says')}", "yellow")
             if line.startswith("/"):
                 self._told(self._command, line)
+                if self.session is not session or all(each.id != request.id for each in session.pending):
+                    return False
                 continue
             answer = questions.understood(request.kind, line)
             if answer is None:
@@ -266,13 +273,15 @@ class Talk:
         """Show a run to its end, or until Ctrl-C."""
         self._stops = 0
         self._running.clear()
+        self._failure = ""
         ended = self._do(self._shown(run))
         self._screen.end()
         self._typed = ""
         if not ended:
             raise Left(130)
         if self.session.status == "failed":
-            tell((f"{symbol('failed')} ", "red"), self.session.error)
+            if self.session.error not in self._failure:  # else it stands there already
+                tell((f"{symbol('failed')} ", "red"), self.session.error)
             if self._lines.asks:
                 self._screen.note("note", "/go tries again")
 
@@ -322,6 +331,8 @@ class Talk:
 
     def show(self, event: Event) -> None:
         """Show what happens. What the person typed stands there already."""
+        if event.type == "model_failed":
+            self._failure = str(event.data)
         if event.type == "said" and self._typed and event.data.text == self._typed:
             self._typed = ""
             return
@@ -388,6 +399,7 @@ class Talk:
             return await self.session.fork(at, await self._here.free_id(before))
 
         self.session = self._do(branch())
+        self._put_off.clear()  # they were questions of the other session
         self._screen.note("note", f"this is session {self.session.id} now; {before} stays as it is")
 
     def _do(self, doing: Coroutine[Any, Any, T]) -> T:

@@ -69,7 +69,9 @@ class Transcript:
                 self.note("note", f"{call.tool}: {told.get(kind, 'waits for people')}{f' = {_shortened(call)}' if call.output else ''}")
             case "decided", text:
                 verdict, _, about = str(text).partition(" ")
-                self.note("note", f"{_DECIDED.get(verdict, verdict)}: {about}")
+                self.note("note", f"{_DECIDED.get(verdict, verdict)}: {shortened(about, LONGEST)}")
+            case "loss", text:
+                self.note("note", f"not sent along: {text}")
             case "model_failed", text:
                 self.note("failed", str(text))
             case kind, _ if kind in _QUIET:

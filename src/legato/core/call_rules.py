@@ -26,7 +26,7 @@ class CallRules(Folded):
         raise IllegalFact(
             f"{type(fact).__name__} cannot follow here: {why}",
             found=f"{where}, control with {self.active or 'nobody yet'}, unanswered calls: {batch or 'none'}",
-            do="nothing was recorded; refresh the session and look at session.pending",
+            do="nothing was recorded; refresh the session and look at what is pending",
         )
 
     def _open_call(self, fact: AnyFact, ref: CallRef | None) -> CallState:

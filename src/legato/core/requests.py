@@ -54,7 +54,7 @@ class Pending(Struct, frozen=True):
         """The exact arguments of the call, as recorded."""
         try:
             value = json.loads(self.raw_arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 

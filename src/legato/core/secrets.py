@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 
 from legato.core.digest import digest_bytes
+
+_HALF = re.compile("[\ud800-\udfff]")
+_MASK = re.compile("secret:[0-9a-f]{16}")
+
+
+class Secrets(tuple[str, ...]):
+    """The names of a tool's secret arguments. One that is not among those it may show is secret too: it may be such a name, misspelled."""
+
+    may_show: frozenset[str]
+
+    def __new__(cls, names: Iterable[str], may_show: Iterable[str]) -> Secrets:
+        made = super().__new__(cls, names)
+        made.may_show = frozenset(may_show)
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self.may_show
 
 
 def masked(arguments: str, secrets: Collection[str] | None) -> str:
@@ -22,12 +40,22 @@ def masked(arguments: str, secrets: Collection[str] | None) -> str:
         return arguments
     try:
         values = json.loads(arguments)
+        if not isinstance(values, dict):
+            return _hidden(arguments)
+        shown = {name: _hidden(json.dumps(value, sort_keys=True)) if name in secrets else value for name, value in values.items()}
+        return _HALF.sub(_escaped, json.dumps(shown, ensure_ascii=False))
     except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
         return _hidden(arguments)
-    shown = {name: _hidden(json.dumps(value, sort_keys=True)) if name in secrets else value for name, value in values.items()}
-    return json.dumps(shown, ensure_ascii=False)
+
+
+def is_mask(value: object) -> bool:
+    """Whether a value looks like what stands for a secret."""
+    return isinstance(value, str) and _MASK.fullmatch(value) is not None
+
+
+def _escaped(half: re.Match[str]) -> str:
+    """Half of a surrogate pair as JSON can spell it: as a character, no text that has it could be sent or written."""
+    return f"\\u{ord(half[0]):04x}"
 
 
 def _hidden(text: str) -> str:

@@ -134,7 +134,7 @@ class ModelCaller:
         """The request with the bytes of its pictures and files."""
         named = {digest for group in request.groups if group.contents_named for digest in group.contents_named}
         for digest in named - self._contents.keys():
-            self._contents[digest] = await self._ledger.store.content(self._ledger.session, digest)
+            self._contents[digest] = await self._ledger.content(digest)
         return replace(request, contents={digest: self._contents[digest] for digest in named}) if named else request
 
     async def _told_where(self, keeper: KeepsConversations, request: Request) -> Request | None:

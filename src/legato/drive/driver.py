@@ -45,13 +45,13 @@ from legato.drive.definition import Definition
 from legato.drive.events import Event
 from legato.drive.frames import Frames
 from legato.drive.judging import Judge
-from legato.drive.ledger import Ledger
+from legato.drive.ledger import Ledger, failed_itself, used
 from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_each, record_later
 from legato.drive.screen import Screen
 from legato.drive.tools import ToolRunner
 from legato.drive.voice import Voice
-from legato.errors import DefinitionChanged, DrivenElsewhere, StoreError
+from legato.errors import DefinitionChanged, DrivenElsewhere
 
 if TYPE_CHECKING:
     from legato.drive.watching import Watch
@@ -139,7 +139,7 @@ class Driver:
     async def _drive(self) -> None:
         store, session = self._ledger.store, self._ledger.session
         while not self._leaving:
-            lease = await store.lease(session) if self._role != "follow" else None
+            lease = await used(store, store.lease(session)) if self._role != "follow" else None
             rested: int | None = None
             try:
                 await self._ledger.refresh()
@@ -155,18 +155,24 @@ class Driver:
             finally:
                 self._leads = False
                 if lease is not None:
-                    await store.release(lease, rested=rested)
-            if status(self._ledger.state, self._definition.graph) in SETTLED and not await self._others_go_on():
+                    await used(store, store.release(lease, rested=rested))
+            now = status(self._ledger.state, self._definition.graph)
+            if now in SETTLED and not await self._others_go_on():
                 break
+            if now == "new" and self._role == "follow":
+                break  # nobody has said anything: there is nothing to look on at
             if self._role == "lead" and lease is None:
                 raise DrivenElsewhere(f"somebody else drives session {session!r}", do="nothing was changed; come again")
-            await store.wait(session, self._ledger.recorded, LOOK_ON_SECONDS if self._role == "follow" else FOLLOW_SECONDS)
+            pause = LOOK_ON_SECONDS if self._role == "follow" else FOLLOW_SECONDS
+            await used(store, store.wait(session, self._ledger.recorded, pause))
         self._show_rest()
 
     def _rested(self) -> int | None:
         """How many facts there are, if nothing can be done about them without its people; None if it was only told to leave."""
         state = self._ledger.state
-        owed = [effect for effect in self._plan(state).effects if not (self._gave_up and isinstance(effect, CallModel))]
+        # Behind who may only lead there is somebody who knows whether a model that failed is asked again, and says when it is not.
+        given_up = self._gave_up and self._role != "lead"
+        owed = [effect for effect in self._plan(state).effects if not (given_up and isinstance(effect, CallModel))]
         return None if owed else state.length
 
     def _overtaken(self, state: State) -> bool:
@@ -264,9 +270,9 @@ class Driver:
         self._recording = True
         try:
             await self._ledger.append(propose, contents)
-        except StoreError:
-            raise
         except Exception as error:
+            if failed_itself(self._ledger.store, error):
+                raise
             # User code failed, or gave what cannot be recorded. What else is finished is recorded; what runs comes to its end.
             self._error = self._error or error
             await record_each(self._ledger, outcomes)

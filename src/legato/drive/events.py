@@ -144,7 +144,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("handoff_sent", HandoffData(fact.source, fact.target, arrival.reason, arrival.input), position)
         case Decided():
             about = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
-            yield Event("decided", f"{fact.verdict} {fact.kind} of {about}{f': {fact.words}' if fact.words else ''}", position)
+            told = fact.words or text_of(fact.output)  # what the call is answered with, where no tool returns anything
+            yield Event("decided", f"{fact.verdict} {fact.kind} of {about}{f': {told}' if told else ''}", position)
         case Judged():
             judged = state.facts[fact.position]
             if fact.stop:

@@ -45,7 +45,7 @@ class Frames:
         return text
 
     async def _fetch(self, digest: str) -> EncodedFrame:
-        data = await self._ledger.store.content(self._ledger.session, digest)
+        data = await self._ledger.content(digest)
         self._known[digest] = (digest, decode_frame(data), data)
         return self._known[digest]
 

@@ -17,7 +17,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from legato.core.codec import FactT, proved
 from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Redacted, Started
@@ -28,6 +28,8 @@ from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreErro
 from legato.stores.contract import Store
 
 Propose: TypeAlias = Callable[[State], Iterable[AnyFact]]
+
+T = TypeVar("T")
 
 PLAIN = frozenset((Started, HandedOff, Gated, Lost))
 """Facts of numbers, digests and names that are on record already: they can always be read again."""
@@ -71,6 +73,20 @@ class LoopLock:
     def __aexit__(self, *error: object) -> Awaitable[None]:
         self._lock.release()
         return _DONE
+
+
+async def used(store: Store, doing: Awaitable[T]) -> T:
+    """What a store gives for a session. What it raises says which store it was: user code may have others, and errors of its own."""
+    try:
+        return await doing
+    except StoreError as error:
+        error.store = store
+        raise
+
+
+def failed_itself(store: Store, error: BaseException) -> bool:
+    """Whether an error is that of this store, and not one that user code brought."""
+    return isinstance(error, StoreError) and error.store is store
 
 
 async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
@@ -135,6 +151,10 @@ class Ledger:
             await self._catch_up()
         return self.state
 
+    async def content(self, digest: str) -> bytes:
+        """Bytes that facts of this session name."""
+        return await used(self.store, self.store.content(self.session, digest))
+
     def prove(self, fact: FactT) -> FactT:
         """The fact as every later reader will find it; `BadInput` if it cannot be recorded. It is not proved again when it is."""
         self._proved = fact = proved(fact)
@@ -155,8 +175,9 @@ class Ledger:
             state = await self.refresh()
             known = _erased_since(state, at) if state.redacted_at >= at else []
             try:
-                await self.store.fork(
-                    self.session, at, new, [opened, *known], born=opened.ledger, of=self._born, expected=self._sound
+                await used(
+                    self.store,
+                    self.store.fork(self.session, at, new, [opened, *known], born=opened.ledger, of=self._born, expected=self._sound),
                 )
                 return
             except LedgerConflict:
@@ -189,14 +210,21 @@ class Ledger:
                 self._forget()
                 await self._catch_up()
                 continue
+            except StoreError as error:
+                error.store = self.store
+                raise
             self._sound, self._born = self.state.length, born
             self._tell()
             return facts
 
     async def _catch_up(self) -> None:
-        read = await self._read()
-        if self._sound and Redacted in map(type, read):
-            read = await self._anew()
+        try:
+            read = await self._read()
+            if self._sound and Redacted in map(type, read):
+                read = await self._anew()
+        except StoreError as error:
+            error.store = self.store
+            raise
         apply = self.state.apply
         try:
             for fact in read:
@@ -248,12 +276,14 @@ class Ledger:
             leave(self.store, self.session, Spare(self._born, self.state, *self._weighed))
 
     def _deleted(self, told: StoreError) -> UnknownLedger:
-        return UnknownLedger(
+        deleted = UnknownLedger(
             f"session {self.session!r} was deleted while this handle was open",
             expected=f"the conversation that it has read {self._sound} facts of",
             found=told.summary,
             do="nothing was written; open the session anew with workflow.session(id)",
         )
+        deleted.store = self.store
+        return deleted
 
     def _tell(self) -> None:
         for listener in self.listeners:

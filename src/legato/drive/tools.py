@@ -22,10 +22,9 @@ from legato.core.owed import Admit, GiveUp, RunTool, answers_of
 from legato.core.state import State
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
-from legato.drive.ledger import Ledger
+from legato.drive.ledger import Ledger, failed_itself
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, no_outcome, record_later
-from legato.errors import StoreError
 from legato.tools import BadArguments, CallerStopped, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
 
 if TYPE_CHECKING:
@@ -183,8 +182,8 @@ class ToolRunner:
                 return Outcome(partial(_lost, effect))
             status, output, contents = "error", tool_output(f"Nobody knows whether {tool.name!r} took effect: {unknown}"), {}
         except Exception as error:
-            if tool.idempotent and isinstance(error, StoreError):
-                raise  # a store of ours that failed is no outcome: the drive ends, and the next one starts this again
+            if tool.idempotent and failed_itself(self._ledger.store, error):
+                raise  # that the store fails is no outcome: the drive ends, and the next one starts this again
             status, output, contents = "error", tool_output(f"{type(error).__name__}: {error}"), {}
         full = ""
         if isinstance(output, str) and len(output) > OUTPUT_LETTERS:

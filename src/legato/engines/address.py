@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from legato.engines.contract import Engine
 from legato.errors import BadInput
+
+LONGEST = 86_400.0
+"""Seconds that an option may say."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +33,30 @@ def address(text: str, schemes: tuple[str, ...], port: int, options: tuple[str, 
         found = parts.port
     except ValueError:
         found = -1
-    if parts.scheme not in schemes or not parts.hostname or found == -1 or parts.username is not None:
-        raise BadInput("this is no address of an engine", expected=expected, found=repr(text), do="look at --help")
+    if parts.username is not None:
+        do = "leave it out: who comes, and with which key, is not said here"
+        raise BadInput("an address of an engine has no name or password", expected=expected, found=repr(shown(text)), do=do)
+    if parts.scheme not in schemes or not parts.hostname or found == -1:
+        raise BadInput("this is no address of an engine", expected=expected, found=repr(shown(text)), do="look at --help")
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name in given:
         if name not in options:
-            raise BadInput(f"an address of {parts.scheme} has no option {name!r}", expected=", ".join(options), found=repr(text))
+            raise BadInput(f"an address of {parts.scheme} has no option {name!r}", expected=", ".join(options), found=repr(shown(text)))
     return Address(parts.scheme, parts.hostname, found or port, unquote(parts.path.strip("/")), given)
+
+
+def shown(text: str) -> str:
+    """An address as people and logs are shown it: without who comes and with which password, also in the addresses that it names.
+
+    >>> shown("restate://127.0.0.1:8080?admin=http://ops:hunter2@127.0.0.1:9070")
+    'restate://127.0.0.1:8080?admin=http://127.0.0.1:9070'
+    """
+    return "://".join(part.rpartition("@")[2] for part in unquote(text).split("://"))
+
+
+def shown_within(text: str) -> str:
+    """What somebody else said, in which there may be addresses."""
+    return re.sub(r"\S+", lambda word: shown(word[0]) if "@" in unquote(word[0]) else word[0], text)
 
 
 def number(where: Address, name: str, default: float) -> float:
@@ -45,8 +66,8 @@ def number(where: Address, name: str, default: float) -> float:
         value = float(text) if text else default
     except ValueError:
         value = 0.0
-    if not value > 0:
-        raise BadInput(f"{name}={text} is not a number of seconds above 0", do=f"write {name}=10")
+    if not 0 < value <= LONGEST:
+        raise BadInput(f"{name}={text} is not a number of seconds above 0, and at most a day", do=f"write {name}=10")
     return value
 
 
@@ -69,7 +90,7 @@ def engine_at(text: str) -> Engine:
     """The engine at an address: `temporal://127.0.0.1:7233/default`, `restate://127.0.0.1:8080`."""
     make = ENGINES.get(text.partition("://")[0])
     if make is None:
-        raise BadInput("this is no address of an engine", expected="temporal://... or restate://...", found=repr(text))
+        raise BadInput("this is no address of an engine", expected="temporal://... or restate://...", found=repr(shown(text)))
     return make(text)
 
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, ClassVar, TypeAlias
 
-from legato.core.facts import Opened
+from legato.core.facts import AnyFact, Opened
 from legato.core.view import Request
 from legato.drive.definition import Middleware, called
 from legato.drive.driver import Role
+from legato.drive.ledger import failed_itself, used
 from legato.drive.others import holder_of
 from legato.errors import (
     DefinitionChanged,
@@ -57,12 +58,14 @@ class Rest:
     `left` (this worker stops, another goes on), `elsewhere` (another driver holds the lease), `broken` (user code or the definition
     raised, or the ledger is damaged), `gone` (the session was deleted), `held` (it works for a call of another session, which alone
     drives it). `again`: of a failure that may pass, how many seconds the provider asks to wait, 0 if it did not say; None if trying
-    again would lead to the same. `error` says what went wrong.
+    again would lead to the same. `error` says what went wrong. `length`: of a failure, how many facts there were then; the store is not
+    told yet that the session rests.
     """
 
     how: str
     again: float | None = None
     error: str = ""
+    length: int = 0
 
 
 class Led(Session):
@@ -109,19 +112,21 @@ async def advance(
         status = await _driven(handle, stop)
     except DrivenElsewhere:
         return Rest("elsewhere")
-    except UnknownLedger:
-        return Rest("gone")
-    except PASSING:
-        raise
     except Exception as error:
+        if failed_itself(store, error) and isinstance(error, (UnknownLedger, *PASSING)):  # else user code raised its like
+            if isinstance(error, UnknownLedger):
+                return Rest("gone")
+            raise
         log.error("session %r: it cannot be advanced: %s", session, told(error, tracebacks), exc_info=error if tracebacks else None)
         return Rest("broken", error=told(error, errors_in_full))
     if status == "running":
         return Rest("left")
     if status == "failed":
+        if stop.is_set() and not failures:
+            return Rest("left")  # it failed before, and was not tried: that is owed still
         last = failures[-1] if failures else None
         again = (last.retry_after or 0.0) if isinstance(last, ModelFailed) and last.retryable else None
-        return Rest("failed", again, _told_of_model(handle, last, errors_in_full))
+        return Rest("failed", again, _told_of_model(handle, last, errors_in_full), handle.state.length)
     return Rest(status)
 
 
@@ -143,7 +148,7 @@ async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session:
     """The workflow whose conversation this is, as its ledger says; None if nothing was said in it yet."""
     if len(workflows) == 1:
         return next(iter(workflows.values()))  # the session says so itself if it belongs to another
-    name = await workflow_named(store, session)
+    name = workflow_named(await used(store, store.read(session)))
     if not name:
         return None
     if name not in workflows:
@@ -155,9 +160,8 @@ async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session:
     return workflows[name]
 
 
-async def workflow_named(store: Store, session: str) -> str:
+def workflow_named(facts: Sequence[AnyFact]) -> str:
     """The name of the workflow whose conversation this is; empty if nothing was said in it yet."""
-    facts = await store.read(session)
     return facts[0].workflow if facts and isinstance(facts[0], Opened) else ""
 
 

@@ -51,6 +51,9 @@ class Dead:
 class Engine(ABC):
     """See the module's four sentences."""
 
+    remembers: ClassVar[bool] = True
+    """Whether timers, and what was set aside, outlive the process. Else such sessions stay unrested, so that who starts next finds them."""
+
     @abstractmethod
     async def wake(self, session: str, priority: int = 0) -> None:
         """Have the session advanced. `priority`: 1 (first) to 5 (last), 0 for the usual; as far as the engine has priorities."""
@@ -61,7 +64,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def retry(self, session: str) -> None:
-        """Take a session up again that was set aside."""
+        """Take a session up again that was set aside. `BadInput` if it was not, and nothing is woken."""
 
     @abstractmethod
     async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
@@ -133,7 +136,12 @@ class Submitted(Session):
 
     def resume(self, stream: bool = False) -> Run:
         """Wake the session, and look on until it rests."""
-        return self._run(self.wake, stream)
+
+        async def start() -> None:
+            if self.state.length:  # else there is nobody to be woken, nor to be looked at
+                await self.wake()
+
+        return self._run(start, stream)
 
     async def say(self, message: Any, key: str | None = None, expected: int | None = None) -> None:
         await super().say(message, key, expected)
@@ -169,3 +177,7 @@ def in_a_word(error: Exception) -> str:
     """What is logged of an error that an engine's client raised: in our own words, or its kind. What others say may be anything."""
     return error.summary if isinstance(error, LegatoError) else type(error).__name__
 
+
+def not_aside(session: str) -> BadInput:
+    """What is raised when somebody retries a session that goes on by itself, or that does not exist."""
+    return BadInput(f"session {session!r} was not set aside", do="look at dead(); nothing was retried. wake(session) has one advanced")

@@ -1,8 +1,9 @@
 """An engine within one process. May know: asyncio. Decides: which session is advanced next, and when one is tried again.
 
 What it remembers is who was woken, how often each failed, and what was set aside: nothing that the process must not take with it. A
-session that was given something and not advanced is found in the store by the worker that starts next (`unrested`), so sentence 1 of the
-contract holds across deaths for everything that was recorded. Only a bare wake (`resume()` of a session that rests) dies with the process.
+session that was given something and not advanced, that is to be tried again, or that was set aside is found in the store by the worker
+that starts next (`unrested`), so sentence 1 of the contract holds across deaths for everything that was recorded. Only a bare wake
+(`resume()` of a session that rests) dies with the process.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from legato.drive.clock import now_ms
-from legato.engines.contract import Advance, Dead, Engine
+from legato.engines.contract import Advance, Dead, Engine, not_aside
 from legato.engines.pace import Step
 from legato.errors import BadInput
 
@@ -29,6 +31,9 @@ USUAL = 3
 PATIENCE = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds after which a step is made again that the store did not let pass, each in turn and the last one for ever."""
 
+FAREWELL = 1.0
+"""Seconds for a step that is broken off to come to its end. User code may not let itself be cancelled, and a worker ends all the same."""
+
 
 @dataclass
 class _Woken:
@@ -39,6 +44,7 @@ class _Woken:
     broken: int = 0
     refused: int = 0  # how often in a row the store could not be used
     turn: int = 0  # its newest place in the queue; the others are void
+    stands: int = 0  # the priority with which it stands in line; 0 if it does not: it runs, or waits for its time
     running: bool = False
     again: bool = False  # it was woken while it ran
 
@@ -53,6 +59,8 @@ class LocalEngine(Engine):
     It may be woken from any thread and any event loop. What is woken before there is a worker waits for one.
     """
 
+    remembers: ClassVar[bool] = False
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sessions: dict[str, _Woken] = {}
@@ -60,6 +68,7 @@ class LocalEngine(Engine):
         self._later: list[tuple[float, int, str]] = []  # by the time when they are due
         self._turns = itertools.count(1)
         self._dead: dict[str, Dead] = {}
+        self._stubborn: set[asyncio.Task[None]] = set()  # steps that were broken off and went on: the event loop alone would forget them
         self._serving: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None  # who is told that there is something to do
 
     def __repr__(self) -> str:
@@ -77,7 +86,8 @@ class LocalEngine(Engine):
     async def retry(self, session: str) -> None:
         """Take a session up again that was set aside."""
         with self._lock:
-            self._dead.pop(session, None)
+            if self._dead.pop(session, None) is None:
+                raise not_aside(session)
             self._wake(session, 0)
         self._tell()
 
@@ -92,15 +102,20 @@ class LocalEngine(Engine):
             woken.priority = priority
         if woken.running:
             woken.again = True
-        else:
+        elif not woken.stands or woken.priority < woken.stands:  # else it keeps its place: waking it again costs it nothing
             self._queue(session, woken)
 
     def _queue(self, session: str, woken: _Woken, wait: float = 0.0) -> None:
         woken.turn = next(self._turns)
         if wait:
+            woken.stands = 0
             heapq.heappush(self._later, (time.monotonic() + wait, woken.turn, session))
         else:
-            heapq.heappush(self._ready, (woken.priority, woken.turn, session))
+            self._stand(session, woken)
+
+    def _stand(self, session: str, woken: _Woken) -> None:
+        woken.stands = woken.priority
+        heapq.heappush(self._ready, (woken.priority, woken.turn, session))
 
     def _tell(self) -> None:
         if (serving := self._serving) is not None:
@@ -138,7 +153,12 @@ class LocalEngine(Engine):
             for task in list(running):
                 task.cancel()
             if running:
-                await asyncio.wait(running)
+                await asyncio.wait(running, timeout=FAREWELL)
+            for task in list(running):
+                self._stubborn.add(task)
+                task.add_done_callback(self._stubborn.discard)
+            if running:
+                log.warning("%d steps do not let themselves be broken off; nobody waits for them any more", len(running))
 
     def _next(self) -> str | None:
         """The session whose turn it is; it counts as running from now on."""
@@ -147,12 +167,12 @@ class LocalEngine(Engine):
             while self._later and self._later[0][0] <= now:
                 _, turn, session = heapq.heappop(self._later)
                 if self._waits(session, turn):
-                    heapq.heappush(self._ready, (self._sessions[session].priority, turn, session))
+                    self._stand(session, self._sessions[session])
             while self._ready:
                 _, turn, session = heapq.heappop(self._ready)
                 if self._waits(session, turn):
                     woken = self._sessions[session]
-                    woken.running, woken.again = True, False
+                    woken.running, woken.again, woken.stands = True, False, 0
                     return session
         return None
 

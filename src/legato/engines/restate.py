@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from legato.engines.address import address, needs
-from legato.engines.contract import Advance, Dead, Engine
+from legato.engines.address import address, needs, shown, shown_within
+from legato.engines.contract import Advance, Dead, Engine, not_aside
 from legato.engines.reaching import reached
 from legato.errors import BadInput, EngineUnavailable
 
@@ -51,11 +51,11 @@ class RestateEngine(Engine):
         self._reached = parts.options.get("reached", f"http://{self._listen}")
         self.service = parts.options.get("service", "legato")
         if not self._admin.startswith(("http://", "https://")) or not self._reached.startswith(("http://", "https://")):
-            raise BadInput("admin= and reached= are addresses", expected="http://host:port", found=repr(where))
+            raise BadInput("admin= and reached= are addresses", expected="http://host:port", found=repr(shown(where)))
         self._client: httpx.AsyncClient | None = None
 
     def __repr__(self) -> str:
-        return f"<RestateEngine {self._ingress}, service {self.service!r} at {self._reached}>"
+        return f"<RestateEngine {self._ingress}, service {self.service!r} at {shown(self._reached)}>"
 
     async def wake(self, session: str, priority: int = 0) -> None:
         """Send the session's object a message. Restate has no priorities: messages are taken as they come."""
@@ -63,6 +63,8 @@ class RestateEngine(Engine):
 
     async def retry(self, session: str) -> None:
         """Take a session up again that was set aside."""
+        if not await self._parked(f" AND service_key = {_quoted(session)}"):
+            raise not_aside(session)
         await self._send(session, "retry", 0)
 
     async def _send(self, session: str, handler: str, given: int) -> None:
@@ -74,11 +76,13 @@ class RestateEngine(Engine):
 
     async def dead(self, limit: int = 100) -> Sequence[Dead]:
         """The sessions that were set aside, the latest first."""
-        query = f"SELECT service_key, value_utf8 FROM state WHERE service_name = '{self.service}' AND key = 'parked'"
+        return sorted(await self._parked(), key=lambda each: -each.since)[:limit]
+
+    async def _parked(self, among: str = "") -> list[Dead]:
+        query = f"SELECT service_key, value_utf8 FROM state WHERE service_name = {_quoted(self.service)} AND key = 'parked'{among}"
         answer = await self._asked(self._admin, "query", {"query": query}, LOOK_AT_ADMIN)
         found = [(row["service_key"], json.loads(row["value_utf8"])) for row in answer["rows"]]
-        dead = [Dead(session, parked["error"], parked["since"]) for session, parked in found]
-        return sorted(dead, key=lambda each: -each.since)[:limit]
+        return [Dead(session, parked["error"], parked["since"]) for session, parked in found]
 
     async def serve(self, advance: Advance, stop: asyncio.Event, ready: Callable[[], None], at_once: int, grace: float) -> None:
         """Listen until `stop` is set, and have the server know where."""
@@ -107,7 +111,7 @@ class RestateEngine(Engine):
         if self.service in services:
             return True
         raise EngineUnavailable(
-            f"the Restate server at {self._ingress} does not know of workers that registered at {self._admin}",
+            f"the Restate server at {self._ingress} does not know of workers that registered at {shown(self._admin)}",
             found=f"services: {', '.join(map(repr, services)) or 'none'}; not {self.service!r}",
             do=LOOK_AT_INGRESS,
         )
@@ -116,14 +120,17 @@ class RestateEngine(Engine):
         """What the server answers to what it is given, or to a look."""
         method = "GET" if given is None else "POST"
         try:
-            response = await self._http().request(method, f"{server}/{path}", json=given, headers={"accept": "application/json"})
+            url = httpx.URL(f"{server}/{path}")
+            who = httpx.BasicAuth(url.username, url.password) if url.userinfo else httpx.USE_CLIENT_DEFAULT
+            plain = url.copy_with(userinfo=b"")  # the client logs what it asks for
+            response = await self._http().request(method, plain, json=given, headers={"accept": "application/json"}, auth=who)
             answer = response.json() if response.is_success else None
-        except (httpx.HTTPError, ValueError) as error:
-            found = f"{type(error).__name__}: {error}"
-            raise EngineUnavailable(f"no Restate server answers at {server}", found=found, do=do) from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            found = shown_within(f"{type(error).__name__}: {error}")
+            raise EngineUnavailable(f"no Restate server answers at {shown(server)}", found=found, do=do) from None
         if not isinstance(answer, dict):
-            found = f"{response.status_code} {response.text[:300]}".strip()
-            raise EngineUnavailable(f"the Restate server at {server} refuses", found=found, do=do)
+            found = shown_within(f"{response.status_code} {response.text[:300]}".strip())
+            raise EngineUnavailable(f"the Restate server at {shown(server)} refuses", found=found, do=do)
         return answer
 
     def _http(self) -> httpx.AsyncClient:
@@ -136,6 +143,11 @@ class RestateEngine(Engine):
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+
+
+def _quoted(text: str) -> str:
+    """Text as a query has it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 async def _asked_once(app: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from legato.engines.address import address, needs, number
-from legato.engines.contract import Advance, Dead, Engine
+from legato.engines.contract import Advance, Dead, Engine, not_aside
 from legato.engines.ending import leave_in_order
 from legato.engines.pace import Step
 from legato.engines.reaching import reached
@@ -25,9 +25,10 @@ from legato.errors import EngineUnavailable, StoreError
 
 try:
     from temporalio import activity
-    from temporalio.client import Client
+    from temporalio.client import Client, WorkflowExecutionStatus
     from temporalio.common import Priority, WorkflowIDConflictPolicy
     from temporalio.exceptions import ApplicationError
+    from temporalio.service import RPCError, RPCStatusCode
     from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
     from legato.engines.temporal_workflows import ParkedWorkflow, SessionWorkflow, Task
@@ -91,7 +92,19 @@ class TemporalEngine(Engine):
 
     async def retry(self, session: str) -> None:
         """Take a session up again that was set aside."""
+        if not await self._is_aside(session):
+            raise not_aside(session)
         await self._signal(session, "retry", 0)
+
+    async def _is_aside(self, session: str) -> bool:
+        client = await self.client()
+        try:
+            run = await client.get_workflow_handle(self.workflow_id(session)).describe(rpc_timeout=TO_BE_TOLD)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return run.workflow_type == "legato.parked" and run.status is WorkflowExecutionStatus.RUNNING
 
     async def _signal(self, session: str, signal: str, priority: int) -> None:
         client = await self.client()

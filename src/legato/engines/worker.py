@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from legato.core.owed import status
 from legato.core.state import fold
 from legato.drive.clock import now_ms
 from legato.drive.ledger import let_rest
@@ -94,7 +95,7 @@ class Worker:
         self._stop = asyncio.Event()
         self._signalled_at: float | None = None
         self._running = 0
-        self._timed: dict[str, float] = {}  # sessions that raised here, and when the engine's timer comes back to each
+        self._timed: dict[str, float] = {}  # sessions that raised here, and when the engine comes back to each by itself
         self._known: dict[LedgerInfo, frozenset[str] | None] = {}  # what wanted a driver at the last look, and whom to wake for it
 
     def stop(self) -> None:
@@ -166,9 +167,14 @@ class Worker:
             self._timed[session] = time.monotonic() + step.wait
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
-            await self._let_rest(session)
+            if self._engine.remembers:
+                await self._let_rest(session)
+            else:
+                self._timed[session] = math.inf  # until it is retried here, or another process starts
         else:
             stays_failed = step.how == "failed" and step.wait is None
+            if stays_failed or (step.how == "failed" and self._engine.remembers):
+                await let_rest(self._store, session, rest.length)
             why = f": {step.error}" if step.error else ""
             when = f"; again in {step.wait:g} s" if step.wait else ""
             log.log(logging.WARNING if stays_failed else logging.INFO, "session %r is %s%s%s", session, step.how, why, when)
@@ -217,7 +223,7 @@ class Worker:
         refused: dict[str, str] = {}
         async for info in self._unrested():
             waits = info.updated <= before or info in self._known
-            ours = seen[info] = await self._ours(info) if waits else None
+            ours = seen[info] = await self._ours(info, before == math.inf) if waits else None
             for session in (ours or frozenset()) - woken - self._timed.keys():
                 if not await self._waited_for(info.ledger):
                     await let_rest(self._store, info.ledger, info.length)
@@ -234,17 +240,18 @@ class Worker:
             some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
             log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
 
-    async def _ours(self, info: LedgerInfo) -> frozenset[str]:
+    async def _ours(self, info: LedgerInfo, first: bool) -> frozenset[str]:
         """The session to wake for a ledger, if it is one of ours. While the ledger does not change, it is read once.
 
         What is held for a call of another session is never woken itself: it is for that session to go on with it, as its caller and
-        in its context.
+        in its context. One that failed, and was given nothing since, waits for its time in an engine; in none any more, perhaps, if this is
+        the first look.
         """
         known = self._known.get(info)
         if known is not None:
             return known
         session = holder_of(info.ledger)
-        return frozenset([session] if await self._serves(session) else [])
+        return frozenset([session] if await self._serves(session, first) else [])
 
     async def _waited_for(self, session: str) -> bool:
         """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
@@ -258,9 +265,11 @@ class Worker:
             pass  # whose it is cannot be read: whoever is woken for it says so
         return True
 
-    async def _serves(self, session: str) -> bool:
+    async def _serves(self, session: str, first: bool) -> bool:
         try:
-            return await workflow_named(self._store, session) in self._workflows
+            facts = await self._store.read(session)
+            workflow = self._workflows.get(workflow_named(facts))
+            return workflow is not None and (first or status(fold(facts, session), workflow.definition.graph) != "failed")
         except PASSING:
             raise
         except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look

@@ -52,3 +52,8 @@ def bears(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
     """Whether a request has the token: once, and as `Authorization: Bearer TOKEN`."""
     given = [value for name, value in headers if name == b"authorization"]
     return len(given) == 1 and hmac.compare_digest(given[0], f"Bearer {token}".encode())
+
+
+def brings_one(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request brings any token at all: then what is wrong with it is another thing than that there is none."""
+    return any(name == b"authorization" and value.strip() for name, value in headers)

@@ -13,7 +13,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, check_token, is_loopback
+from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, brings_one, check_token, is_loopback
 from legato.mcp.offering import Offered
 
 PATH = "/mcp"
@@ -54,7 +54,8 @@ class _Guarded:
         if scope["type"] == "http" and not bears(scope["headers"], self._token):
             headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"this server needs its token: Authorization: Bearer ..."})
+            why = b"this is not its token" if brings_one(scope["headers"]) else b"this server needs its token"
+            await send({"type": "http.response.body", "body": why + b": Authorization: Bearer ..."})
             return
         if scope["type"] in ("http", "lifespan"):
             await self._inner(scope, receive, send)

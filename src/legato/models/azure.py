@@ -10,7 +10,7 @@ from typing import Any
 
 from legato.errors import BadInput
 from legato.models.openai import OpenAIResponses
-from legato.models.sdk import needs, no_key
+from legato.models.sdk import WITHOUT_A_KEY, needs, no_key
 from legato.wire.options import Memory
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -52,7 +52,7 @@ class AzureOpenAIResponses(OpenAIResponses):
         key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
         endpoint = (self._endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
         if not endpoint:
-            do = "set AZURE_OPENAI_ENDPOINT, or pass endpoint=..., or run it within legato.emulator.stand_in()"
+            do = f"set AZURE_OPENAI_ENDPOINT, or pass endpoint=...; {WITHOUT_A_KEY}"
             raise BadInput("Azure needs an endpoint", do=do)
         if not key and self._credential is None:
             do = f"{no_key('AZURE_OPENAI_API_KEY')}, or pass credential=DefaultAzureCredential()"

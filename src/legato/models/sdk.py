@@ -34,9 +34,12 @@ def needs(package: str, extra: str) -> BadInput:
     return BadInput(f"this model needs the package {package!r}", do=f"pip install '.[{extra}]' in a clone of Legato")
 
 
+WITHOUT_A_KEY = "to try it without, let the emulator stand in: `legato chat` does by itself, a program within legato.emulator.stand_in()"
+
+
 def no_key(variable: str) -> str:
     """What to do where there is no key."""
-    return f"set {variable}, or pass api_key=..., or run it within legato.emulator.stand_in()"
+    return f"set {variable}, or pass api_key=...; {WITHOUT_A_KEY}"
 
 
 class Clients:

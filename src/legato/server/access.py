@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from legato.errors import BadInput
-from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, check_token, is_loopback
+from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, brings_one, check_token, is_loopback
 from legato.server.answering import Refused, refuse
 from legato.server.limits import Limits
 
@@ -60,6 +60,9 @@ class Access:
             )
         if self.preflight(scope) or _static(scope) or bears(scope["headers"], self.token):
             return None
+        if brings_one(scope["headers"]):
+            do = "use the token that it showed when it was started, or that it was started with"
+            return Refused(401, "wrong_token", "this is not the token of this server", expected="Authorization: Bearer TOKEN", do=do)
         return Refused(401, "no_token", "this server needs its token", expected="Authorization: Bearer TOKEN")
 
     def _own(self, origin: str, host: str) -> bool:

@@ -28,7 +28,8 @@ from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.workflow import Workflow
 
-PORT = 8765
+PORT = 8770
+"""Not the emulator's, nor that of `legato mcp`: they are often run side by side."""
 
 
 class Server:
@@ -183,8 +184,8 @@ class Server:
 def serve(workflows: Workflow | Iterable[Workflow], *, port: int = 0, **options: Any) -> Server:
     """A server for a with block, on any port that is free unless one is named. The other options are those of `Server`.
 
-        with serve(desk, store=SQLiteStore("desk.sqlite")) as server:
-            httpx.get(f"{server.url}/api", headers={"authorization": f"Bearer {server.token}"})
+    with serve(desk, store=SQLiteStore("desk.sqlite")) as server:
+        httpx.get(f"{server.url}/api", headers={"authorization": f"Bearer {server.token}"})
     """
     return Server(workflows, port=port, **options)
 

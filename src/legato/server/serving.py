@@ -120,7 +120,10 @@ class Serving:
     async def retry(self, session: Submitted) -> None:
         """Have a session gone on with, also if it was set aside; `EngineUnavailable` if the engine cannot be told."""
         try:
-            await self.engine.retry(session.id)
+            try:
+                await self.engine.retry(session.id)
+            except BadInput:  # it was not set aside
+                await self.engine.wake(session.id)
         except LegatoError:
             raise
         except Exception as error:  # whatever a client of an engine raises

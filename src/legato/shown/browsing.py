@@ -10,6 +10,7 @@ not say what happens there.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from legato.errors import BadInput, LegatoError, UnknownLedger
+from legato.errors import BadInput, DamagedStore, LegatoError, UnknownLedger
 from legato.session import Session
 from legato.shown.listing import Question, Row, questions, row_of, said_in, unreadable
 from legato.stores.contract import LedgerInfo, Store
@@ -31,6 +32,10 @@ LOOKED_AT = 2_000
 KEPT_LETTERS = 32_000_000
 OF_A_ROW = 1_000
 """Letters that are kept at most: of what was said, for searches; and what a row is taken for besides."""
+
+_PLACE = re.compile("(-?[0-9]{1,19})-(.*)", re.DOTALL)
+_PLACES = 2**63
+"""How a place is written, and how many a store may have on either side of 0: a damaged line may be anywhere."""
 
 
 class RowsPage(Struct, frozen=True):
@@ -123,6 +128,8 @@ class Browsing:
         if known is not None and known.info == info:
             self._known.move_to_end(info.ledger)
             return known
+        if info.damaged:
+            return Known(info, unreadable(info, DamagedStore(info.damaged)), "")
         try:
             session = await self._opened(info.ledger)
         except UnknownLedger:  # deleted since it was listed
@@ -160,7 +167,7 @@ def _place(cursor: str) -> LedgerInfo | None:
     """The line that a cursor is of, as far as the store's order needs it."""
     if not cursor:
         return None
-    touched, _, ledger = cursor.partition("-")
-    if not touched.isdecimal() or not touched.isascii() or len(touched) > 18 or not ledger:
+    written = _PLACE.fullmatch(cursor)
+    if written is None or not -_PLACES <= int(written[1]) < _PLACES:
         raise BadInput("this is no cursor of a list", found=repr(cursor)[:80], do="give the one that the page before had, or none")
-    return LedgerInfo(ledger, 0, 0, "", int(touched))
+    return LedgerInfo(written[2], 0, 0, "", int(written[1]))

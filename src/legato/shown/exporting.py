@@ -16,7 +16,11 @@ from legato.errors import BadInput
 from legato.session import Session
 from legato.shown.hiding import shown_facts
 from legato.shown.listing import plain_fact, questions
+from legato.shown.markdown import in_line, paragraph
 from legato.shown.plain import harmless, one_line
+
+LONGEST_ANSWER = 2000
+"""How much is shown of what a person answered a call with, in letters: it stands in place of an output."""
 
 
 async def document(session: Session) -> str:
@@ -40,21 +44,23 @@ async def document(session: Session) -> str:
 
 
 def page(session: Session) -> str:
-    """The conversation as Markdown. What was said cannot become markup of the page: it stands in quotes, line by line."""
+    """The conversation as Markdown. What was said cannot become markup of the page: it stands in quotes, and its signs are escaped."""
     began = [_when(fact.at) for fact in session.state.facts[:1]]
-    lines = [f"# {_name(session.id)}", "", ", ".join([_name(session.state.workflow), session.status, *began])]
+    lines = [f"# {in_line(session.id)}", "", paragraph(one_line(session.state.workflow)) + ", " + ", ".join([session.status, *began])]
     for event in told(session):
         match event.type, event.data:
             case (("said" | "message"), message):
-                lines += ["", f"**{_name(message.author_name or 'user')}**", ""]
-                lines += [f"> {line}" for line in harmless(message.text).splitlines()]
+                lines += ["", f"**{in_line(message.author_name or 'user')}**", ""]
+                lines += [f"> {paragraph(line)}" for line in harmless(message.text).splitlines()]
             case "handoff_sent", HandoffData() as passed:
-                lines += ["", f"*{passed.source} handed over to {passed.target}{f': {one_line(passed.reason)}' if passed.reason else ''}*"]
+                reason = f": {in_line(passed.reason)}" if passed.reason else ""
+                lines += ["", f"*{in_line(passed.source)} handed over to {in_line(passed.target)}{reason}*"]
             case (("tool_returned" | "tool_lost" | "tool_late"), ToolData() as call):
-                lines += ["", f"*{call.agent} called* `{_name(call.tool)}`", "", f"    {one_line(harmless(call.arguments), 2000)}"]
+                lines += ["", f"*{in_line(call.agent)} called* `{_code(call.tool)}`", "", f"    {one_line(harmless(call.arguments), 2000)}"]
                 lines += [f"    {line}" for line in harmless(call.output).splitlines()]
             case "decided" | "judged" | "cancelled" | "model_failed", text:
-                lines += ["", f"*{event.type.replace('_', ' ')}: {one_line(harmless(str(text or '')))}*"]
+                most = LONGEST_ANSWER if event.type == "decided" else 100
+                lines += ["", f"*{event.type.replace('_', ' ')}: {in_line(str(text or ''), most)}*"]
     return "\n".join(lines)
 
 
@@ -77,7 +83,7 @@ def told(session: Session, since: int = 0) -> Iterator[Event]:
             yield from events_of(fact, position, state, graph)
 
 
-def _name(text: str) -> str:
+def _code(text: str) -> str:
     return one_line(harmless(text)).replace("`", "'")
 
 

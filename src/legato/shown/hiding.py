@@ -9,18 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
+from math import isfinite
 from operator import is_
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Decided, Text
 from legato.core.graph import Graph
 from legato.core.groups import CallState, Group, Output
 from legato.core.requests import Pending
-from legato.core.secrets import masked
+from legato.core.secrets import is_mask, masked
 from legato.core.view import Request
+from legato.errors import BadInput
 from legato.session import Session
+
+DEEPEST = 100
+"""How deep arguments may be nested to be told as data. Whoever writes or reads deeper ones may run out of stack."""
 
 
 def shown_arguments(session: Session, request: Pending) -> str:
@@ -31,19 +37,59 @@ def shown_arguments(session: Session, request: Pending) -> str:
 
 
 def plain_arguments(session: Session, request: Pending) -> Any:
-    """The same as data; as text where they are no JSON, or hidden whole."""
+    """The same as data; as text where they are no JSON, or hidden whole, or nested too deep for those who are to write or read them.
+
+    What JSON can spell and nobody can send stands in it as something that can be sent: half of a surrogate pair as U+FFFD, a number that
+    is none, or is too large, as its text. Sent back so, it is what it was: see `unhidden`.
+    """
     arguments = shown_arguments(session, request)
     try:
-        return json.loads(arguments) if arguments else {}
+        value = json.loads(arguments, parse_constant=str, parse_float=_number) if arguments else {}
+        if not _can_be_sent(value):
+            whole = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            value = json.loads(whole)
     except (ValueError, RecursionError):
         return arguments
+    return arguments if _is_deep(value) else value
+
+
+def _can_be_sent(value: Any) -> bool:
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(text: str) -> float | str:
+    value = float(text)
+    return value if isfinite(value) else text
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [part for each in level if isinstance(each, dict | list) for part in (each.values() if isinstance(each, dict) else each)]
+    return bool(level)
 
 
 def unhidden(session: Session, request: Pending, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as somebody sent them back who was shown digests: one that still is the digest stays the secret that it was."""
+    """Arguments as somebody sent them back who was shown digests: one that still is the digest stays the secret that it was.
+
+    The digest of something else is refused: it was shown of other arguments, and is the value of none.
+    """
     shown, before = plain_arguments(session, request), request.arguments
     masks = shown if isinstance(shown, dict) else {}
-    return {name: before[name] if name in before and value == masks.get(name) else value for name, value in arguments.items()}
+    kept = {name for name, value in arguments.items() if name in before and name in masks and value == masks[name]}
+    hides = session.asking(request).workflow.definition.graph.secrets(request.agent, request.tool) != ()
+    for name, value in arguments.items():
+        if hides and name not in kept and is_mask(value):
+            raise BadInput(
+                f"{name!r} is {value!r}, which stands for a secret of other arguments",
+                expected="the secret itself, or what stands for it in this request",
+                do="read the pending request again, and edit what it shows",
+            )
+    return {name: before[name] if name in kept else value for name, value in arguments.items()}
 
 
 def shown_facts(facts: Sequence[AnyFact], graph: Graph, start: int = 0, end: int | None = None) -> list[AnyFact]:

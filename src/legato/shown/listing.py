@@ -247,8 +247,9 @@ def _schema(session: Session, request: Pending) -> Any:
 
 
 def _secrets(session: Session, request: Pending, arguments: Any) -> tuple[str, ...]:
-    """The names of those arguments that are secret: all that there are, of a tool of which nobody knows."""
+    """The names of those arguments that are secret: all that there are, of a tool of which nobody knows; else also those unknown to it."""
     secrets = session.workflow.definition.graph.secrets(request.agent, request.tool)
+    given = tuple(arguments) if isinstance(arguments, dict) else ()
     if secrets is None or secrets is ALL_SECRET:
-        return tuple(arguments) if isinstance(arguments, dict) else ()
-    return secrets
+        return given
+    return tuple(dict.fromkeys((*secrets, *(name for name in given if name in secrets))))

@@ -29,6 +29,15 @@ def one_line(text: str, most: int = 100) -> str:
     return shortened(" ".join(text.split()), most)
 
 
+def counted(number: int, thing: str) -> str:
+    """How many there are.
+
+    >>> counted(1, "message"), counted(2, "message")
+    ('1 message', '2 messages')
+    """
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def shortened(text: str, most: int) -> str:
     """The beginning of a text.
 

@@ -11,18 +11,12 @@ from collections.abc import Sequence
 
 from legato.core.facts import Answered, AnyFact, Call, HandedOff, Opened, Prompted
 from legato.core.graph import AgentRules, Edge, Graph, ToolRules, handoff_tool_name
+from legato.core.secrets import Secrets
 from legato.drive.definition import Definition
 from legato.workflow import Workflow
 
-
-class _Every(tuple[str, ...]):
-    """The names of all arguments there could be."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-ALL_SECRET = _Every(("every argument",))
+ALL_SECRET = Secrets(("every argument",), may_show=())
+"""The names of all arguments there could be."""
 
 
 def as_recorded(facts: Sequence[AnyFact]) -> Workflow:

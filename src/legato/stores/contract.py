@@ -77,6 +77,7 @@ class LedgerInfo(Struct, frozen=True):
     """One line of `list()`. `updated` is the `at` of the last fact, in milliseconds since the epoch, by the clock of who wrote it.
 
     `touched` is the line's place in the order of lists. It grows with every append, so two lines that are equal tell of the same facts.
+    `damaged`: what is wrong with the line itself, if something is; then `ledger` may be no name that could be read.
     """
 
     ledger: str
@@ -84,6 +85,7 @@ class LedgerInfo(Struct, frozen=True):
     updated: int
     parent: str = ""
     touched: int = 0
+    damaged: str = ""
 
 
 @runtime_checkable

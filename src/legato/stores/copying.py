@@ -17,7 +17,7 @@ from msgspec import Struct
 from legato.core.erasing import Erased, same_but_for_erased
 from legato.core.facts import AnyFact, Opened, Redacted
 from legato.core.messages import contents_of
-from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
+from legato.errors import DamagedStore, LedgerConflict, LedgerExists, UnknownLedger
 from legato.stores.contract import LedgerInfo, Store
 
 STRETCH = 500
@@ -104,6 +104,8 @@ class Copier:
     async def bring(self, info: LedgerInfo) -> Copied:
         """Bring all of a session that the target has not."""
         name = info.ledger
+        if info.damaged:
+            raise DamagedStore(f"{name!r} cannot be copied: {info.damaged}", do="restore it from a copy of the store")
         born = await self._source.born(name)
         try:
             facts = list(await self._source.read(name, born=born))

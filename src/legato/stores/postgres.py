@@ -38,6 +38,7 @@ from legato.stores.refusals import (
 )
 
 MOST = 2**31 - 1  # a position can be
+LONGEST = 86_400.0  # seconds that a lease or a wait may last
 
 
 class PostgresStore:
@@ -68,8 +69,11 @@ class PostgresStore:
         durable: bool = True,
         live: bool = True,
     ) -> None:
-        if lease_seconds <= 0 or pool_size < 1 or lock_timeout <= 0:
-            raise BadInput("lease_seconds, pool_size and lock_timeout are positive numbers")
+        for name, value in (("lease_seconds", lease_seconds), ("lock_timeout", lock_timeout)):
+            if not 0 < value <= LONGEST:
+                raise BadInput(f"{name} is a number of seconds, above 0 and at most a day", found=repr(value))
+        if pool_size < 1:
+            raise BadInput("pool_size is a number of connections, at least 1", found=repr(pool_size))
         self._tenant = checked_tenant(tenant) if tenant else ""
         self._server = Server(parameters_of(dsn), lease_seconds, pool_size, lock_timeout, prepare, durable)
         self._live = live

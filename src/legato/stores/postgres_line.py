@@ -37,6 +37,7 @@ SOONEST, LATEST = 0.05, 1.0  # seconds between attempts to connect again
 LINGER = 5.0  # seconds that the line goes on listening when nobody waits any more: the next one is often not far
 BEATS = 4  # how often a lease is renewed in the time that it lasts
 FAREWELL = 5.0  # seconds that closing waits for this thread
+LONGEST_POLL = 3600.0  # seconds; whoever waits for longer looks once in between. What the system takes ends at 24 days
 
 
 class Line:
@@ -296,7 +297,7 @@ def _hear(bell: socket.socket, connection: SyncConnection | None, seconds: float
     poll.register(bell.fileno(), select.POLLIN)
     if connection is not None:
         poll.register(connection.fileno(), select.POLLIN)
-    ready = {descriptor for descriptor, _ in poll.poll(None if seconds is None else max(seconds, 0) * 1000)}
+    ready = {descriptor for descriptor, _ in poll.poll(None if seconds is None else min(max(seconds, 0), LONGEST_POLL) * 1000)}
     if bell.fileno() in ready:
         with contextlib.suppress(BlockingIOError):
             bell.recv(4096)

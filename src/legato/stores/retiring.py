@@ -79,7 +79,7 @@ def _old(infos: list[LedgerInfo], before: float) -> Iterator[LedgerInfo]:
         newest, outer = info.updated, info.ledger
         while outer := outer.rpartition("/")[0]:
             newest = max(newest, updated.get(outer, 0))
-        if newest < before:
+        if newest < before and not info.damaged:
             yield info
 
 

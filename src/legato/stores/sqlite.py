@@ -1,7 +1,8 @@
 """Ledgers in one SQLite file. May know: the two threads that use the file. Decides: what must be on the disk, and when.
 
 One connection writes and one reads, so that a reader never waits for a writer's lock; each has a thread for what takes time. Appends
-that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlite_file.py` the file, `sqlite_leases.py` the locks.
+that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlite_lines.py` the lists, `sqlite_file.py` the file,
+`sqlite_leases.py` the locks.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
+from legato.stores import sqlite_lines as lines
 from legato.stores import sqlite_redacting as redacting
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.live import Listeners
@@ -196,7 +198,7 @@ class SQLiteStore:
 
     async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The most recent ledgers first; those behind a line that was given before, to go on there."""
-        return await self._read(lambda connection: ledgers.recent(connection, limit, after))
+        return await self._read(lambda connection: lines.recent(connection, limit, after))
 
     async def lease(self, ledger: str) -> Lease | None:
         """Take the right to drive, or None while another holds it. It ends with `release`, `close`, or this process."""
@@ -225,7 +227,7 @@ class SQLiteStore:
             await self._write(_nothing)
 
         def found(connection: sqlite3.Connection) -> list[LedgerInfo]:
-            waiting = (info for row, info in ledgers.unrested(connection, after) if not self._leases.is_held(row))
+            waiting = (info for row, info in lines.unrested(connection, after) if not self._leases.is_held(row))
             return list(islice(waiting, max(limit, 0)))
 
         return await self._read(found)

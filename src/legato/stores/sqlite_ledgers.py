@@ -23,12 +23,9 @@ from zlib import crc32
 from legato.core.codec import decode
 from legato.core.facts import FORMAT, AnyFact
 from legato.errors import DamagedStore, LedgerConflict, LegatoError
-from legato.stores.contract import LedgerInfo
 from legato.stores.refusals import another_ledger, beyond_end, ledger_exists, no_content, unknown_ledger
+from legato.stores.sqlite_lines import lines
 from legato.stores.sqlite_shorthand import written_out
-
-_LARGEST = 2**63 - 1
-"""The largest integer that SQLite has."""
 
 SCHEMA = (
     """CREATE TABLE ledgers(
@@ -175,11 +172,18 @@ def salvage(connection: sqlite3.Connection, ledger: str) -> list[AnyFact]:
 def problems(connection: sqlite3.Connection) -> list[str]:
     """Everything that is wrong with the file, one line each: SQLite's own findings first, then each damaged ledger."""
     found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
-    for (name,) in connection.execute("SELECT name FROM ledgers WHERE name IS NOT NULL ORDER BY id").fetchall():
+    for line in lines(connection):
+        name = line.ledger
         try:
+            if line.damaged:
+                raise DamagedStore(line.damaged)
             read(connection, name, 0)
         except LegatoError as error:
             found.append(f"ledger {name!r}: {error.summary}")
+        except sqlite3.OperationalError as error:
+            if "decode to UTF-8" not in str(error):
+                raise
+            found.append(f"ledger {name!r}: {error}")
     for id, position, crc, body in connection.execute("SELECT ledger, position, crc, body FROM contents"):
         if type(body) is not bytes or crc != _crc(id, position, body):
             found.append(f"a content of the ledger with number {id} is damaged")
@@ -258,35 +262,6 @@ def delete(connection: sqlite3.Connection, ledger: str, expected: int | None = N
     _save(connection, row._replace(name=None))
     _drop_unshared(connection, row)
     return True
-
-
-def recent(connection: sqlite3.Connection, limit: int, after: LedgerInfo | None = None) -> list[LedgerInfo]:
-    """The ledgers, the one that was touched last first. Two of the same microsecond are told apart by their numbers; behind one that is
-    gone, those of its microsecond come again, rather than not at all."""
-    rows = connection.execute(
-        "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
-        " WHERE l.name IS NOT NULL AND l.length > 0"
-        " AND (l.touched, l.id) < (?, coalesce((SELECT id FROM ledgers WHERE name = ?), ?)) ORDER BY l.touched DESC, l.id DESC LIMIT ?",
-        (*((after.touched, after.ledger) if after is not None else (_LARGEST, "")), _LARGEST, max(limit, 0)),
-    )
-    return [LedgerInfo(*row) for row in rows]
-
-
-def unrested(connection: sqlite3.Connection, after: LedgerInfo | None = None) -> Generator[tuple[int, LedgerInfo], None, None]:
-    """The ledgers whose driver did not come to rest at their end, with their numbers, the one that waits for longest first.
-
-    A ledger never gets shorter. So a number that is not its length, for whatever reason, names a ledger that may well rest, and never
-    hides one that does not. Two that were touched in the same microsecond are told apart by their numbers.
-    """
-    rows = connection.execute(
-        "SELECT l.id, l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM ledgers l LEFT JOIN ledgers o ON o.id = l.origin"
-        " WHERE l.name IS NOT NULL AND l.length > 0 AND l.rested <> l.length"
-        " AND (l.touched, l.id) > (?, coalesce((SELECT id FROM ledgers WHERE name = ?), 0)) ORDER BY l.touched, l.id",
-        (after.touched, after.ledger) if after is not None else (-1, ""),
-    )
-    with contextlib.closing(rows):
-        for id, *info in rows:
-            yield id, LedgerInfo(*info)
 
 
 def came_to_rest(connection: sqlite3.Connection, rests: Mapping[int, int]) -> None:

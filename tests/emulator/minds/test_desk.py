@@ -143,6 +143,28 @@ def test_an_order_named_earlier_is_remembered() -> None:
     assert json.loads(uses(told.says[0])[0].arguments) == {"order_id": "A-17"}
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_another_topic_goes_back_to_whoever_sorts_questions_and_back_only_once(seed: int) -> None:
+    agents = {
+        "": Agent("You give money back.", (TO_TRIAGE,)),
+        "handoff_to_triage": Agent("You sort questions.", (TO_REFUNDS, tool("handoff_to_weather", "Knows the weather"))),
+        "handoff_to_weather": Agent("You know the weather.", (WEATHER, TO_TRIAGE)),
+        "handoff_to_refunds": Agent("You give money back.", (TO_TRIAGE,)),
+    }
+    begin = (
+        Heard("user", "I want a refund"),
+        Heard("assistant", uses=(Use("handoff_to_refunds", "{}", "c1"),)),
+        Heard("tool", "Control passed to refunds.", tool="handoff_to_refunds", call="c1"),
+        Heard("assistant", "It is on its way."),
+    )
+    told = talk(Desk(), "What is the weather in Paris?", agents, {"get_weather": "sunny"}, begin=begin, seed=seed)
+    assert told.calls == [["handoff_to_triage"], ["handoff_to_weather"], ["get_weather"]]
+    for unknown in ("Do you sell blue elephants?", "Elephants!"):
+        told = talk(Desk(), unknown, agents, begin=begin, seed=seed)
+        assert told.calls == [["handoff_to_triage"]]
+    assert talk(Desk(), "Thanks a lot, bye", agents, begin=begin, seed=seed).calls == []
+
+
 def test_nobody_is_handed_to_twice_for_one_message() -> None:
     """Two agents that both believe refunds are the other's business."""
     agents = {

@@ -67,6 +67,22 @@ def test_the_inbox_has_every_question_of_every_session_and_answers_them(asking: 
     assert words["order"] == "order said: It was ordered"
     assert asking.rested("loop")["pending"] == []
 
+    for id, word, told in (("weigh", "declined", "Not without a saucer"), ("order", "answered", "It was ordered")):
+        page.evaluate("address => { location.hash = address }", f"#/sessions/{id}")
+        call = page.locator(".call", has_text=told)
+        expect(call).to_contain_text(word)
+        expect(call).not_to_contain_text("waits")
+
+
+def test_what_is_being_edited_is_not_approved_by_another_button(asking: Server, visits: Visits) -> None:
+    asking.begin("Please weigh", "edited", "pending")
+    page = visit(visits, asking, "edited")
+    asked = page.get_by_role("region", name="first wants to run weigh")
+    asked.get_by_role("button", name="Edit").click()
+    expect(asked.get_by_role("button", name="Approve")).to_have_text(["Approve these arguments"])
+    asked.get_by_role("button", name="Back").click()
+    expect(asked.get_by_role("button", name="Approve")).to_have_text(["Approve"])
+
 
 def test_an_approval_of_all_like_it_is_asked_once(asking: Server, visits: Visits) -> None:
     asking.begin("Please weigh", "often", "pending")
@@ -191,3 +207,15 @@ def test_a_session_whose_program_is_not_served_is_read_and_does_not_go_on(
     expect(page.get_by_text("is not served here")).to_be_visible()
     expect(page.get_by_role("textbox", name="Your message")).to_be_hidden()
     expect(page.get_by_text('"grams": 5')).to_have_count(0)  # what may be a secret is a digest, where nobody knows
+
+
+def test_rows_take_exactly_the_room_that_they_were_measured_to_have(asking: Server, visits: Visits) -> None:
+    for message in ("Hello", "Please draw", "loop"):
+        asking.ask("/api/sessions/rows/messages", {"message": message}) if message != "Hello" else asking.begin(message, "rows")
+        asking.rested("rows", "pending" if message == "loop" else "waiting")
+    page = visit(visits, asking, "rows")
+    expect(page.get_by_role("article", name="first handed over to second").first).to_be_visible()
+    expect(page.get_by_role("img")).to_have_js_property("complete", True)
+    room = "(rows) => [rows.getBoundingClientRect().height, parseFloat(rows.parentElement.style.height), rows.children.length]"
+    taken, measured, rows = page.locator(".transcript .rows").evaluate(room)
+    assert abs(taken - measured) < rows * 0.25, "a margin between rows takes room that the list does not know of"

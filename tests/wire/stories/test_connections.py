@@ -63,6 +63,6 @@ async def _told(provider: Provider, model: Any) -> Travelled:
 
 @pytest.mark.parametrize("sdk", [openai, anthropic])
 async def test_an_idle_connection_is_let_go_of_by_the_client_long_before_the_emulator_would_close_it(emulated: Provider, sdk: Any) -> None:
-    server = emulated.emulator._server
-    assert server is not None
-    assert server.config.timeout_keep_alive == KEEP_ALIVE > 2 * sdk.DEFAULT_CONNECTION_LIMITS.keepalive_expiry
+    running = emulated.emulator._running
+    assert running is not None
+    assert running._server.config.timeout_keep_alive == KEEP_ALIVE > 2 * sdk.DEFAULT_CONNECTION_LIMITS.keepalive_expiry

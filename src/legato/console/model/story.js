@@ -168,6 +168,7 @@ export class Story {
       kind: fact.kind,
       words: fact.words ?? "",
       arguments: fact.arguments ?? "",
+      output: partsOf(fact.output ?? ""),
       by: fact.by ?? "",
       standing: Boolean(fact.standing),
       at: fact.at,

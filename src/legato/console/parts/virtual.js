@@ -140,7 +140,7 @@ export class VirtualList {
       this.resizes.observe(element);
     }
     let changed = false;
-    for (const [index, { element }] of this.made) changed = this.heights.measured(index, element.offsetHeight) || changed;
+    for (const [index, { element }] of this.made) changed = this.heights.measured(index, element.getBoundingClientRect().height) || changed;
     this.holder.style.transform = `translateY(${this.heights.before(first)}px)`;
     this.space.style.height = `${this.heights.total}px`;
     return changed;

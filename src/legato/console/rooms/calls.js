@@ -23,6 +23,9 @@ const DECIDED = {
 
 /** Where a call stands: a word, and its tone. */
 export function callStatus(row) {
+  const last = row.decisions.at(-1)?.verdict;
+  if (last === "reject") return { word: "declined", tone: "bad" };
+  if (last === "answer") return { word: "answered", tone: "good" };
   if (row.output) return { word: ENDED[row.output.status] ?? row.output.status, tone: row.output.status === "ok" ? "good" : "bad" };
   const attempt = row.attempts.at(-1);
   if (attempt?.lost && row.decisions.at(-1)?.kind !== "outcome") return { word: "outcome unknown", tone: "warn" };
@@ -49,7 +52,7 @@ export function callTold(row, at) {
       row.attempts.length > 1 && el("span", { class: "soft small-print" }, `attempt ${row.attempts.length}`),
     ),
     row.arguments.length > BESIDE && (isShort(row.arguments) ? briefArguments(row.arguments) : longArguments(row.arguments)),
-    row.decisions.map((decision) => decisionTold(decision, row.arguments)),
+    row.decisions.map((decision) => decisionTold(decision, row.arguments, at)),
     paused && !row.output && el("p", { class: "small-print" }, "In ", el("a", { href: to("sessions", paused) }, paused)),
     row.output && outputTold(row.output, at),
     row.late &&
@@ -72,7 +75,7 @@ function longArguments(text) {
   return el("details", { class: "fold" }, el("summary", null, el("code", { class: "arguments" }, brief(text, 90))), jsonBlock(text));
 }
 
-function decisionTold(decision, before) {
+function decisionTold(decision, before, at) {
   const all = decision.standing ? ", and all like it in this session" : "";
   const person = `${DECIDED[decision.verdict] ?? decision.verdict}${decision.by ? ` by ${decision.by}` : ""}${all}`;
   const how = decision.by === "standing" ? "Approved by a standing approval" : person;
@@ -82,6 +85,7 @@ function decisionTold(decision, before) {
     { class: `decision ${decision.verdict}` },
     el("p", null, icon(decision.verdict === "reject" ? "cross" : "check"), again, decision.words && el("q", null, decision.words)),
     decision.arguments && changesTold(before, decision.arguments),
+    decision.output.length > 0 && outputTold({ parts: decision.output }, at),
   );
 }
 

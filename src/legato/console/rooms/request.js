@@ -37,6 +37,12 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
     ),
   );
   const canAlways = request.kind === "approval" && request.tool;
+  const choices = el(
+    "div",
+    { class: "buttons" },
+    buttons,
+    canAlways && el("label", { class: "always" }, always, `and all later calls of ${request.tool} by ${request.agent} in this session`),
+  );
   const keys = new Map(); // one per answer: sent again, it is recorded once
 
   const card = el(
@@ -66,12 +72,7 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
         copier(request.digest, "Copy the whole digest"),
         request.secrets?.length ? ` Secret, and shown as a digest: ${request.secrets.join(", ")}.` : "",
       ),
-    el(
-      "div",
-      { class: "buttons" },
-      buttons,
-      canAlways && el("label", { class: "always" }, always, `and all later calls of ${request.tool} by ${request.agent} in this session`),
-    ),
+    choices,
     more,
   );
   card.addEventListener("keydown", (event) => {
@@ -91,6 +92,7 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
   }
 
   function open({ element, focus }) {
+    choices.hidden = true; // what is being written is not what they would send
     show(more, element);
     focus.focus();
     element.scrollIntoView({ block: "nearest" });
@@ -123,6 +125,7 @@ export function requestCard(request, { session, palette, onAnswered, titled = fa
             type: "button",
             onclick: () => {
               show(more);
+              choices.hidden = false;
               card.focus();
             },
           },

@@ -32,9 +32,7 @@ export class Shelf {
       "select",
       { "aria-label": "Status" },
       el("option", { value: "" }, "any status"),
-      Object.keys(STATUSES)
-        .filter((status) => status !== "new")
-        .map((status) => el("option", { value: status }, status)),
+      Object.keys(STATUSES).map((status) => el("option", { value: status }, status)),
     );
     this.status.addEventListener("change", () => this.look(true));
     this.list = el("ul", { class: "sessions" });

@@ -30,6 +30,8 @@ _DOING = """
     remove reset save schedule send set submit transfer update upload write
 """
 _DOES = frozenset(_DOING.split())
+_SORTS = frozenset(["front", "triage", "reception", "receptionist", "router", "dispatcher", "concierge", "greeter"])
+"""Names of agents that sort what comes in."""
 
 
 class Option(Struct, frozen=True):
@@ -128,7 +130,16 @@ class _Seen:
         doing = [option for option in tools if option.does]
         if doing:
             return [max(doing, key=lambda option: option.score)]
-        return self._on_a_whim(free)
+        return self._on_a_whim(free) or self._back(free)
+
+    def _back(self, free: list[Option]) -> list[Option]:
+        """Back to whoever sorts questions, once: another was handed the conversation earlier, and now it is about something else."""
+        front = [option for option in free if option.target and set(words_of(option.target)) & _SORTS][:1]
+        own = meanings(self.prompt.instructions[:300])
+        if self.called or not self.said or set(self.said) & set(own) or wording.small_talk(self.prompt.said):
+            return []
+        before = self.prompt.heard[: len(self.prompt.heard) - len(self.since)]
+        return front if any(handoff_target(use.tool) for heard in before for use in heard.uses) else []
 
     def _may_hand_off(self, option: Option) -> bool:
         """What is another's more than one's own; and what was looked up, to whoever writes it down."""

@@ -149,7 +149,7 @@ class SessionsQuery(Given, frozen=True):
     """`search` finds ids and words that were said. `after` is the `next` of the page before."""
 
     search: Annotated[str, Meta(max_length=400)] = ""
-    status: Annotated[str, Meta(max_length=40)] = ""
+    status: Literal["", "new", "running", "waiting", "pending", "terminated", "cancelled", "failed", "damaged", "unreadable"] = ""
     workflow: Annotated[str, Meta(max_length=400)] = ""
     limit: Limit = 50
     after: Cursor = ""
