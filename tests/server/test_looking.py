@@ -10,6 +10,8 @@ import pytest
 
 from legato import Agent, HandoffBuilder
 from legato.core.facts import Opened, Said
+from legato.engines.local import LocalEngine
+from legato.server import serving
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel
@@ -223,3 +225,14 @@ def test_a_path_that_is_asked_in_another_way_says_in_which(served: Serve) -> Non
     assert api.ask("DELETE", "/api/sessions").headers["allow"] == "GET, POST"
     assert api.ask("HEAD", "/api").status == 405
     assert api.ask("HEAD", "/").status == 200
+
+
+async def test_handles_are_kept_for_as_much_as_was_said_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_LETTERS", 100_000)
+    store = MemoryStore()
+    for number in range(5):
+        await said(store, f"long-{number}", "word " * 8_000)
+    here = serving.Serving({"hello": hello()}, store, LocalEngine(), "memory", True)
+    for number in range(5):
+        await here.session(f"long-{number}")
+    assert list(here._handles) == ["long-3", "long-4"]

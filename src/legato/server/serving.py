@@ -22,9 +22,10 @@ from legato.shown.recorded import as_recorded
 from legato.stores.contract import Store
 from legato.workflow import Workflow
 
-MOST_FACTS = 100_000
+MOST_LETTERS = 50_000_000
 MOST_HANDLES = 500
-"""Handles that are kept, and facts that they may have in memory together, beside the newest one."""
+OF_A_FACT = 500
+"""Handles that are kept, and letters that they may have in memory together, beside the newest one; and what a fact is taken for besides."""
 
 
 class Serving:
@@ -55,10 +56,10 @@ class Serving:
         session = await self.look(id)
         self._handles[id] = session
         self._handles.move_to_end(id)
-        held = sum(each.state.length for each in self._handles.values())
-        while len(self._handles) > 1 and (held > MOST_FACTS or len(self._handles) > MOST_HANDLES):
+        held = sum(map(_weight, self._handles.values()))
+        while len(self._handles) > 1 and (held > MOST_LETTERS or len(self._handles) > MOST_HANDLES):
             _, oldest = self._handles.popitem(last=False)
-            held -= oldest.state.length
+            held -= _weight(oldest)
         return session
 
     async def look(self, id: str) -> Session:
@@ -161,3 +162,8 @@ def _checked(id: str) -> str:
     if not id or len(id) > 400 or not id.isprintable():
         raise BadInput("a session id is 1 to 400 printable characters", found=repr(id)[:80])
     return id
+
+
+def _weight(session: Session) -> int:
+    """What a handle keeps in memory, in letters."""
+    return session.state.spent.letters + session.state.length * OF_A_FACT
