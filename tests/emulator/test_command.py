@@ -222,12 +222,13 @@ def test_a_port_that_is_taken_is_told_in_a_process_of_its_own(emulator: Emulator
     assert ended.stderr.startswith(f"error: the emulator cannot listen on 127.0.0.1:{port}\n")
 
 
-def test_a_part_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delitem(sys.modules, "legato.cli.app", raising=False)
     monkeypatch.setitem(sys.modules, "typer", None)
     with pytest.raises(SystemExit) as ended:
         main()
-    assert "this command needs typer, which is not installed" in str(ended.value.code)
+    assert ended.value.code == 2
+    assert "error: this command needs typer, which is not installed" in capsys.readouterr().err
 
 
 # -- legato check ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tests.wire.sweep.lines import LINES
 from tests.wire.sweep.play import sweep
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = (range(22), range(22, 44), range(44, 66))
+SAMPLE = (range(22), range(22, 44), range(48, 70))
 SEEN = {
     **{f"ids of ours, {line.name}": 5 for line in LINES},
     **{f"reasoning back, {line.name}": 1 for line in LINES if line.name != "chat"},
