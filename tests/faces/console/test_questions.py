@@ -146,6 +146,7 @@ def test_a_session_that_is_deleted_elsewhere_is_told_as_gone(asking: Server, vis
         asking.ask("/api/sessions/short", method="DELETE")
         page.evaluate("dispatchEvent(new Event('focus'))")  # somebody comes back to the page
         expect(page.get_by_text("This conversation is no longer there.")).to_be_visible()
+        page.close()  # what it asked before it knew may be answered yet
 
 
 def test_a_session_is_deleted_only_when_that_is_meant(asking: Server, visits: Visits) -> None:
