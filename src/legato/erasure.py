@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from legato.core.child_ids import child_session_id
 from legato.core.codec import encode
 from legato.core.digest import keyed_digest
 from legato.core.erasing import Erasing
@@ -17,7 +18,7 @@ from legato.core.facts import Answered, AnyFact, Call, CallRef, Redacted
 from legato.core.messages import Message, checked_text
 from legato.core.state import State, fold
 from legato.drive.clock import fresh_key, now_ms
-from legato.drive.others import held_for, idempotency_key
+from legato.drive.others import idempotency_key
 from legato.drive.spare import clear
 from legato.errors import BadInput, UnknownLedger
 from legato.stores.contract import Store
@@ -133,7 +134,7 @@ async def _nested(store: Store, session: str, facts: Sequence[AnyFact], lowest: 
         for index, item in enumerate(fact.items)
         if isinstance(item, Call)
     ]
-    names = [held_for(session, idempotency_key(state, ref)) for ref in refs]
+    names = [child_session_id(session, idempotency_key(state, ref)) for ref in refs]
     return tuple([name for name in names if await store.read(name)])
 
 

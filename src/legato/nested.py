@@ -1,11 +1,12 @@
-"""Agents that work as tools of others. May know: sessions and workflows. Decides: where their conversations live, and who answers for them.
+"""Agents that work as tools of others, each in a child session.
 
-The conversation that is held for a call is a session of its own, in the same store. When it has to wait for people, the call waits for it
-(`Paused`), and a handle on the outer session holds a handle on it: what it asks is read from its ledger and answered in its ledger,
-which alone decides. Nothing of it is copied here.
+The child session of a call is a session of its own, in the same store. When it cannot go on, the call waits for it (`Paused`), and a
+handle on the parent holds a handle on it: what it asks is read from its ledger and answered in its ledger, which alone decides.
+Nothing of it is copied into the parent but what it has used.
 
-A branch of the outer conversation holds a conversation of its own for the call: a fork of the one that it shares, from where it was when
-the call began to wait. So an approval in one branch approves nothing in another.
+A child session that is missing is never begun again unasked: what it did is unknown, so the parent asks for the call's outcome.
+A fork of the parent forks the child sessions of its unanswered calls too (family.py), so an approval in one branch approves nothing in
+another.
 """
 
 from __future__ import annotations
@@ -17,23 +18,27 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from legato.core.child_ids import child_session_id
 from legato.core.facts import CallRef, Cancelled, Paused, Standing
 from legato.core.groups import CallState
-from legato.core.owed import NOBODY, RunTool
+from legato.core.owed import NO_CHILDREN, ChildStatus, RunTool, failure_of, next_request_usage
 from legato.core.requests import Pending
 from legato.core.state import State
-from legato.drive.ledger import Ledger, let_rest
-from legato.drive.others import held_for, idempotency_key
-from legato.errors import DefinitionChanged, LedgerExists, UnknownLedger
+from legato.drive.caller import current_caller
+from legato.drive.clock import fresh_name
+from legato.drive.ledger import Ledger, failed_itself, let_rest
+from legato.drive.others import idempotency_key
+from legato.errors import DefinitionChanged, UnknownLedger
 from legato.stores.contract import Store
-from legato.tools import CallerStopped, Tool, ToolContext, WaitsForPeople, tool
+from legato.tools import CallerStopped, ChildMissing, ChildPaused, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
+    from legato.run import Result
     from legato.session import Session
     from legato.workflow import Workflow
 
 
-WITHOUT_IT = ("cancelled", "superseded", "timeout")
+WITHOUT_IT = ("cancelled", "superseded", "stopped", "timeout")
 """Outputs of calls that were answered while their tool worked, or waited."""
 
 
@@ -48,15 +53,12 @@ class WorksIn(Struct, frozen=True):
 
 
 def workflow_as_tool(workflow: Workflow, name: str, description: str) -> Tool:
-    """A workflow as a tool: it is given a task, works in a conversation of its own, and returns its reply."""
+    """A workflow as a tool: it is given a task, works in a child session, and returns its reply."""
 
     async def ask(task: str, ctx: ToolContext[Any]) -> object:
-        from legato.session import current_store
-
-        id = held_for(ctx.session_id, ctx.idempotency_key)
-        session = workflow.session(id, store=current_store.get(), context=ctx.context)
-        result = await session.run(task, key=ctx.idempotency_key)
-        unless_waiting(session)
+        session = workflow.session(child_id(ctx.session_id, ctx.idempotency_key), store=child_store(), context=ctx.context)
+        result = await run_child(session, task, ctx.idempotency_key)
+        raise_if_waiting(session)
         if result.status not in ("waiting", "terminated"):
             raise RuntimeError(f"{workflow.name} did not finish: {result.status}")
         return result.output
@@ -65,10 +67,44 @@ def workflow_as_tool(workflow: Workflow, name: str, description: str) -> Tool:
     return replace(tool(name=name, description=description, idempotent=True)(ask), works_in=WorksIn(workflow))
 
 
-def unless_waiting(session: Session) -> None:
-    """Tell the driver if the tool which holds this conversation has to wait for its people, or was stopped together with its caller."""
+def child_id(session: str, key: str) -> str:
+    """The id of the child session of the call with this idempotency key; of a call that is run outside of a session, a new one."""
+    return child_session_id(session, key) if session else fresh_name()
+
+
+def child_store() -> Store | None:
+    """The store of the session whose call is being run; None outside of a session."""
+    caller = current_caller.get()
+    return caller.store if caller is not None else None
+
+
+async def run_child(session: Session, task: Any, key: str) -> Result:
+    """Give a child session its task, once, and drive it. `ChildPaused` if it failed or may not spend more: `resume()` goes on with it."""
+    caller = current_caller.get()
+    await session.refresh()
+    if caller is not None and caller.resumes and not session.state.length:
+        raise ChildMissing
+    await session.say(task, key=key)
+    if caller is not None:
+        await caller.check_parent()
+    try:
+        result = await session.run(task, key=key)
+    except Exception as error:
+        if failed_itself(session.store, error) or isinstance(error, DefinitionChanged):
+            raise
+        # Code of the user's failed, a guardrail for example. What the child has done is recorded, and must not be done again.
+        raise ChildPaused(session.id, session.state.length, f"{type(error).__name__}: {error}") from error
+    if result.status == "running" and caller is not None and not caller.allows(needed := next_request_usage(session.state)):
+        raise ChildPaused(session.id, session.state.length, needed=needed)
+    if result.status in ("failed", "running"):
+        raise ChildPaused(session.id, session.state.length, failure_of(session.state) or f"its session is {result.status}")
+    return result
+
+
+def raise_if_waiting(session: Session) -> None:
+    """Tell the driver that a child session waits for people, or was cancelled together with its caller."""
     if session.status == "pending":
-        raise WaitsForPeople(session.id, session.state.length)
+        raise ChildPaused(session.id, session.state.length)
     stop = session.state.facts[session.state.halted_at] if session.status == "cancelled" else None
     if isinstance(stop, Cancelled) and stop.holders:
         raise CallerStopped(stop.words, stop.holders)
@@ -99,19 +135,33 @@ class Nested:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def refresh(self) -> None:
-        """Read what was appended there, and open what was begun to be waited for."""
+        """Read what was appended to the child sessions that calls wait for, or waited for before they went on."""
         handles: dict[CallRef, Session | None] = {}
         for call in _unanswered(self._ledger.state):
-            if (paused := call.waited) is not None:
+            if call.waited is not None:
                 handles[call.ref] = None
                 with suppress(DefinitionChanged):  # then the tool says so to the model, when it is started again
-                    handles[call.ref] = await self._level(call, paused)
+                    handles[call.ref] = await self._read(call)
         self._handles = handles
 
-    async def awake(self) -> frozenset[RunTool]:
-        """Look: the next attempts of those calls whose conversation can go on."""
+    async def look(self) -> ChildStatus:
+        """Read the child sessions that calls wait for: which can go on, and which are missing."""
         await self.refresh()
-        return self.ready
+        return self.known
+
+    async def missing(self) -> frozenset[CallRef]:
+        """The calls with an open attempt whose child session is not in the store."""
+        found = []
+        for call in _unanswered(self._ledger.state):
+            with suppress(DefinitionChanged):  # there is one, although not one that this workflow may open
+                if call.running and (handle := await self._open(call)) is not None and not (await handle.refresh()).state.length:
+                    found.append(call.ref)
+        return frozenset(found)
+
+    def failed(self) -> frozenset[RunTool]:
+        """The next attempts of calls whose child session failed."""
+        calls = [call for call, handle in self._waiting() if call.paused and call.paused.error]
+        return frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in calls)
 
     def watch(self, moved: Callable[[int], None]) -> Callable[[], None]:
         """Be told when something happens in one of them; call what this returns to be told no more."""
@@ -126,12 +176,15 @@ class Nested:
         return [known for each in handles for known in ((each.id, each.state.length), *each._nested._known())]
 
     @property
-    def ready(self) -> frozenset[RunTool]:
-        """The same, as far as these handles have read."""
+    def known(self) -> ChildStatus:
+        """What `look` found last."""
         if not (waiting := self._waiting()):
-            return NOBODY
-        able = [call for call, handle in waiting if handle is None or handle.status != "pending"]
-        return frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in able)
+            return NO_CHILDREN
+        missing = frozenset(call.ref for call, handle in waiting if handle is not None and not handle.state.length)
+        able = [call for call, handle in waiting if call.ref not in missing and (handle is None or handle.status != "pending")]
+        # One that failed goes on when the session is resumed, and not by itself.
+        able = [call for call in able if call.paused and not call.paused.error]
+        return ChildStatus(frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in able), missing)
 
     def requests(self, own: list[Pending]) -> list[Pending]:
         """What is asked of people, here and there, in the order of calls."""
@@ -139,11 +192,6 @@ class Nested:
         asked += [(call.ref, request) for call, handle in self._waiting() if handle is not None for request in handle.pending]
         asked.sort(key=lambda each: (each[0] is None, each[0] or CallRef(0, 0)))
         return [request for _, request in asked]
-
-    def conversations(self) -> dict[str, Session]:
-        """The conversations that unanswered calls wait for, or waited for and go on with, by the key of their call."""
-        state = self._ledger.state
-        return {idempotency_key(state, ref): handle for ref, handle in self._handles.items() if handle is not None}
 
     def _waiting(self) -> list[tuple[CallState, Session | None]]:
         """The calls that wait, and for which conversation; those that were looked for."""
@@ -212,9 +260,9 @@ class Nested:
             await self.let_go(call.ref)
 
     async def let_rest(self) -> None:
-        """Say of the conversations that calls wait for that nobody need drive them before their people have answered."""
+        """Mark the child sessions that calls wait for as idle: no driver is needed before the parent goes on."""
         for _, handle in self._waiting():
-            if handle is not None and handle.status == "pending":
+            if handle is not None and handle.state.length:
                 await let_rest(handle.store, handle.id, handle.state.length)
                 await handle._nested.let_rest()
 
@@ -230,27 +278,20 @@ class Nested:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    async def _level(self, call: CallState, paused: Paused) -> Session | None:
-        """The conversation that is held for a call here, as it is now. In a branch that has none yet, a fork of the one that it shares."""
+    async def _read(self, call: CallState) -> Session | None:
+        """The child session of a call, as it is now; None if what is there now cannot open it."""
         if (known := self._handles.get(call.ref)) is not None:
             with suppress(UnknownLedger):  # it was deleted; there may be another by now
                 return await known.refresh()
         handle = await self._open(call)
-        if handle is None or (await handle.refresh()).state.length or paused.session == handle.id:
-            return handle
-        origin = await self._open(call, paused.session)
-        assert origin is not None
-        with suppress(LedgerExists, UnknownLedger):  # another handle was first; or it is gone, and the tool begins anew
-            if (await origin.refresh()).state.length >= paused.length:
-                await origin.fork(paused.length, handle.id)
-        return await handle.refresh()
+        return await handle.refresh() if handle is not None else None
 
-    async def _open(self, call: CallState, id: str | None = None) -> Session | None:
+    async def _open(self, call: CallState) -> Session | None:
         ledger, opener = self._ledger, self._opener(call)
         if opener is None:
             return None
-        here = held_for(ledger.session, idempotency_key(ledger.state, call.ref))
-        opened: Session = await opener(id or here, ledger.store, self.context)
+        id = child_session_id(ledger.session, idempotency_key(ledger.state, call.ref))
+        opened: Session = await opener(id, ledger.store, self.context)
         return opened
 
     def _opener(self, call: CallState) -> Any:

@@ -1,8 +1,9 @@
-"""Sessions as text. May know: ledgers, contents, signatures. Decides: what may be loaded where.
+"""Sessions as text, with their child sessions.
 
-A loaded string is a *copy*: it gets a marker (`Opened` with its origin), so its requests have ids of their own and its open attempts
-belong to nobody. Loading into a store that has the ledger already: a prefix is the same ledger; a divergence is refused. The
-conversations that its calls wait for (agents that work as tools) travel along, each as a copy of its own.
+A loaded string is a *copy*: it gets a marker (`Opened` with its origin), so its requests have ids of their own, its open attempts
+belong to no driver, and whatever permits an effect is asked again. With `move`, the caller says that the original will not go on, and what
+was decided there holds here. Loading into a store that has the same ledger: what is there stays as it is if it is as long or longer, and a
+divergence is refused. Child sessions (agents that work as tools) travel along, each as a copy of its own.
 """
 
 from __future__ import annotations
@@ -11,20 +12,21 @@ import hashlib
 import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from legato.core.checking import function, secret_key
+from legato.core.child_ids import child_session_id, is_child_of, parent_calls
 from legato.core.codec import newer
 from legato.core.digest import digest_bytes
-from legato.core.facts import AnyFact, Opened, Origin
+from legato.core.facts import AnyFact, Opened, Origin, Started
 from legato.core.messages import contents_of
 from legato.core.rows import from_rows, to_rows
 from legato.core.state import State, fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import meet
-from legato.drive.others import held_for, idempotency_key
+from legato.drive.others import idempotency_key
 from legato.drive.spare import Spare, leave
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
 from legato.stores.contract import Store
@@ -45,8 +47,8 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     contents: dict[str, str] = {}
     context: Any = None
     has_context: bool = False
-    nested: dict[str, _Envelope] = {}
-    """The conversations that calls wait for, by the idempotency key of the call."""
+    children: dict[str, _Envelope] = {}
+    """Child sessions, by the idempotency key of their call."""
 
 
 class _Peek(msgspec.Struct):
@@ -64,7 +66,10 @@ async def depart(
             f"session {session.id!r} has a context, and nothing says how to write it down",
             do="pass serialize_context=..., or strict=False to leave it behind",
         )
-    envelope = await _envelope(session)
+    # Child sessions are read after their parent: one that is ahead of it is gone on with, one behind it would do things again.
+    facts = session.facts
+    names = [info.ledger for info in await session.store.children(session.id)]
+    envelope = await _envelope(session.store, session.id, facts, names)
     if serialize is not None and session.context is not None:
         envelope.context, envelope.has_context = serialize(session.context), True
     try:
@@ -74,12 +79,15 @@ async def depart(
     return f"{text}\n{_signature(text, secret_key('sign_with', sign_with))}" if sign_with is not None else text
 
 
-async def _envelope(session: Session) -> _Envelope:
-    facts = session.facts
-    contents = {digest: b64encode(await session.store.content(session.id, digest)).decode() for digest in _named(facts)}
-    nested = {key: await _envelope(each) for key, each in session._nested.conversations().items()}
+async def _envelope(store: Store, id: str, facts: list[AnyFact], below: list[str]) -> _Envelope:
+    contents = {digest: b64encode(await store.content(id, digest)).decode() for digest in _named(facts)}
+    children = {}
+    for name in below:
+        if next(parent_calls(name))[0] == id:
+            read = list(await store.read(name))
+            children[name.removeprefix(f"{id}/")] = await _envelope(store, name, read, [each for each in below if is_child_of(each, name)])
     shapes, rows = to_rows(facts)
-    return _Envelope(TEXT, session.id, rows, shapes, contents, nested=nested)
+    return _Envelope(TEXT, id, rows, shapes, contents, children=children)
 
 
 def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any]:
@@ -125,9 +133,9 @@ def _opened(envelope: _Envelope) -> dict[str, Any]:
             found=f"{len(missing)} of them missing, for example {min(missing)!r}",
             do="get the string anew",
         )
-    waiting = {idempotency_key(state, call.ref) for call in state.batch if call.waited}
-    if stray := envelope.nested.keys() - waiting:
-        raise CodecError(f"it holds a conversation that no call waits for: {min(stray)[:80]!r}", do="check where it comes from")
+    started = {idempotency_key(state, fact.call) for fact in facts if isinstance(fact, Started)}
+    if stray := envelope.children.keys() - started:
+        raise CodecError(f"it holds a child session of no call: {min(stray)[:80]!r}", do="check where it comes from")
     return {
         "session": envelope.session,
         "workflow": state.workflow,
@@ -136,26 +144,26 @@ def _opened(envelope: _Envelope) -> dict[str, Any]:
         "contents": contents,
         "context": envelope.context if envelope.has_context else None,
         "has_context": envelope.has_context,
-        "nested": {key: _opened(each) for key, each in envelope.nested.items()},
+        "children": {key: _opened(each) for key, each in envelope.children.items()},
     }
 
 
 async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     """Put a copy into the session's store, or find that it is there. `LedgerExists` if another conversation is."""
-    await _all_arrive(session.store, session.id, arriving)
+    await _all_arrive(session.store, session.id, arriving, "move" if arriving["move"] else "copy")
 
 
-async def _all_arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
-    for key, each in arriving["nested"].items():  # first, so that they are there when the call that waits for them is
-        await _all_arrive(store, held_for(id, key), each)
+async def _all_arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
+    for key, each in arriving["children"].items():  # first, so that they are there when the call that waits for them is
+        await _all_arrive(store, child_session_id(id, key), each, kind)
     while True:
         try:
-            return await _arrive(store, id, arriving)
+            return await _arrive(store, id, arriving, kind)
         except LedgerConflict:
             continue  # the same string is being loaded by somebody else, or its conversation goes on: look again
 
 
-async def _arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
+async def _arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
     facts: list[AnyFact] = arriving["facts"]
     born, read = await meet(store, id)
     there = list(read)
@@ -168,12 +176,12 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
             found=f"{len(there)} facts that differ",
             do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
         )
-    # What is there is how the copy begins: the same ledger, which only has to go on. Where nothing is there, it is a copy.
-    if there:
-        await store.append(id, len(there), facts[len(there) :], contents=arriving["contents"], born=born)
+    name = fresh_name()
+    opened = Opened(at=now_ms(), ledger=name, workflow=arriving["workflow"], origin=Origin(arriving["session"], len(facts), kind))
+    if there:  # what is there is how the copy begins: it was restored from a backup, perhaps, and the original may have gone on elsewhere
+        await store.append(id, len(there), [*facts[len(there) :], opened], contents=arriving["contents"], born=born)
         return
-    born = fresh_name()
-    opened = Opened(at=now_ms(), ledger=born, workflow=arriving["workflow"], origin=Origin(arriving["session"], len(facts), "copy"))
+    born = name
     await store.append(id, 0, [*facts, opened], contents=arriving["contents"], born=born)
     state: State = arriving["state"]  # it was folded to be checked: whoever opens the session need not do that again
     state.session = id

@@ -7,7 +7,6 @@ two, are the normal case, and neither owns anything.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,17 +15,20 @@ from msgspec.structs import replace
 from legato import run
 from legato.answering import Given, as_json, check_same_delivery, checked_key
 from legato.core.checking import text
-from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Origin, Returned, Said, Standing, Usage
+from legato.core.child_ids import MAX_CHILD_ID_CHARS, MAX_SESSION_ID_CHARS, root_session_id
+from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Returned, Said, Standing, Usage
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
-from legato.core.owed import Status, answers_of, judges_input, plan, resting, status
+from legato.core.owed import Status, answers_of, failure_of, judges_input, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State
+from legato.drive.caller import current_caller
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.conversation import messages_of
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerConflict, LedgerExists, NotLoaded, NotPending, StoreError
+from legato.family import fork_family
 from legato.nested import Nested
 from legato.run import Result, Run
 from legato.stores.contract import Store, is_store
@@ -39,18 +41,15 @@ if TYPE_CHECKING:
     from legato.erasure import Redaction
     from legato.workflow import Workflow
 
-current_store: ContextVar[Store | None] = ContextVar("current_store", default=None)
-"""The store of the session that is being driven; an agent that works as a tool keeps its own conversation there."""
-
-
 class Session:
     """A handle on one conversation. Made by `workflow.session(id)`."""
 
     _role: ClassVar[Role] = "either"  # whether its runs drive, or look on while somebody else does
 
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
-        if not isinstance(id, str) or not id or len(id) > 400 or not id.isprintable():
-            raise BadInput("a session id is 1 to 400 printable characters", found=repr(id)[:80], do="choose another id, or none")
+        longest = MAX_CHILD_ID_CHARS if isinstance(id, str) and root_session_id(id) != id else MAX_SESSION_ID_CHARS
+        if not isinstance(id, str) or not 0 < len(id) <= longest or not id.isprintable():
+            raise BadInput(f"a session id is 1 to {longest} printable characters", found=repr(id)[:80], do="choose another id, or none")
         if not is_store(store):
             raise BadInput("a session lives in a store", found=repr(store)[:80], do='write store=SQLiteStore("desk.db"), or leave it out')
         self.id = id
@@ -149,10 +148,13 @@ class Session:
         since, spent = self._ledger.state.length, self._ledger.state.spent.total
         if start is not None:
             await start()
-        current_store.set(self.store)
         from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
 
-        return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role), since, spent
+        caller = current_caller.get()
+        if caller is not None and caller.child != self.id:
+            caller = None  # another session, which user code runs within a tool
+        driver = Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role, caller)
+        return driver, since, spent
 
     async def _end(self, key: str, since: int, spent: Usage) -> Result:
         # A message that is delivered again gets what followed it when it came first.
@@ -240,7 +242,7 @@ class Session:
 
     async def _asked_elsewhere(self, given: Given) -> Session | None:
         """The conversation that a call waits for, if the question is one of its own."""
-        here = plan(self.state, self.workflow.definition.graph).requests
+        here = plan(self.state, self.workflow.definition.graph, children=self._nested.known).requests
         if any(each.id == given.id for each in here) or (given.key and given.key in self.state.keys):
             return None
         return await self._nested.asked_by(given.request, given.key)
@@ -295,7 +297,7 @@ class Session:
     @property
     def pending(self) -> list[Pending]:
         """What blocks the conversation, in order; also what agents ask that work for it as tools."""
-        return self._nested.requests(plan(self.state, self.workflow.definition.graph).requests)
+        return self._nested.requests(plan(self.state, self.workflow.definition.graph, children=self._nested.known).requests)
 
     def asking(self, request: Pending) -> Session:
         """The conversation that asks this: this one, or that of an agent which works for it as a tool."""
@@ -304,13 +306,12 @@ class Session:
     @property
     def status(self) -> Status:
         """One of new, running, waiting, pending, terminated, cancelled, failed."""
-        return resting(self.state, self.workflow.definition.graph, self._nested.ready)[0]
+        return resting(self.state, self.workflow.definition.graph, self._nested.known)[0]
 
     @property
     def error(self) -> str:
         """Why the session failed, if its status is "failed"."""
-        failed = self.state.failed
-        return failed.error if failed and self.status == "failed" else ""
+        return failure_of(self.state) if self.status == "failed" else ""
 
     @property
     def messages(self) -> list[Message]:
@@ -383,14 +384,14 @@ class Session:
         messages = messages_of(state, since)
         said = [message for message in messages if message.role == "assistant"]
         text = said[-1].text if said else ""
-        now, pending = resting(state, self.workflow.definition.graph, self._nested.ready)
+        now, pending = resting(state, self.workflow.definition.graph, self._nested.known)
         return Result(
             text=text,
             output=self._output(state, text),
             messages=messages,
             pending=self._nested.requests(pending),
             status=now,
-            error=state.failed.error if state.failed and now == "failed" else "",
+            error=failure_of(state) if now == "failed" else "",
             finish=state.reply.fact.finish if said and state.reply and state.reply.fact else "stop",
             usage=state.spent.total - spent,
             session=self,
@@ -408,7 +409,11 @@ class Session:
     # -- branching and leaving ---------------------------------------------------------------------------------------------
 
     async def fork(self, at: int | None = None, id: str | None = None) -> Session:
-        """A new session that shares the first `at` facts (all, by default) and goes its own way from there."""
+        """A new session that shares the first `at` facts (all, by default) and goes its own way from there.
+
+        Approvals and granted limits stay behind: whatever was permitted here and has not happened yet is asked again in the branch. The
+        child sessions of calls that have no output yet (agents as tools) are forked too.
+        """
         await self.refresh()
         length = self.state.length
         at = length if at is None else at
@@ -419,9 +424,7 @@ class Session:
             if self.store is branch.store and await self.store.read(branch.id):
                 raise LedgerExists(f"there is a session {branch.id!r} already", do="choose another id; nothing was changed")
         else:
-            origin = Origin(self.id, at)
-            opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name, origin=origin)
-            await self._ledger.fork(at, branch.id, opened)
+            await fork_family(self._ledger, at, branch.id)
         return await branch.refresh()
 
     async def to_string(

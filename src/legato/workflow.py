@@ -96,11 +96,16 @@ class Workflow:
         store: Store | None = None,
         deserialize_context: Callable[[Any], Any] | None = None,
         verify_with: bytes | None = None,
+        move: bool = False,
     ) -> Session:
-        """The session that `session.to_string()` wrote, as a copy in this workflow's store (or the one given)."""
+        """The session that `session.to_string()` wrote, as a copy in this workflow's store (or the one given).
+
+        A copy asks again for whatever was approved or allowed in the original and has not happened yet: the original may go on too.
+        With `move=True` you say that it will not: approvals and allowances hold here. Never move one string to two places.
+        """
         from legato.portable import unpack  # with hmac and base64, which nothing else needs
 
-        arriving = unpack(text, self.name, verify_with)
+        arriving = {**unpack(text, self.name, verify_with), "move": bool(move)}
         if context is None and arriving["has_context"]:
             if deserialize_context is None:
                 raise BadInput("the string carries a context", do="pass deserialize_context=..., or context=... in its place")

@@ -29,6 +29,7 @@ from legato.core.facts import (
     Standing,
     Text,
     Usage,
+    UsageReported,
     Words,
 )
 from legato.core.wording import ERASED, ERASED_ARGUMENTS
@@ -86,7 +87,8 @@ def ledgers() -> dict[str, tuple]:
         ),
         "an_agent_as_a_tool_that_waited_for_people": (
             opened(), said("pay them"), answered("a", 1, call(), call()), started(2), started(2, 1),
-            paused(2, took=5), paused(2, 1, session="s/other", length=7), started(2, attempt=2, epoch=2), returned(2, attempt=2),
+            paused(2, took=5), paused(2, 1, session="s/other", length=7), started(2, attempt=2, epoch=2),
+            UsageReported(at=9, call=started(2).call, agents=(("helper", Usage(5, 2, cost=3)),)), returned(2, attempt=2),
             Cancelled(at=10), returned(2, 1, attempt=0, status="cancelled"),
         ),
         "words_that_were_erased": (

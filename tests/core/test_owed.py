@@ -3,13 +3,14 @@
 import pytest
 
 from legato.core.digest import digest_arguments
-from legato.core.facts import CallRef, Cancelled, Judged, Lost, Standing
+from legato.core.facts import CallRef, Cancelled, Judged, Lost, Standing, Usage, UsageReported
 from legato.core.graph import AgentRules, Limits, ToolRules
 from legato.core.owed import (
     Admit,
     AdmitStanding,
     Answer,
     CallModel,
+    ChildStatus,
     DeclareLost,
     GiveUp,
     HandOver,
@@ -44,8 +45,8 @@ OK = digest_arguments(ARGS)
 START = (opened(), said())
 
 
-def kinds(facts, *tools, epoch=None, awake=(), **more):
-    now = plan(folded(*facts), graph(*tools, **more), epoch, frozenset(awake))
+def kinds(facts, *tools, epoch=None, awake=(), missing=(), **more):
+    now = plan(folded(*facts), graph(*tools, **more), epoch, ChildStatus(frozenset(awake), frozenset(missing)))
     return [type(effect) for effect in now.effects], [request.kind for request in now.requests]
 
 
@@ -57,6 +58,9 @@ OPEN, GATE, ALONE = ToolRules("t"), ToolRules("t", admission=True), ToolRules("a
 SAFE, LATER = ToolRules("t", idempotent=True), ToolRules("t", deferred=True)
 
 WAITS = (*replied(call()), started(2), paused(2))
+FAILED = (*replied(call()), started(2), paused(2, error="503"))
+OVER_BUDGET = (*replied(call(), call()), started(2), started(2, 1), paused(2, needed=Usage(90)), paused(2, 1, needed=Usage(90)),
+               UsageReported(at=1, call=CallRef(2, 0), agents=(("inner", Usage(20)),)))  # fmt: skip
 
 OWED = {
     "nothing, when nobody has spoken": ((opened(),), (), {}, [], []),
@@ -86,6 +90,13 @@ OWED = {
     "it goes on when that conversation can": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [RunTool], []),
     "it goes on once, and not for having gone on before": ((*WAITS, started(2, attempt=2), paused(2, attempt=2)), (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [], []),
     "it goes on although the limit of calls is reached, as it is no other call": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)], "limits": Limits(tool_calls=1)}, [RunTool], []),
+    "a missing child session is declared lost": (WAITS, (SAFE,), {"epoch": 1, "missing": [CallRef(2, 0)]}, [DeclareLost], []),
+    "a call whose child session is missing asks for its outcome": ((*WAITS, Lost(at=1, call=CallRef(2, 0), attempt=1, missing=True)), (SAFE,), {}, [], ["outcome"]),
+    "it starts again when a person says so": ((*WAITS, Lost(at=1, call=CallRef(2, 0), attempt=1, missing=True), decided(2, kind="outcome")), (SAFE,), {}, [RunTool], []),
+    "a failed child session is not tried again by itself": (FAILED, (SAFE,), {}, [], []),
+    "a child session over budget asks once": (OVER_BUDGET, (SAFE,), {"limits": Limits(tokens=100)}, [], ["limit"]),
+    "a child session within its budget goes on": (OVER_BUDGET, (SAFE,), {"limits": Limits(tokens=1000), "awake": [RunTool(CallRef(2, 0), 2), RunTool(CallRef(2, 1), 2)]}, [RunTool, RunTool], []),
+    "a budget that was refused gives the child session up": ((*OVER_BUDGET, decided(0, kind="limit", limit="tokens", verdict="reject", digest="")), (SAFE,), {"limits": Limits(tokens=100)}, [GiveUp, GiveUp], []),
     "its sibling runs while it waits": ((*replied(call(), call("o")), started(2), paused(2)), (SAFE, ToolRules("o")), {}, [RunTool], []),
     "a handoff waits for it": ((*replied(call(), handoff("b")), started(2), paused(2)), (SAFE,), {}, [], []),
     "a message leaves it waiting": ((*WAITS, said()), (SAFE,), {}, [], []),

@@ -10,6 +10,7 @@ from legato.core.facts import (
     Asked,
     Attempted,
     Call,
+    CallRef,
     Cancelled,
     Compacted,
     Decided,
@@ -25,6 +26,7 @@ from legato.core.facts import (
     Standing,
     Started,
     Usage,
+    UsageReported,
     Words,
 )
 from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules, handoff_tool_name
@@ -32,6 +34,7 @@ from legato.core.owed import (
     Admit,
     Bookkeeping,
     CallModel,
+    ChildStatus,
     GiveUp,
     HandOver,
     JudgeInput,
@@ -122,7 +125,8 @@ class World:
         dice, chance = self.dice, self.dice.random()
         waiting = [call for call in self.state.batch if call.paused]
         awake = {RunTool(call.ref, len(call.attempts) + 1) for call in waiting if dice.random() < 0.5}
-        now = plan(self.state, self.graph, self.epoch, frozenset(awake))
+        missing = {call.ref for call in waiting if dice.random() < 0.1}
+        now = plan(self.state, self.graph, self.epoch, ChildStatus(frozenset(awake), frozenset(missing)))
         if chance < 0.07 or not (now.effects or now.requests):
             self.say()
         elif chance < 0.10:
@@ -130,7 +134,7 @@ class World:
         elif chance < 0.13 and status(self.state, self.graph) in ("running", "pending", "failed"):
             self.put(Cancelled(at=self.at))
         elif chance < 0.15:
-            origin = Origin("parent", self.state.length)
+            origin = Origin("parent", self.state.length, dice.choice(("fork", "copy", "move")))
             self.put(Opened(at=self.at, ledger=f"fork{self.state.length:04}", workflow="w", origin=origin))
         elif chance < 0.18 and self.hanging:
             self.late()
@@ -188,7 +192,7 @@ class World:
                     epoch = max(self.epoch, state.epoch)
                     self.put(Started(at=self.at, call=ref, attempt=attempt, epoch=epoch, digest=digest_arguments(call.arguments)))
                 elif call.call.tool == "safe" and dice.random() < 0.5:
-                    self.put(Paused(at=self.at, call=ref, attempt=attempt, session="s/other", length=4, took=dice.randrange(80)))
+                    self.pause(ref, attempt)
                 else:
                     outcome = dice.choice(("ok", "ok", "error", "timeout"))
                     took = dice.randrange(80)
@@ -216,6 +220,13 @@ class World:
                 self.put(Compacted(at=self.at, agent=agent, upto=upto, summary="in short", usage=Usage(3, 1)))
             case _:
                 self.put(fact_of(effect, self.at))
+
+    def pause(self, ref: CallRef, attempt: int) -> None:
+        """A child session has used something, and cannot go on."""
+        spent = Usage(self.dice.randrange(9), self.dice.randrange(9))
+        self.put(UsageReported(at=self.at, call=ref, agents=(("inner", spent),)))
+        why = self.dice.choice(({}, {"error": "503"}, {"needed": Usage(7)}))
+        self.put(Paused(at=self.at, call=ref, attempt=attempt, session="s/other", length=4, took=self.dice.randrange(80), **why))
 
     def ask(self, agent: str) -> None:
         """A model is asked; something may be said while it thinks."""

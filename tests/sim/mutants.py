@@ -481,7 +481,7 @@ def _(patch: Patch) -> None:
 
 @mutant("branches share the conversation of an agent that works as a tool")
 def _(patch: Patch) -> None:
-    patch(nested, "held_for", lambda session, key: f"s/{key}")
+    patch(nested, "child_session_id", lambda session, key: f"s/{key}")
 
 
 @mutant("a branch begins the conversation of an agent that works as a tool anew")

@@ -154,7 +154,12 @@ async def test_a_store_that_fails_in_the_conversation_of_an_agent_as_a_tool_is_n
         try:
             await session.run("Ask", key="k")
         except StoreFull:
-            assert (await session.run("Ask", key="k")).text == "So it is."
+            result = await session.run("Ask", key="k")
+            for request in result.pending:  # the helper's session never began, which the caller's ledger cannot know
+                assert request.kind == "outcome"
+                await session.approve(request)
+                result = await session.resume()
+            assert result.text == "So it is."
             requests = await checking.requests_of(session)
             assert checking.outputs(requests[-1]) == ["Forty-two."]
         else:

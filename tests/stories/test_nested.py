@@ -613,17 +613,19 @@ async def test_branches_whose_long_ids_begin_alike_do_not_share_a_conversation(s
 # -- travelling ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("move", [False, True], ids=["copied", "moved"])
 @pytest.mark.parametrize("answered", [False, True], ids=["asked", "answered"])
-async def test_written_down_and_loaded_elsewhere_the_question_is_pending_and_an_answer_holds(store: Store, answered: bool) -> None:
+async def test_loaded_child_asks_again_unless_moved(store: Store, answered: bool, move: bool) -> None:
     world = World()
     session = await waiting(store, world)
+    asked = session.pending[0]
     if answered:
-        await session.approve(session.pending[0])
+        await session.approve(asked)
     text = await session.to_string(sign_with=b"k" * 32)
-    copy = await office(world).load(text, store=MemoryStore(), verify_with=b"k" * 32).refresh()
-    assert [request.tool for request in copy.pending] == ([] if answered else ["pay"])
+    copy = await office(world).load(text, store=MemoryStore(), verify_with=b"k" * 32, move=move).refresh()
+    assert [request.tool for request in copy.pending] == ([] if answered and move else ["pay"])
     for request in copy.pending:
-        assert request.id != session.pending[0].id
+        assert request.id != asked.id
         await copy.approve(request)
     assert (await copy.resume()).text == "All done."
     assert world.times("paid 5 to ann") == 1
@@ -636,7 +638,7 @@ async def test_a_string_with_a_conversation_that_no_call_waits_for_is_refused(st
     session = await waiting(store, World())
     text = await session.to_string()
     key = session.pending[0].session.partition("/")[2]
-    with pytest.raises(CodecError, match="no call waits for"):
+    with pytest.raises(CodecError, match="child session of no call"):
         office(World()).load(text.replace(f'"{key}"', '"other"'))
 
 
@@ -662,14 +664,19 @@ async def test_an_agent_of_another_name_behind_the_same_tool_does_not_go_on_with
     assert "belongs to workflow 'payer'" in checking.outputs((await checking.requests_of(session))[-1])[0]
 
 
-async def test_a_conversation_that_was_deleted_while_a_call_waited_for_it_begins_anew(store: Store) -> None:
+async def test_missing_child_session_asks_for_its_outcome(store: Store) -> None:
+    """The child may have paid: its parent does not know, so it begins again only when a person says so."""
     world = World()
     session = await waiting(store, world)
     (request,) = session.pending
     await store.delete(request.session)
     result = await session.resume()
-    (again,) = result.pending
-    assert (again.tool, again.session) == ("pay", request.session)
+    (asked,) = result.pending
+    assert (asked.kind, asked.tool, asked.session) == ("outcome", "ask_payer", session.id)
+    assert not await store.read(request.session)
+    await session.approve(asked)
+    (again,) = (await session.resume()).pending
+    assert (again.kind, again.tool, again.session) == ("approval", "pay", request.session)
     assert again.id != request.id
     await session.approve(again)
     assert (await session.resume()).text == "All done."

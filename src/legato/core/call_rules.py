@@ -9,7 +9,20 @@ from typing import NoReturn
 
 from legato.core import wording
 from legato.core.digest import digest_arguments
-from legato.core.facts import AnyFact, CallRef, Content, Decided, Gated, Lost, Paused, Returned, Started, Text
+from legato.core.facts import (
+    NO_USAGE,
+    AnyFact,
+    CallRef,
+    Content,
+    Decided,
+    Gated,
+    Lost,
+    Paused,
+    Returned,
+    Started,
+    Text,
+    UsageReported,
+)
 from legato.core.folded import Folded
 from legato.core.groups import Attempt, CallState, Output
 from legato.core.messages import text_of
@@ -60,7 +73,7 @@ class CallRules(Folded):
             words = {"approval": wording.rejected, "outcome": wording.failed_by_person, "result": wording.no_result}[fact.kind]
             self._output(call, Output(words(fact.words), "rejected", self.length))
         elif fact.kind == "outcome":
-            call.redo = True
+            call.redo = call.approved = True  # consent to these arguments, also where an earlier one was void
         else:
             if fact.verdict == "edit":
                 if fact.standing:
@@ -126,7 +139,19 @@ class CallRules(Folded):
         self._output(call, Output(content, fact.status, len(self.facts)))
 
     def _lost(self, fact: Lost) -> None:
-        self._open_attempt(fact).lost = True
+        attempt = self._open_attempt(fact)
+        attempt.lost, attempt.missing, attempt.paused, attempt.known = True, fact.missing, None, False
+        if fact.missing:
+            self._open_call(fact, fact.call).reported = ()  # the next child session counts from nothing
+
+    def _usage_reported(self, fact: UsageReported) -> None:
+        call = self.call(fact.call)
+        if call is None or not call.attempts:
+            self._refuse(fact, f"call {fact.call} has no child session")
+        before = dict(call.reported)
+        for agent, usage in fact.agents:
+            self.spent.spend_in_child(agent, usage.increase_over(before.get(agent, NO_USAGE)))
+        call.reported = fact.agents
 
     def _paused(self, fact: Paused) -> None:
         attempt = self._open_attempt(fact)
@@ -134,7 +159,9 @@ class CallRules(Folded):
         self._work(fact.at, fact.took)
 
     def _open_attempt(self, fact: Lost | Paused) -> Attempt:
-        attempt = self._open_call(fact, fact.call).running
+        call = self._open_call(fact, fact.call)
+        waiting = call.attempts[-1] if call.paused and isinstance(fact, Lost) and fact.missing else None
+        attempt = waiting or call.running
         if attempt is None or attempt.number != fact.attempt:
             self._refuse(fact, f"attempt {fact.attempt} of call {fact.call} is not open")
         return attempt

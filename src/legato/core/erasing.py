@@ -39,6 +39,8 @@ from legato.core.facts import (
     Hosted,
     Item,
     Judged,
+    Opened,
+    Paused,
     Prompted,
     Reasoning,
     Redacted,
@@ -156,7 +158,7 @@ def without_words(fact: AnyFact) -> AnyFact:
             return replace(fact, content=_gone(fact.content), author="")
         case Answered():
             return replace(fact, items=tuple(map(_item, fact.items)), held="")
-        case Attempted():
+        case Attempted() | Paused():
             return replace(fact, error=_gone(fact.error))
         case Decided():
             arguments = ERASED_ARGUMENTS if fact.arguments else ""
@@ -257,7 +259,9 @@ class _Erasure:
         self._targets = targets
         self._lowest = min(targets)
         self._quotes = {text for position in targets for text in _texts(facts[position]) if len(text) >= SHORTEST_QUOTE}
-        self._arguments: dict[CallRef, str] = {}  # of calls whose arguments are not what they were
+        self._written: dict[CallRef, str] = {}  # arguments as the model's replies have them now, of replies that are erased
+        self._arguments: dict[CallRef, str] = {}  # the same with edits: of calls whose arguments are not what they were
+        self._started: set[CallRef] = set()
         self._contents: dict[str, tuple[int, bytes]] = {}
         self._frames = self._new_frames(contents)
 
@@ -294,6 +298,8 @@ class _Erasure:
                 return replace(fact, items=tuple(map(_thoughtless, fact.items)))
             case Attempted() if fact.upto >= self._lowest and self._quoted([fact.error]):
                 return without_words(fact)
+            case Paused() if self._quoted([fact.error]):
+                return without_words(fact)
             case Compacted() if fact.upto >= self._lowest:
                 return without_words(fact)
             case Judged() if fact.position in self._targets:
@@ -309,7 +315,8 @@ class _Erasure:
             case Answered():
                 if position in self._targets:
                     calls = [(index, item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
-                    self._arguments.update((CallRef(position, index), call.arguments) for index, call in calls)
+                    self._written.update((CallRef(position, index), call.arguments) for index, call in calls)
+                    self._arguments.update(self._written)
                 held = "" if fact.upto >= self._lowest or position in self._targets else fact.held
                 return replace(fact, held=held, frame=self._frames.get(fact.frame, fact.frame))
             case Attempted():
@@ -323,7 +330,13 @@ class _Erasure:
                     return decided
                 return replace(fact, digest=self._digest(call, fact.digest))
             case Started():
+                self._started.add(fact.call)
                 return replace(fact, digest=self._digest(fact.call, fact.digest))
+            case Opened(origin=origin) if origin is not None and origin.kind != "move":
+                # An edit of a call that has not started is void in a branch: see inheritance.py.
+                kept = {call: arguments for call, arguments in self._arguments.items() if call in self._started}
+                self._arguments = {**self._written, **kept}
+                return fact
             case _:
                 return fact
 
@@ -358,7 +371,7 @@ def _texts(fact: AnyFact) -> list[str]:
             return _words(content)
         case Answered(items=items):
             return [text for item in items for text in _texts_of_item(item)]
-        case Attempted(error=error):
+        case Attempted(error=error) | Paused(error=error):
             return [error]
         case Decided():
             return [fact.words, *_leaves(fact.arguments), *_words(fact.output)]

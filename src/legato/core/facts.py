@@ -141,6 +141,11 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
             self.written + other.written,
         )
 
+    def increase_over(self, earlier: Usage) -> Usage:
+        """What was added since `earlier`; nothing if this counts from a later beginning."""
+        added = self - earlier
+        return added if min(added.input, added.output, added.cost) >= 0 else NO_USAGE
+
     def __sub__(self, earlier: Usage) -> Usage:
         return Usage(
             self.input - earlier.input,
@@ -157,11 +162,14 @@ NO_USAGE = Usage()
 
 
 class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Where a forked or copied ledger comes from: the session, and how many of its facts lie before the fork."""
+    """Where a forked, copied or moved ledger comes from: the session, and how many of its facts lie before this point.
+
+    `kind` says what the new ledger inherits (inheritance.py): a fork and a copy run beside the original, a moved session replaces it.
+    """
 
     session: str
     position: int
-    kind: Literal["fork", "copy"] = "fork"
+    kind: Literal["fork", "copy", "move"] = "fork"
 
 
 class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True, gc=False):
@@ -181,7 +189,7 @@ class Fact(Struct, frozen=True, kw_only=True, tag_field="fact", omit_defaults=Tr
 
 
 class Opened(Fact, frozen=True, tag="opened"):
-    """A conversation began, or (with `origin`) began again as a fork or copy of another.
+    """A conversation began, or (with `origin`) goes on from here as a fork, a copy or the new place of another.
 
     `ledger` is a name that no other ledger has; ids of requests and idempotency keys are made from it.
     """
@@ -307,16 +315,23 @@ class Returned(Fact, frozen=True, tag="returned"):
 
 
 class Lost(Fact, frozen=True, tag="lost"):
-    """Nobody knows how this attempt ended: the driver that ran it is gone, or the tool itself cannot tell (`OutcomeUnknown`)."""
+    """Nobody knows how this attempt ended: the driver that ran it is gone, or the tool itself cannot tell (`OutcomeUnknown`).
+
+    `missing`: it worked in a child session whose ledger is not there. A new attempt would repeat the whole task, so a person decides,
+    although the tool is idempotent.
+    """
 
     call: CallRef
     attempt: int
+    missing: bool = False
 
 
 class Paused(Fact, frozen=True, tag="paused"):
-    """An attempt came to where another conversation waits for its people: `session`, of which it had seen `length` facts.
+    """An attempt ended because its child session cannot go on now: `session`, of which it had seen `length` facts.
 
-    The attempt is over, and the call is not answered: it waits, and is started again when that conversation can go on.
+    The attempt is over, and the call is not answered: it waits, and is started again when the child session can go on. `error`: the
+    child failed, and goes on when the session is resumed. `needed`: the child stopped before a model request of about this size,
+    which would exceed a budget of a caller. With neither, the child waits for people.
     """
 
     call: CallRef
@@ -324,6 +339,15 @@ class Paused(Fact, frozen=True, tag="paused"):
     session: str
     length: int
     took: int = 0
+    error: str = ""
+    needed: Usage = NO_USAGE
+
+
+class UsageReported(Fact, frozen=True, tag="usage_reported"):
+    """The child session of a call has used this much so far, its own children included: an agent's name and its usage, in pairs."""
+
+    call: CallRef
+    agents: tuple[tuple[str, Usage], ...]
 
 
 class HandedOff(Fact, frozen=True, tag="handed_off"):
@@ -402,6 +426,7 @@ AnyFact: TypeAlias = (
     | Returned
     | Lost
     | Paused
+    | UsageReported
     | HandedOff
     | Judged
     | Prompted

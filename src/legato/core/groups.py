@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Refusal, Words
+from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Refusal, Usage, Words
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
@@ -32,7 +32,8 @@ class Attempt(Struct, eq=False):
     epoch: int
     lost: bool = False
     known: bool = False  # how it really ended is recorded, in time or late
-    paused: Paused | None = None  # it ended where another conversation waits for its people
+    paused: Paused | None = None  # it ended because its child session could not go on
+    missing: bool = False  # its child session is not there, so it cannot be resumed
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.known else ''}>"
@@ -49,6 +50,7 @@ class CallState(Struct, eq=False):
     guarded: bool = False  # a guardrail let it pass
     approved: bool = False
     redo: bool = False  # a person asked to run a lost attempt again
+    reported: tuple[tuple[str, Usage], ...] = ()  # what its child session has used so far, by agent
     stopped: str = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
     attempts: tuple[Attempt, ...] = ()
     output: Output | None = None
@@ -63,7 +65,7 @@ class CallState(Struct, eq=False):
 
     @property
     def paused(self) -> Paused | None:
-        """What it waits for, while it waits for the people of another conversation."""
+        """What it waits for, while its child session cannot go on."""
         return self.attempts[-1].paused if self.output is None and self.attempts else None
 
     @property

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from legato.core import wording
 from legato.core.digest import digest_arguments
-from legato.core.facts import AnyFact, CallRef, Decided, Lost, Prompted, Returned
+from legato.core.facts import NO_USAGE, AnyFact, CallRef, Decided, Lost, Paused, Prompted, Returned, Usage
 from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules
 from legato.core.groups import AssistantEntry, CallState, Group
 from legato.core.history import last_turns
@@ -96,10 +96,11 @@ class AdmitStanding(Struct, frozen=True, gc=False):
 
 
 class DeclareLost(Struct, frozen=True, gc=False):
-    """Bookkeeping: the driver that ran this attempt is gone."""
+    """Bookkeeping: the driver that ran this attempt is gone, or the child session that it worked in is `missing`."""
 
     call: CallRef
     attempt: int
+    missing: bool = False
 
 
 class Prompt(Struct, frozen=True, gc=False):
@@ -127,7 +128,18 @@ class Plan(Struct, frozen=True):
     requests: list[Pending]
 
 
-NOBODY: frozenset[RunTool] = frozenset()
+class ChildStatus(Struct, frozen=True):
+    """What the driver knows of the child sessions of unanswered calls, which no ledger but theirs can say.
+
+    `resumable`: the next attempts of calls whose child session can go on. `missing`: calls whose child session is not in the store,
+    although an attempt began there.
+    """
+
+    resumable: frozenset[RunTool] = frozenset()
+    missing: frozenset[CallRef] = frozenset()
+
+
+NO_CHILDREN = ChildStatus()
 
 
 def owed(state: State, graph: Graph, epoch: int | None = None) -> list[Effect]:
@@ -135,17 +147,12 @@ def owed(state: State, graph: Graph, epoch: int | None = None) -> list[Effect]:
     return plan(state, graph, epoch).effects
 
 
-def plan(state: State, graph: Graph, epoch: int | None = None, awake: frozenset[RunTool] = NOBODY) -> Plan:
-    """What is owed in this state. `epoch` is the driver's; attempts of earlier ones are lost.
-
-    `awake` are the next attempts of calls that wait for another conversation which can go on. This ledger cannot know.
-    """
+def plan(state: State, graph: Graph, epoch: int | None = None, children: ChildStatus = NO_CHILDREN) -> Plan:
+    """What is owed in this state. `epoch` is the driver's; attempts of earlier ones are lost."""
     if batch := state.batch:
-        running = [(call.ref, attempt) for call in batch if (attempt := call.running) is not None] if epoch is not None else []
-        lost: list[Effect] = [DeclareLost(ref, attempt.number) for ref, attempt in running if attempt.epoch < (epoch or 0)]
-        if lost:
+        if epoch is not None and (lost := _lost_attempts(batch, epoch, children.missing)):
             return Plan(lost, [])
-        now = _batch(state, graph, awake)
+        now = _batch(state, graph, children.resumable)
     elif state.halt:
         now = Plan([], [])
     else:
@@ -154,6 +161,18 @@ def plan(state: State, graph: Graph, epoch: int | None = None, awake: frozenset[
     if state.waiting and (state.halt != "cancelled" or state.waiting[-1].position > state.halted_at):
         now.effects.append(JudgeInput(receiver(state, graph), state.waiting[0].position))
     return now
+
+
+def _lost_attempts(batch: list[CallState], epoch: int, missing: frozenset[CallRef]) -> list[Effect]:
+    """The attempts that nobody performs any more: their driver is gone, or they wait for a child session that is missing."""
+    lost: list[Effect] = []
+    for call in batch:
+        gone = call.ref in missing
+        if (running := call.running) is not None and running.epoch < epoch:
+            lost.append(DeclareLost(call.ref, running.number, gone))
+        elif gone and call.paused and not call.stopped:
+            lost.append(DeclareLost(call.ref, len(call.attempts), gone))
+    return lost
 
 
 def receiver(state: State, graph: Graph) -> str:
@@ -181,16 +200,19 @@ def status(state: State, graph: Graph) -> Status:
     return resting(state, graph)[0]
 
 
-def resting(state: State, graph: Graph, awake: frozenset[RunTool] = NOBODY) -> tuple[Status, list[Pending]]:
+def resting(state: State, graph: Graph, children: ChildStatus = NO_CHILDREN) -> tuple[Status, list[Pending]]:
     """The status, and what is asked of people."""
     if not state.groups and not state.tail and not state.waiting:
         return "new", []
-    now = plan(state, graph, awake=awake)
+    now = plan(state, graph, children=children)
     if now.effects:
         broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel) and not state.waiting
         return "failed" if broken else "running", now.requests
-    if now.requests or any(call.paused for call in state.batch):
+    paused = [call.paused for call in state.batch if call.paused]
+    if now.requests or any(not each.error for each in paused):
         return "pending", now.requests
+    if paused:
+        return "failed", []
     if state.halt == "cancelled":
         return "cancelled", []
     return "terminated" if state.ended else "waiting", []
@@ -199,7 +221,14 @@ def resting(state: State, graph: Graph, awake: frozenset[RunTool] = NOBODY) -> t
 # -- while a batch is open ---------------------------------------------------------------------------------------------
 
 
-def _batch(state: State, graph: Graph, awake: frozenset[RunTool]) -> Plan:
+def failure_of(state: State) -> str:
+    """Why the session failed, where its status is "failed": the error of its model, or of a child session."""
+    if state.failed is not None:
+        return state.failed.error
+    return next((call.paused.error for call in state.batch if call.paused and call.paused.error), "")
+
+
+def _batch(state: State, graph: Graph, resumable: frozenset[RunTool]) -> Plan:
     assert state.reply is not None and state.reply.fact is not None
     rules = graph.agents.get(state.reply.agent) or AgentRules(state.reply.agent)
     effects: list[Effect] = []
@@ -211,7 +240,7 @@ def _batch(state: State, graph: Graph, awake: frozenset[RunTool]) -> Plan:
         if call.output is not None:
             continue
         tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
-        if call.stopped == "erased" and call.paused:
+        if call.stopped in ("erased", "limit") and call.paused:
             effects.append(GiveUp(call.ref))
         elif call.stopped and not (call.stopped == "erased" and call.running):  # what is running has its arguments
             effects.append(_stopped(call, tool))
@@ -221,7 +250,10 @@ def _batch(state: State, graph: Graph, awake: frozenset[RunTool]) -> Plan:
             handoffs.append((call, edge))
         elif tool is None and call.gate is None and not call.attempts:
             effects.append(Answer(call.ref, 0, "error", wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges])))
-        elif call.paused and tool is not None and RunTool(call.ref, len(call.attempts) + 1) not in awake:
+        elif call.paused and tool is not None and (over := _child_over_budget(state, graph.limits, call.paused)):
+            if all(each.limit != over.limit for each in requests):  # one answer is for all calls that wait for it
+                requests.append(_limit(state, over.limit, state.reply.agent, over.told))
+        elif call.paused and tool is not None and RunTool(call.ref, len(call.attempts) + 1) not in resumable:
             if graph.supersede and state.unseen:
                 effects.append(GiveUp(call.ref))
         else:
@@ -251,7 +283,7 @@ def _settle(
     if call.attempts:
         if call.running:
             return False
-        if call.lost and not tool.idempotent:
+        if call.lost and (not tool.idempotent or call.lost.missing or (call.gate and not call.approved)):
             _ask(state, graph, "outcome", call, rules.name, tool.gone, effects, requests)
             return True
     elif call.gate is None and tool.admission:
@@ -443,15 +475,42 @@ def _limits_before_model(state: State, graph: Graph, agent: str) -> Pending | No
         return _limit(state, "turns", agent, f"{turns} turns since the user last spoke, the limit is {over:g}. {_loop_seen(state)}")
     if over := _over(state, limits, "seconds", seconds):
         return _limit(state, "seconds", agent, f"{seconds:.1f} s of work since the user last spoke, the limit is {over:g}.")
-    # A budget pauses before it is broken: the next call will cost at least what is already there to be sent.
-    next_call = max(state.spent.letters // LETTERS_PER_TOKEN, state.spent.last.total)
-    if limits.tokens is not None and (over := _over(state, limits, "tokens", state.spent.total.total + next_call)):
-        told = f"{state.spent.total.total} tokens used, the next call takes about {next_call} more, the budget is {over:g}."
-        return _limit(state, "tokens", agent, told)
-    spent, next_cost = state.spent.total.cost / 1e9, state.spent.last.cost / 1e9
-    if limits.cost is not None and (over := _over(state, limits, "cost", spent + next_cost)):
-        told = f"${spent:.4f} spent, the next call costs about ${next_cost:.4f} more, the budget is ${over:.4f}."
-        return _limit(state, "cost", agent, told)
+    if reached := budget_reached(state, limits, next_request_usage(state)):
+        return _limit(state, reached.limit, agent, reached.told)
+    return None
+
+
+class BudgetReached(Struct, frozen=True):
+    """A budget that the next model request would exceed, and the sentence that says so."""
+
+    limit: str
+    told: str
+
+
+def next_request_usage(state: State) -> Usage:
+    """An estimate of the next model request, in this session or in a child session that waits for a budget: at least what is already
+    there to be sent, and what the last request cost."""
+    for call in state.batch:
+        if call.paused and call.paused.needed != NO_USAGE:
+            return call.paused.needed
+    tokens = max(state.spent.letters // LETTERS_PER_TOKEN, state.spent.last.total, 1)
+    return Usage(input=tokens, cost=state.spent.last.cost)
+
+
+def _child_over_budget(state: State, limits: Limits, paused: Paused) -> BudgetReached | None:
+    """The budget that a paused child session waits for."""
+    return budget_reached(state, limits, paused.needed) if paused.needed != NO_USAGE else None
+
+
+def budget_reached(state: State, limits: Limits, needed: Usage) -> BudgetReached | None:
+    """The budget that a model request of this size would exceed, if any. Usage counts over the whole session and its child sessions."""
+    used = state.spent.total
+    if limits.tokens is not None and (over := _over(state, limits, "tokens", used.total + needed.total)):
+        told = f"{used.total} tokens used, the next call takes about {needed.total} more, the budget is {over:g}."
+        return BudgetReached("tokens", told)
+    if limits.cost is not None and (over := _over(state, limits, "cost", used.dollars + needed.dollars)):
+        told = f"${used.dollars:.4f} spent, the next call costs about ${needed.dollars:.4f} more, the budget is ${over:.4f}."
+        return BudgetReached("cost", told)
     return None
 
 
@@ -484,7 +543,7 @@ def fact_of(effect: Bookkeeping, at: int) -> AnyFact:
             return Returned(at=at, call=call, attempt=attempt, status=status, output=words)  # type: ignore[arg-type]
         case AdmitStanding(call=call, digest=digest):
             return Decided(at=at, kind="approval", verdict="approve", call=call, digest=digest, by="standing")
-        case DeclareLost(call=call, attempt=attempt):
-            return Lost(at=at, call=call, attempt=attempt)
+        case DeclareLost(call=call, attempt=attempt, missing=missing):
+            return Lost(at=at, call=call, attempt=attempt, missing=missing)
         case Prompt(agent=agent, text=text):
             return Prompted(at=at, agent=agent, text=text)

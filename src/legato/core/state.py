@@ -3,8 +3,10 @@
 State is `fold(facts)` and is never stored. Resume, recovery, time travel and the normal step are the same thing: fold, then ask
 `owed` (owed.py) what the world still owes the conversation. The rules:
 
- 1. A ledger begins with `Opened`. A later `Opened` must have an origin: the ledger is a fork or a copy from there on. It voids
-    standing approvals, renames all requests, and begins epochs anew: an attempt that was open belongs to nobody here.
+ 1. A ledger begins with `Opened`. A later `Opened` must have an origin: the ledger is a fork, a copy or the new place of another from
+    there on. It renames all requests and begins epochs anew: an attempt that was open belongs to no driver here. In a fork and a
+    copy it also voids whatever permits an effect: approvals of calls that have no output, standing approvals, allowances
+    (inheritance.py).
  2. `Said` is always legal. A message lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so one
     that came while a model was thinking, or a call was pending, follows that reply's whole batch. It overtakes whatever stands
     before it: a limit refused, a cancel, a termination, an objection, a failure, a frame. A *guarded* one waits outside until an
@@ -24,7 +26,8 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     A `Returned` for an attempt of an answered call, or for an attempt that another one followed, is `late`: kept for people, once.
  7. `Lost` is legal for an open attempt. It makes the outcome unknown; a `Returned` that comes after all still answers the call,
     unless a person decided first. `Paused` is legal for an open attempt too, and ends it without an output: nothing else will be heard
-    of that attempt, and the call waits until it is started again.
+    of that attempt, and the call waits until it is started again. `Lost` is legal for a paused attempt as well: its child session is
+    missing. `UsageReported` is legal for a call that was started, whatever has become of it.
  8. `HandedOff` is legal when nothing of the batch but handoffs is unanswered. It answers them all: its own call as taken, the
     others as not taken.
  9. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
@@ -44,6 +47,7 @@ from typing import Any
 from legato.core import wording
 from legato.core.call_rules import CallRules, with_arguments
 from legato.core.facts import (
+    NO_USAGE,
     Answered,
     AnyFact,
     Asked,
@@ -66,6 +70,7 @@ from legato.core.facts import (
     Said,
     Started,
     Usage,
+    UsageReported,
     Words,
 )
 from legato.core.groups import CallState, Group, Output
@@ -97,11 +102,24 @@ class State(CallRules):
         self.ledger = fact.ledger
         self.workflow = fact.workflow
         self.names.append((self.length, fact.ledger))
-        self.standing.clear()
         self.epoch = 0
         for call in self.batch:
             if call.running:
                 call.running.epoch = 0
+        if fact.origin is not None and fact.origin.kind != "move":
+            self._void_permissions()
+
+    def _void_permissions(self) -> None:
+        """Take back whatever permits an effect: this ledger runs beside the one that it was given in. See inheritance.py."""
+        self.standing.clear()
+        self.tally.allowances.clear()
+        self.keys = {key: at for key, at in self.keys.items() if type(self.facts[at]) is not Decided}
+        self.conversations = dict.fromkeys(self.conversations, UNKNOWN)
+        for call in self.batch:
+            if call.output is None:
+                call.approved = call.redo = False
+                if not call.attempts:  # what has started ran with the arguments as they were edited
+                    call.arguments, call.edited = call.call.arguments, False
 
     def _said(self, fact: Said) -> None:
         if fact.key and fact.key in self.keys:
@@ -133,7 +151,8 @@ class State(CallRules):
         """Stop until the user speaks, and the calls of the open batch for good. What a limit finds started comes to its end."""
         self._halt, self._feedback, self.halted_at = why, "", self.length
         for call in self.batch:
-            if call.output is None and not (why == "limit" and call.attempts):
+            over_budget = call.paused is not None and call.paused.needed != NO_USAGE  # the refused limit is what it waits for
+            if call.output is None and not (why == "limit" and call.attempts and not over_budget):
                 call.stopped = why
 
     # -- what models reply ---------------------------------------------------------------------------------------------
@@ -372,6 +391,7 @@ _RULES: dict[type, Callable[[State, Any], None]] = {
     Returned: State._returned,
     Lost: State._lost,
     Paused: State._paused,
+    UsageReported: State._usage_reported,
     HandedOff: State._handed_off,
     Judged: State._judged,
     Prompted: State._prompted,

@@ -89,9 +89,13 @@ class Spent:
         """A model was paid."""
         if usage is NO_USAGE:
             return
+        self.spend_in_child(agent, usage)
+        self.last = usage
+
+    def spend_in_child(self, agent: str, usage: Usage) -> None:
+        """A model was paid in a child session: that is part of every sum, and tells nothing of the next request made here."""
         self._total = None
         self.of[agent] = self.of.get(agent, NO_USAGE) + usage
-        self.last = usage
         if self.by_handoff:
             source, target, spent = self.by_handoff[-1]
             self.by_handoff[-1] = (source, target, spent + usage)

@@ -11,15 +11,16 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from legato.core.facts import AnyFact
+from legato.core.facts import NO_USAGE, AnyFact, CallRef, Usage
 from legato.core.graph import Graph
 from legato.core.owed import (
-    NOBODY,
+    NO_CHILDREN,
     Admit,
     AdmitStanding,
     Answer,
     Bookkeeping,
     CallModel,
+    ChildStatus,
     DeclareLost,
     GiveUp,
     HandOver,
@@ -33,12 +34,14 @@ from legato.core.owed import (
     Work,
     fact_of,
     in_control,
+    next_request_usage,
     plan,
     resting,
     status,
 )
 from legato.core.state import State
 from legato.drive.asking import ModelCaller
+from legato.drive.caller import Caller
 from legato.drive.clock import now_ms
 from legato.drive.cursor import Cursor
 from legato.drive.definition import Definition
@@ -87,12 +90,17 @@ class Driver:
         stream: bool,
         since: int,
         role: Role = "either",
+        caller: Caller | None = None,
     ) -> None:
-        """`show` is told what happens; None: nobody looks."""
+        """`show` is called with each event, if given. `caller` is the call that this session works for, if it is a child session."""
         self._definition = definition
         self._ledger = ledger
         self._others = others
-        self._awake = NOBODY  # calls that wait for another conversation, which can go on
+        self._children = NO_CHILDREN  # what is known of the child sessions that calls wait for
+        self._retried: frozenset[RunTool] = frozenset()  # attempts that go on with child sessions which failed before this driver began
+        self._missing: frozenset[CallRef] = frozenset()  # calls whose child session was not there when this driver began
+        self._caller = caller
+        self._reported: dict[str, Usage] = {}  # the usage that the caller was last told
         self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
         self._stream = stream
         self._voice = Voice(ledger)
@@ -112,7 +120,7 @@ class Driver:
         self._leads = False
         frames = Frames(definition, ledger, context)
         self._models = ModelCaller(definition, ledger, frames)
-        self._tools = ToolRunner(definition, ledger, context, others)
+        self._tools = ToolRunner(definition, ledger, context, others, caller)
         self._judge = Judge(definition, ledger, context)
 
     def leave(self) -> None:
@@ -133,7 +141,7 @@ class Driver:
             failure = error
             raise
         finally:
-            now, requests = resting(self._ledger.state, self._definition.graph, self._awake)
+            now, requests = resting(self._ledger.state, self._definition.graph, self._children)
             watch.ended(now, self._others.requests(requests) if now == "pending" else (), failure)
 
     async def _drive(self) -> None:
@@ -184,11 +192,21 @@ class Driver:
         return self._leaving or self._error is not None or self._overtaken(state)
 
     async def _others_go_on(self) -> bool:
-        """Whether a call that waits for another conversation can be started again now."""
-        awake = await self._others.awake() if self._waits() else NOBODY
-        if awake != self._awake:
-            self._awake, self._planned = awake, None
-        return bool(awake) and not awake.isdisjoint(self._plan(self._ledger.state).effects)
+        """Look at the child sessions that calls wait for. True if that gives this driver something to do."""
+        found = await self._others.look() if self._waits() else NO_CHILDREN
+        resumable = found.resumable | self._retried
+        if self._caller is not None and resumable and not self._caller.allows(next_request_usage(self._ledger.state)):
+            # A grandchild stopped for a budget of this session's callers: it would stop there again.
+            resumable = frozenset(each for each in resumable if not self._waits_for_budget(each))
+        children = ChildStatus(resumable, found.missing | self._missing)
+        if children != self._children:
+            self._children, self._planned = children, None
+        effects = self._plan(self._ledger.state).effects if children != NO_CHILDREN else []
+        return any(each in resumable or isinstance(each, DeclareLost) for each in effects)
+
+    def _waits_for_budget(self, next_attempt: RunTool) -> bool:
+        call = self._ledger.state.call(next_attempt.call)
+        return call is not None and call.paused is not None and call.paused.needed != NO_USAGE
 
     def _waits(self) -> bool:
         batch = self._ledger.state.batch
@@ -197,6 +215,8 @@ class Driver:
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
         await self._others.let_go_all()  # who stopped this conversation may have died before that
+        self._missing, self._retried = await self._others.missing(), self._others.failed()
+        await self._report()
         await self._others_go_on()
         self._wake.clear()
         self._heard = 0
@@ -209,7 +229,8 @@ class Driver:
                 outcomes = []
                 # Nothing has happened between the append and this line, so what is wanted is what is recorded.
                 busy = self._reconcile()
-                if (self._awake or self._waits()) and await self._others_go_on() and not self._nothing_new(self._ledger.state):
+                looks = self._children != NO_CHILDREN or self._waits()
+                if looks and await self._others_go_on() and not self._nothing_new(self._ledger.state):
                     continue
                 if not busy and not self._wake.is_set():  # while it looked there, something may have happened here
                     break
@@ -280,10 +301,17 @@ class Driver:
             self._recording = False
         if self._heard > self._ledger.recorded:
             self._wake.set()  # somebody else appended right behind it
+        await self._report()
         self._show_new()
         failed = self._ledger.state.failed
         # What it gave up is the request that failed: a message that landed since is another one.
         self._gave_up = bool(failed and failed.final) and (self._gave_up or failed is not before)
+
+    async def _report(self) -> None:
+        """Tell the caller what this session has used, where it is a child session and has used more."""
+        if self._caller is not None and self._reported != (spent := self._ledger.state.spent.of):
+            self._reported = dict(spent)
+            await self._caller.report(self._reported)
 
     def _follow_up(self, state: State) -> Iterator[AnyFact]:
         """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""
@@ -294,7 +322,7 @@ class Driver:
         """What is owed now. A state changes only by facts, so the newest plan is good until there is one more."""
         planned = self._planned
         if planned is None or planned[0] is not state or planned[1] != state.length:
-            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._awake))
+            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._children))
         return planned[2]
 
     def _due(self, state: State, now: Plan) -> list[AnyFact]:
@@ -332,6 +360,11 @@ class Driver:
         for effect in wanted:
             if effect in self._running or (type(effect) is CallModel and (self._gave_up or state.waiting)):
                 continue  # no model is asked while a message is being judged: it may have to be seen
+            if type(effect) is CallModel and self._caller is not None:
+                needed = next_request_usage(state)
+                if not self._caller.allows(needed):
+                    continue  # the parent's plan asks people about its budget, and then goes on with this session
+                self._caller.reserve(needed)
             self._running[effect] = loop.create_task(self._performed(effect))
         return bool(self._running)
 
@@ -416,7 +449,7 @@ class Driver:
         """Where the session came to rest, and what it asks."""
         if self._screen is not None:
             state = self._ledger.state
-            now, requests = resting(state, self._definition.graph, self._awake)
+            now, requests = resting(state, self._definition.graph, self._children)
             self._screen.rest(state, now, self._others.requests(requests) if now == "pending" else [])
 
 

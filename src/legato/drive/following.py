@@ -90,7 +90,7 @@ class Following:
         state = self._ledger.settled
         self._check(state)
         self._screen.show(state, state.length)
-        now, requests = resting(state, self._graph, self._others.ready)
+        now, requests = resting(state, self._graph, self._others.known)
         if now in SETTLED:
             self._screen.rest(state, now, self._others.requests(requests) if now == "pending" else [])
         return now in SETTLED

@@ -13,19 +13,46 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from legato.core import wording
+from legato.core.child_ids import child_session_id
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import Answered, AnyFact, CallRef, Cancelled, Content, Gated, HandedOff, Judged, Lost, Paused, Returned, Started
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    CallRef,
+    Cancelled,
+    Content,
+    Gated,
+    HandedOff,
+    Judged,
+    Lost,
+    Paused,
+    Returned,
+    Started,
+    Usage,
+)
 from legato.core.graph import Edge
 from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
 from legato.core.owed import Admit, GiveUp, RunTool, answers_of
 from legato.core.state import State
+from legato.drive.caller import Caller, current_caller
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger, failed_itself
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, no_outcome, record_later
-from legato.tools import BadArguments, CallerStopped, OutcomeUnknown, Tool, ToolCall, ToolContext, WaitsForPeople, tool_content, tool_output
+from legato.tools import (
+    BadArguments,
+    CallerStopped,
+    ChildMissing,
+    ChildPaused,
+    OutcomeUnknown,
+    Tool,
+    ToolCall,
+    ToolContext,
+    tool_content,
+    tool_output,
+)
 
 if TYPE_CHECKING:
     from legato.drive.watching import Watch
@@ -40,11 +67,13 @@ IDEMPOTENT_ATTEMPTS = 3
 class ToolRunner:
     """Performs `RunTool` and `Admit`, and decides what needs no performing."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, context: Any, others: Others) -> None:
+    def __init__(self, definition: Definition, ledger: Ledger, context: Any, others: Others, caller: Caller | None = None) -> None:
         self._definition = definition
         self._ledger = ledger
         self._context = context
         self._others = others
+        self._caller = caller  # the call that this session works for, if it is a child session
+        self._reserved: dict[CallRef, Usage] = {}  # model requests of child sessions that are under way
         self.watch: Watch | None = None
         self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
 
@@ -173,18 +202,22 @@ class ToolRunner:
             if task is not None and task.cancelling():
                 raise
             status, output, contents = "error", "The tool was cancelled from within.", {}
-        except WaitsForPeople as waits:
-            return Outcome(partial(_paused, effect, waits, _took(begun)))
+        except ChildPaused as paused:
+            return Outcome(partial(_paused, effect, paused, _took(begun)))
+        except ChildMissing:
+            return Outcome(partial(_lost, effect, True))
         except CallerStopped as stop:
             return await self._with_caller(effect, stop, _took(begun))
         except OutcomeUnknown as unknown:
             if not tool.idempotent or effect.attempt < IDEMPOTENT_ATTEMPTS:
-                return Outcome(partial(_lost, effect))
+                return Outcome(partial(_lost, effect, False))
             status, output, contents = "error", tool_output(f"Nobody knows whether {tool.name!r} took effect: {unknown}"), {}
         except Exception as error:
             if tool.idempotent and failed_itself(self._ledger.store, error):
                 raise  # that the store fails is no outcome: the drive ends, and the next one starts this again
             status, output, contents = "error", tool_output(f"{type(error).__name__}: {error}"), {}
+        finally:
+            self._reserved.pop(effect.call, None)
         full = ""
         if isinstance(output, str) and len(output) > OUTPUT_LETTERS:
             data = output.encode()
@@ -220,6 +253,7 @@ class ToolRunner:
         if arguments != call.arguments or not arguments:
             values = tool.validate(call.arguments)
         context = self._tool_context(agent.name, call, attempt, values)
+        current_caller.set(self._caller_of(call, attempt, context.idempotency_key) if tool.works_in is not None else None)
         if not agent.middleware:
             return tool.run(context, values)
 
@@ -230,6 +264,11 @@ class ToolRunner:
         for middleware in reversed(agent.middleware):
             proceed = partial(middleware.around_tool, context.call, proceed)
         return proceed()
+
+    def _caller_of(self, call: CallState, attempt: int, key: str) -> Caller:
+        resumes = attempt > 1 and not call.attempts[attempt - 2].missing
+        child, limits = child_session_id(self._ledger.session, key), self._definition.graph.limits
+        return Caller(self._ledger, limits, call.ref, child, resumes, self._reserved, self._caller)
 
     def leave(self, running: asyncio.Task[Outcome], call: CallRef) -> None:
         """Wait no longer for a tool. If it ends after all, what it did is kept for people. A conversation that it held is over then."""
@@ -279,18 +318,27 @@ def _in_time(effect: RunTool, status: Any, output: Content, full: str, took: int
     )
 
 
-def _paused(effect: RunTool, waits: WaitsForPeople, took: int, state: State) -> Iterator[AnyFact]:
+def _paused(effect: RunTool, paused: ChildPaused, took: int, state: State) -> Iterator[AnyFact]:
     """The end of an attempt without an outcome; nothing, if the call was answered or the attempt taken for lost meanwhile."""
     call = state.call(effect.call)
     if call is not None and call.running is not None and call.running.number == effect.attempt:
-        yield Paused(at=now_ms(), call=effect.call, attempt=effect.attempt, session=waits.session, length=waits.length, took=took)
+        yield Paused(
+            at=now_ms(),
+            call=effect.call,
+            attempt=effect.attempt,
+            session=paused.session,
+            length=paused.length,
+            took=took,
+            error=paused.error,
+            needed=paused.needed,
+        )
 
 
-def _lost(effect: RunTool, state: State) -> Iterator[AnyFact]:
+def _lost(effect: RunTool, missing: bool, state: State) -> Iterator[AnyFact]:
     """The end of an attempt of which not even the tool knows how it ended."""
     call = state.call(effect.call)
     if call is not None and call.running is not None and call.running.number == effect.attempt:
-        yield Lost(at=now_ms(), call=effect.call, attempt=effect.attempt)
+        yield Lost(at=now_ms(), call=effect.call, attempt=effect.attempt, missing=missing)
 
 
 def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
@@ -298,6 +346,8 @@ def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
     if call is not None and call.paused and call.stopped == "erased":
         words = wording.arguments_erased(call.call.tool, started=True, idempotent=True)
         yield Returned(at=now_ms(), call=ref, status="cancelled", output=words)
+    elif call is not None and call.paused and call.stopped == "limit":
+        yield Returned(at=now_ms(), call=ref, status="stopped", output=wording.stopped(call.call.tool))
     elif call is not None and call.paused:
         yield Returned(at=now_ms(), call=ref, status="superseded", output=wording.given_up(call.call.tool))
 

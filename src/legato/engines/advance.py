@@ -17,12 +17,12 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, ClassVar, TypeAlias
 
+from legato.core.child_ids import root_session_id
 from legato.core.facts import AnyFact, Opened
 from legato.core.view import Request
 from legato.drive.definition import Middleware, called
 from legato.drive.driver import Role
 from legato.drive.ledger import failed_itself, used
-from legato.drive.others import holder_of
 from legato.errors import (
     DefinitionChanged,
     DrivenElsewhere,
@@ -100,7 +100,7 @@ async def advance(
     `tracebacks`: whether the log has those of what was raised; else it is told the kind and place. Raises one of `PASSING` where the store
     could not be used: that is nobody's fault here, and is tried again for as long as it takes.
     """
-    if (holder := holder_of(session)) != session:
+    if (holder := root_session_id(session)) != session:
         return Rest("held", error=f"it works for a call of {holder!r}, which goes on with it")
     failures: list[Exception] = []
     _failures.set(failures)

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 from legato.answering import Given
+from legato.core.child_ids import root_session_id
 from legato.core.graph import Graph
 from legato.core.messages import Message, checked_text
 from legato.drive.definition import Definition
 from legato.drive.driver import Role
-from legato.drive.others import holder_of
 from legato.engines.pace import Step
 from legato.erasure import Redaction
 from legato.errors import BadInput, LegatoError
@@ -85,7 +85,7 @@ class Engine(ABC):
         """
         if priority not in range(6):
             raise BadInput("a priority is 1 (first) to 5 (last), or 0 for the usual", found=repr(priority))
-        if isinstance(id, str) and (holder := holder_of(id)) != id:
+        if isinstance(id, str) and (holder := root_session_id(id)) != id:
             raise BadInput(
                 f"session {id[:80]!r} is held for a call of {holder[:80]!r}", do="what it asks is asked there too, and answered there"
             )

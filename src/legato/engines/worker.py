@@ -16,11 +16,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from legato.core.child_ids import parent_calls, root_session_id
 from legato.core.owed import status
 from legato.core.state import fold
 from legato.drive.clock import now_ms
 from legato.drive.ledger import let_rest
-from legato.drive.others import callers_of, holder_of, waits_for
+from legato.drive.others import waits_for
 from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
@@ -250,13 +251,13 @@ class Worker:
         known = self._known.get(info)
         if known is not None:
             return known
-        session = holder_of(info.ledger)
+        session = root_session_id(info.ledger)
         return frozenset([session] if await self._serves(session, first) else [])
 
     async def _waited_for(self, session: str) -> bool:
         """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
         try:
-            for caller, name, call in callers_of(session):
+            for caller, name, call in parent_calls(session):
                 if not waits_for(fold(await self._store.read(caller), caller), name, call):
                     return False
         except PASSING:

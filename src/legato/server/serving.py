@@ -10,9 +10,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
+from legato.core.child_ids import root_session_id
 from legato.drive.clock import fresh_like, fresh_name
 from legato.drive.ledger import meet
-from legato.drive.others import holder_of
 from legato.engines.contract import Engine, Submitted
 from legato.errors import BadInput, DefinitionChanged, EngineUnavailable, LegatoError, UnknownLedger
 from legato.nested import workflow_of
@@ -82,7 +82,7 @@ class Serving:
         if not facts:
             raise UnknownLedger(f"there is no session {id!r}", found=f"looked in {self.place}", do="look at the list of sessions")
         name = getattr(facts[0], "workflow", "")
-        if name in self.workflows and holder_of(id) == id:
+        if name in self.workflows and root_session_id(id) == id:
             return await self.engine.session(self.workflows[name], id, self.store).refresh()
         workflow = self._readable[name] if name in self._readable else as_recorded(facts)
         return await workflow.session(id, store=self.store).refresh()
@@ -103,7 +103,7 @@ class Serving:
         """The same session, to be given something; `DefinitionChanged` if nobody here would act on it."""
         if isinstance(session, Submitted):
             return session
-        holder = holder_of(session.id)
+        holder = root_session_id(session.id)
         if holder != session.id:
             do = "what it asks is asked there too, and answered there"
             raise DefinitionChanged(f"session {session.id!r} is held for a call of {holder!r}", do=do)

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from legato.core.child_ids import root_session_id
 from legato.core.facts import AnyFact, Judged, Opened
 from legato.core.requests import Pending, Verdict
 from legato.drive.cursor import Cursor, birthmark
-from legato.drive.others import holder_of
 from legato.errors import LegatoError
 from legato.session import Session
 from legato.shown.hiding import plain_arguments, shown_facts
@@ -231,7 +231,7 @@ def _origin(session: Session) -> ForkedFrom | None:
 
 
 def _within(id: str) -> str:
-    holder = holder_of(id)
+    holder = root_session_id(id)
     return holder if holder != id else ""
 
 

@@ -10,8 +10,9 @@
  6. `fork(ledger, at, new, facts)` makes a ledger that begins with the first `at` facts of another, shared and not copied, and
     goes on with `facts`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared too. With `expected`,
     only if the ledger has so many facts: else `LedgerConflict`, and there is no fork.
- 7. `delete(ledger)` removes the ledger; what its forks share stays readable through them. The name may be used again. With `expected`, only
-    if it has so many facts: else `LedgerConflict`, and it is still there; with `born`, only if it was born so (13).
+ 7. `delete(ledger)` removes the ledger and its children (17), all of them or none; what forks share stays readable through them. The names
+    may be used again. With `expected`, the length of each of them by name, only if they are exactly those: else `LedgerConflict`, and
+    they are still there; with `born`, only if the ledger was born so (13).
  8. `list(limit)` gives ledgers, the most recently appended first. `list(limit, after)` goes on behind a line that it gave, whatever has
     become of that ledger since: whoever goes on until there are no more has seen every one that did not grow meanwhile.
  9. `lease(ledger)` gives the right to drive, to one holder at a time among all processes, or None while another holds it. Each
@@ -51,6 +52,8 @@
     ledger dropped it and none of them names it any more. What was replaced or dropped can be read from the store in no way
     afterwards; which of its bytes may outlive that outside of it, the store's page says. Positions and birth names stay as they
     are. Returned is what became of each ledger that was changed.
+17. `children(ledger)` gives the ledgers of child sessions of a session, at any depth (`core/child_ids.py`), in the order of their names.
+    It costs what it gives, whatever else the store has.
 """
 
 from __future__ import annotations
@@ -134,8 +137,12 @@ class Store(Protocol):
         """Erase words in the ledger that was born so (13), and in those that share them (16). `UnknownLedger` if it is not there."""
         ...
 
-    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
-        """Remove the ledger (7), if it is as long as expected and was born so (13). False if there was none."""
+    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
+        """Remove the ledger and its children (7), if they are as long as expected and it was born so (13). False if there was none."""
+        ...
+
+    async def children(self, ledger: str) -> Sequence[LedgerInfo]:
+        """The ledgers of child sessions (17)."""
         ...
 
     async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:

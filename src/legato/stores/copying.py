@@ -1,8 +1,11 @@
-"""Copying sessions from one store to another. May know: the contract. Decides: what of a session is still to be brought.
+"""Copying sessions from one store to another.
 
 A copy is the same ledger: the same name, birth name, positions and contents. Each fact is brought once: what the target has is how the
-session begins there, and the rest is appended to it, a stretch at a time. So a copy that was killed goes on where it stopped, and one of
-a session that has grown brings what is new. Forks come after what they were forked from, and share with it in the target too.
+session begins there, and the rest is appended to it. So a copy that was killed goes on where it stopped, and one of a session that has
+grown brings what is new. Forks come after what they were forked from, and share with it in the target too.
+
+A session is copied with its child sessions. They are read after it and written before it: so the target never has a session without its
+child sessions, nor a child session that is behind what its parent knows of it.
 
 Words that were erased in the source since are erased in the target as well.
 """
@@ -14,14 +17,12 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from legato.core.child_ids import parent_calls, root_session_id
 from legato.core.erasing import Erased, same_but_for_erased
 from legato.core.facts import AnyFact, Opened, Redacted
 from legato.core.messages import contents_of
-from legato.errors import DamagedStore, LedgerConflict, LedgerExists, UnknownLedger
+from legato.errors import BadInput, DamagedStore, LedgerConflict, LedgerExists, UnknownLedger
 from legato.stores.contract import LedgerInfo, Store
-
-STRETCH = 500
-"""Facts that are appended at once."""
 
 ALL = 2**31 - 1
 """More sessions than a store has."""
@@ -57,23 +58,26 @@ async def copy(
     done, `LedgerExists` says which.
     """
     chosen = None if sessions is None else [sessions] if isinstance(sessions, str) else list(sessions)
-    infos = in_order(await source.list(ALL))
-    wanted = [info for info in infos if chosen is None or info.ledger in set(chosen)]
-    if missing := set(chosen or ()) - {info.ledger for info in wanted}:
-        raise UnknownLedger(f"there is no session {min(missing)!r} in {source!r}", do="nothing was copied; look at store.list()")
-    total = Copied(sessions=len(wanted))
+    all_families = families(await source.list(ALL))
+    wanted = [family for family in all_families if chosen is None or family[0].ledger in set(chosen)]
+    if missing := set(chosen or ()) - {family[0].ledger for family in wanted}:
+        name = min(missing)
+        if (root := root_session_id(name)) != name:
+            raise BadInput(f"{name!r} is a child session of {root!r}", do=f"nothing was copied; copy {root!r}: its child sessions go along")
+        raise UnknownLedger(f"there is no session {name!r} in {source!r}", do="nothing was copied; look at store.list()")
+    total = Copied(sessions=sum(map(len, wanted)))
     copier = Copier(source, target)
-    for number, info in enumerate(wanted):
+    for number, family in enumerate(wanted):
         if progress is not None:
-            progress(number, len(wanted), info.ledger)
-        total = _sum(total, await copier.bring(info))
+            progress(number, len(wanted), family[0].ledger)
+        total = _sum(total, await copier.bring(family))
     if progress is not None:
         progress(len(wanted), len(wanted), "")
     if copier.diverged:
         raise LedgerExists(
             f"the target has another session {copier.diverged[0]!r}: the two went different ways",
             expected="a session of that name that begins as this one does, or none",
-            found=f"{len(copier.diverged)} of {len(wanted)} sessions differ: {', '.join(copier.diverged[:5])}",
+            found=f"{len(copier.diverged)} of {total.sessions} sessions differ: {', '.join(copier.diverged[:5])}",
             do="the others were copied; bring this one under another id: workflow.load(await session.to_string(), id=...)",
         )
     return total
@@ -92,6 +96,20 @@ def in_order(infos: Sequence[LedgerInfo]) -> list[LedgerInfo]:
     return list(done.values())
 
 
+def families(infos: Sequence[LedgerInfo]) -> list[list[LedgerInfo]]:
+    """Sessions with their child sessions: each parent before its children, what was forked from first, and else the oldest first.
+
+    A child session whose parent is not there is listed as a session of its own.
+    """
+    ordered = in_order(infos)
+    names = {info.ledger for info in ordered}
+    found: dict[str, list[LedgerInfo]] = {}
+    for info in ordered:
+        above = [name for name, _, _ in parent_calls(info.ledger) if name in names]
+        found.setdefault(above[-1] if above else info.ledger, []).append(info)
+    return [sorted(family, key=lambda info: (info.ledger.count("/"), info.ledger)) for family in found.values()]
+
+
 class Copier:
     """Brings sessions one by one, and remembers which have a beginning in common."""
 
@@ -101,16 +119,32 @@ class Copier:
         self._roots: dict[str, list[str]] = {}  # the name that a ledger began with -> sessions in the target that began so
         self.diverged: list[str] = []
 
-    async def bring(self, info: LedgerInfo) -> Copied:
-        """Bring all of a session that the target has not."""
+    async def bring(self, family: Sequence[LedgerInfo]) -> Copied:
+        """Bring all of a session and its child sessions that the target has not. Nothing of them is driven there meanwhile."""
+        read = [(info, *await self._read(info)) for info in family]
+        lease = await self._target.lease(family[0].ledger)
+        try:
+            total = Copied()
+            for info, born, facts in reversed(read):
+                total = _sum(total, await self._bring(info, born, facts))
+            return total
+        finally:
+            if lease is not None:
+                await self._target.release(lease)
+
+    async def _read(self, info: LedgerInfo) -> tuple[str, list[AnyFact]]:
+        """The birth name and the facts of a ledger; no facts if it was deleted meanwhile."""
         name = info.ledger
         if info.damaged:
             raise DamagedStore(f"{name!r} cannot be copied: {info.damaged}", do="restore it from a copy of the store")
         born = await self._source.born(name)
         try:
-            facts = list(await self._source.read(name, born=born))
+            return born, list(await self._source.read(name, born=born))
         except UnknownLedger:
-            facts = []
+            return born, []
+
+    async def _bring(self, info: LedgerInfo, born: str, facts: list[AnyFact]) -> Copied:
+        name = info.ledger
         if not facts:
             return Copied(gone=(name,))
         while True:
@@ -153,13 +187,11 @@ class Copier:
         return 0
 
     async def _append(self, name: str, born: str, facts: list[AnyFact], start: int) -> None:
-        named = set().union(*map(contents_of, facts[:start]))
-        for position in range(start, len(facts), STRETCH):
-            stretch = facts[position : position + STRETCH]
-            digests = set().union(*map(contents_of, stretch)) - named
-            contents = {digest: await self._source.content(name, digest) for digest in digests}
-            await self._target.append(name, position, stretch, contents=contents, durable=True, born=born)
-            named |= digests
+        if start >= len(facts):
+            return
+        digests = set().union(*map(contents_of, facts[start:])) - set().union(*map(contents_of, facts[:start]))
+        contents = {digest: await self._source.content(name, digest) for digest in digests}
+        await self._target.append(name, start, facts[start:], contents=contents, durable=True, born=born)
 
     async def _erase(self, name: str, born: str, there: list[AnyFact], facts: list[AnyFact], changed: Mapping[int, AnyFact]) -> int:
         """Bring the target to where words were erased in the source, and erase them there; how many facts it has then."""

@@ -15,6 +15,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from legato.core.child_ids import is_child_of
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch
@@ -22,6 +23,7 @@ from legato.stores.refusals import (
     another_ledger,
     bad_start,
     beyond_end,
+    check_lengths,
     checked_tenant,
     closed_store,
     ledger_exists,
@@ -218,20 +220,32 @@ class MemoryStore:
             self._waiters.wake(name, length)
         return changed
 
-    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
-        """Remove the ledger. What forks share lives on in them."""
+    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
+        """Remove the ledger and its children. What forks share lives on in them."""
         with self._lock:
             kept = self._find(ledger)
             _check_birth(ledger, kept, born)
             if kept is None or not kept.facts:
                 return False
-            if expected is not None and expected != len(kept.facts):
-                raise LedgerConflict(ledger, expected, len(kept.facts))
-            del self._ledgers[ledger]
-            self._epoch_floor = max(self._epoch_floor, kept.epoch)
-            kept.name = ""  # forks that name it as their parent see that it is gone
-            kept.facts, kept.contents = [], {}
+            family = [kept, *self._children(ledger)]
+            check_lengths({each.name: len(each.facts) for each in family}, expected)
+            for each in family:
+                del self._ledgers[each.name]
+                self._epoch_floor = max(self._epoch_floor, each.epoch)
+                each.name = ""  # forks that name it as their parent see that it is gone
+                each.facts, each.contents = [], {}
             return True
+
+    async def children(self, ledger: str) -> Sequence[LedgerInfo]:
+        """The ledgers of child sessions, at any depth."""
+        with self._lock:
+            if self._closed:
+                raise closed_store()
+            return [_info(kept) for kept in self._children(ledger)]
+
+    def _children(self, ledger: str) -> list[_Ledger]:
+        names = sorted(name for name in self._ledgers if is_child_of(name, ledger))
+        return [kept for kept in map(self._ledgers.__getitem__, names) if kept.facts]
 
     async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The most recent ledgers first; those behind a line that was given before, to go on there."""

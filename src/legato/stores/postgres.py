@@ -250,12 +250,16 @@ class PostgresStore:
             done[each.id] = erasing.erased(facts, shared, contents)
         return done
 
-    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
-        """Remove the ledger. What forks share lives on in them."""
-        given = (self._tenant, ledger, None if expected is None else Int4(expected), born)
-        [(outcome, reached)] = await self._write(sql.REMOVE, given)
+    async def children(self, ledger: str) -> Sequence[LedgerInfo]:
+        """The ledgers of child sessions, at any depth."""
+        return [LedgerInfo(*row) for row in await self._look(sql.CHILDREN, (self._tenant, ledger))]
+
+    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
+        """Remove the ledger and its children. What forks share lives on in them."""
+        lengths = (None, None) if expected is None else (list(expected), list(expected.values()))
+        [(outcome, name, wanted, reached)] = await self._write(sql.REMOVE, (self._tenant, ledger, *lengths, born))
         if outcome == "conflict":
-            raise LedgerConflict(ledger, expected or 0, reached)
+            raise LedgerConflict(name, wanted, reached)
         if outcome == "none":
             return False
         refuse(outcome, ledger)

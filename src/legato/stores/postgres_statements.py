@@ -28,7 +28,14 @@ FORK: Final = (
     " %s::bytea[], %s::integer[], %s::integer)"
 )
 BEYOND: Final = "SELECT legato.epochs_beyond(%s::bigint)"
-REMOVE: Final = "SELECT outcome, reached FROM legato.remove_if(%s::text, %s::text, %s::integer, %s::text)"
+REMOVE: Final = (
+    "SELECT outcome, found_name, wanted, reached"
+    " FROM legato.remove_family(%s::text, %s::text, %s::text[], %s::integer[], %s::text)"
+)
+CHILDREN: Final = (
+    "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.children(%s::text, %s::text) l"
+    " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin ORDER BY l.name"
+)
 FAMILY: Final = (
     "SELECT f.id, f.name, f.parent, f.shared, f.length, l.id, l.born FROM legato.ledgers l"
     " CROSS JOIN LATERAL legato.family(l.tenant, l.id) f WHERE l.tenant = %s::text AND l.name = %s::text AND l.length > 0 ORDER BY f.id"

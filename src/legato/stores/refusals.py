@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from legato.errors import BadInput, LedgerExists, StoreError, UnknownLedger
+from collections.abc import Mapping
+
+from legato.errors import BadInput, LedgerConflict, LedgerExists, StoreError, UnknownLedger
+
+
+def check_lengths(found: Mapping[str, int], expected: Mapping[str, int] | None) -> None:
+    """Refuse to delete a ledger and its children where one has grown, begun or gone since the caller looked."""
+    if expected is None or found == expected:
+        return
+    name = min(name for name in {*found, *expected} if found.get(name, 0) != expected.get(name, 0))
+    raise LedgerConflict(name, expected.get(name, 0), found.get(name, 0))
 
 
 def unknown_ledger(ledger: str) -> UnknownLedger:

@@ -1,14 +1,15 @@
-"""Retiring sessions that nobody has used for long. May know: the contract. Decides: which may go, and in which order.
+"""Retiring sessions that were not used for long.
 
-A session goes when it is in the archive, if there is one, and only if it is still as it was then: nobody drives it, and nothing was
-appended meanwhile. What forks share stays with them. So it can be stopped at any point, and asked again.
+A session is deleted together with its child sessions, in one transaction, once all of them are in the archive, if there is one, and only
+if they are still as they were then: no driver has the session, and nothing was appended to any of them. What forks share stays with
+them. So retiring can be interrupted at any point and repeated.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from legato.errors import BadInput, LedgerConflict, UnknownLedger
 from legato.stores.contract import LedgerInfo, Store, is_store
-from legato.stores.copying import ALL, Copier, Progress, in_order
+from legato.stores.copying import ALL, Copier, Progress, families
 
 ARCHIVE = "archive.db"
 """The name of an archive's file, where a folder was given."""
@@ -58,29 +59,22 @@ async def retire(
 
     `archive` is a store, what `open_store` takes, or a folder, in which it is the file `archive.db` (a path
     without an ending is a folder, which is made if it is not there); None: they are deleted for good.
-    What an agent did as a tool (`<session>/...`) goes with the session that it worked for. Bring one back with `copy`.
+    Child sessions (of agents that worked as tools) go with the session that they worked for. Bring one back with `copy`.
     """
     days = older_than.total_seconds() / 86400 if isinstance(older_than, timedelta) else older_than
     if isinstance(days, bool) or not isinstance(days, (int, float)) or not days > 0:
         raise BadInput("older_than is a timedelta, or a number of days above 0", found=repr(older_than)[:80])
     before = time.time() * 1000 - days * 86_400_000
-    infos = in_order(await store.list(ALL))
-    old = list(_old(infos, before))
+    old = [family for family in families(await store.list(ALL)) if _is_old(family, before)]
     if dry_run:
-        return Retired(retired=tuple(info.ledger for info in old), dry=True)
+        return Retired(retired=tuple(info.ledger for family in old for info in family), dry=True)
     async with _opened(archive) as target:
         return await _Retiring(store, target).all(old, progress)
 
 
-def _old(infos: list[LedgerInfo], before: float) -> Iterator[LedgerInfo]:
-    """Those that may go: nothing was appended to them, nor to the session that they worked for."""
-    updated = {info.ledger: info.updated for info in infos}
-    for info in infos:
-        newest, outer = info.updated, info.ledger
-        while outer := outer.rpartition("/")[0]:
-            newest = max(newest, updated.get(outer, 0))
-        if newest < before and not info.damaged:
-            yield info
+def _is_old(family: list[LedgerInfo], before: float) -> bool:
+    """Whether nothing was appended since to a session, nor to any of its child sessions."""
+    return all(info.updated < before and not info.damaged for info in family)
 
 
 @asynccontextmanager
@@ -118,11 +112,11 @@ class _Retiring:
         self._retired: list[str] = []
         self._busy: list[str] = []
 
-    async def all(self, old: list[LedgerInfo], progress: Progress | None) -> Retired:
-        for number, info in enumerate(old):
+    async def all(self, old: list[list[LedgerInfo]], progress: Progress | None) -> Retired:
+        for number, family in enumerate(old):
             if progress is not None:
-                progress(number, len(old), info.ledger)
-            await self._one(info)
+                progress(number, len(old), family[0].ledger)
+            await self._family(family)
         if progress is not None:
             progress(len(old), len(old), "")
         scrub = getattr(self._store, "scrub", None)
@@ -131,10 +125,8 @@ class _Retiring:
         diverged = tuple(self._copier.diverged) if self._copier else ()
         return Retired(tuple(self._retired), len(self._retired) if self._copier else 0, tuple(self._busy), diverged)
 
-    async def _one(self, info: LedgerInfo) -> None:
-        name = info.ledger
-        if any(name.startswith(f"{kept}/") for kept in (*self._busy, *(self._copier.diverged if self._copier else ()))):
-            return  # what it worked for stays
+    async def _family(self, family: list[LedgerInfo]) -> None:
+        name = family[0].ledger
         lease = await self._store.lease(name)
         if lease is None:
             self._busy.append(name)
@@ -142,12 +134,12 @@ class _Retiring:
         try:
             born = await self._store.born(name)
             if self._copier is not None:
-                await self._copier.bring(info)
-                if name in self._copier.diverged:
+                await self._copier.bring(family)
+                if any(info.ledger in self._copier.diverged for info in family):
                     return
-            # At this length it was copied: whatever came since is not in the archive, and so it stays.
-            if await self._store.delete(name, expected=info.length, born=born):
-                self._retired.append(name)
+            # Whatever was appended since they were listed may not be in the archive: then they stay.
+            if await self._store.delete(name, expected={info.ledger: info.length for info in family}, born=born):
+                self._retired.extend(info.ledger for info in family)
         except (LedgerConflict, UnknownLedger):
             self._busy.append(name)
         finally:

@@ -192,8 +192,12 @@ class SQLiteStore:
             raise closed_store()
         await self._writer.submit(redacting.scrub)
 
-    async def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> bool:
-        """Remove the ledger, except for what its forks share; that goes with the last of them."""
+    async def children(self, ledger: str) -> Sequence[LedgerInfo]:
+        """The ledgers of child sessions, at any depth."""
+        return await self._read(lambda connection: lines.named(connection, ledgers.child_names(connection, ledger)))
+
+    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
+        """Remove the ledger and its children, except for what forks share; that goes with the last of them."""
         return await self._write(lambda connection: ledgers.delete(connection, ledger, expected, born), small=False)
 
     async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:

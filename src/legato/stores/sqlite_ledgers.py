@@ -20,10 +20,11 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
+from legato.core.child_ids import child_range, is_child_of
 from legato.core.codec import decode
 from legato.core.facts import FORMAT, AnyFact
 from legato.errors import DamagedStore, LedgerConflict, LegatoError
-from legato.stores.refusals import another_ledger, beyond_end, ledger_exists, no_content, unknown_ledger
+from legato.stores.refusals import another_ledger, beyond_end, check_lengths, ledger_exists, no_content, unknown_ledger
 from legato.stores.sqlite_lines import lines
 from legato.stores.sqlite_shorthand import written_out
 
@@ -250,18 +251,26 @@ def fork(
     return branch.length
 
 
-def delete(connection: sqlite3.Connection, ledger: str, expected: int | None = None, born: str = "") -> bool:
+def delete(connection: sqlite3.Connection, ledger: str, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
     row = find(connection, ledger)
     _check_birth(ledger, row, born)
     if row is None or row.length == 0:
         return False
-    if expected is not None and expected != row.length:
-        raise LedgerConflict(ledger, expected, row.length)
-    connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'epochs'", (row.epoch,))
-    connection.execute("UPDATE ledgers SET name = NULL WHERE id = ?", (row.id,))
-    _save(connection, row._replace(name=None))
-    _drop_unshared(connection, row)
+    children = [found for name in child_names(connection, ledger) if (found := find(connection, name)) and found.length]
+    family = [row, *children]
+    check_lengths({each.name or "": each.length for each in family}, expected)
+    for each in family:
+        connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'epochs'", (each.epoch,))
+        connection.execute("UPDATE ledgers SET name = NULL WHERE id = ?", (each.id,))
+        _save(connection, each._replace(name=None))
+        _drop_unshared(connection, each)
     return True
+
+
+def child_names(connection: sqlite3.Connection, ledger: str) -> list[str]:
+    """The names of the ledgers of child sessions, at any depth."""
+    rows = connection.execute("SELECT name FROM ledgers WHERE name >= ? AND name < ? ORDER BY name", child_range(ledger))
+    return [name for (name,) in rows if isinstance(name, str) and is_child_of(name, ledger)]
 
 
 def came_to_rest(connection: sqlite3.Connection, rests: Mapping[int, int]) -> None:

@@ -54,6 +54,12 @@ def unrested(connection: sqlite3.Connection, after: LedgerInfo | None = None) ->
                 yield id, info
 
 
+def named(connection: sqlite3.Connection, names: list[str]) -> list[LedgerInfo]:
+    """The ledgers of these names that have facts, in their order."""
+    rows = [row for name in names for row in connection.execute(f"{_LINES} AND l.length > 0 AND l.name = ?", (name,))]
+    return [_line(*row) for row in rows]
+
+
 def lines(connection: sqlite3.Connection) -> Iterator[LedgerInfo]:
     """All of them, also of those that have no facts yet, in the order in which they were made."""
     return iter([_line(*row) for row in connection.execute(f"{_LINES} ORDER BY l.id")])

@@ -16,7 +16,9 @@ from legato.core.facts import AnyFact
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 
-OPERATIONS = ("append", "read", "born", "content", "fork", "redact", "delete", "list", "lease", "release", "unrested", "wait", "watch")
+OPERATIONS = (
+    "append", "read", "born", "content", "fork", "redact", "delete", "children", "list", "lease", "release", "unrested", "wait", "watch",
+)  # fmt: skip
 
 
 class Died(BaseException):
@@ -195,8 +197,11 @@ class FailingStore:
     def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Coroutine[Any, Any, Mapping[str, Erased]]:
         return self._do("redact", lambda: self.store.redact(ledger, erasing, born=born))
 
-    def delete(self, ledger: str, *, expected: int | None = None, born: str = "") -> Coroutine[Any, Any, bool]:
+    def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> Coroutine[Any, Any, bool]:
         return self._do("delete", lambda: self.store.delete(ledger, expected=expected, born=born))
+
+    def children(self, ledger: str) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
+        return self._do("children", lambda: self.store.children(ledger))
 
     def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Coroutine[Any, Any, Sequence[LedgerInfo]]:
         return self._do("list", lambda: self.store.list(limit, after))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from legato.core.child_ids import child_session_id
 from legato.core.facts import AnyFact, CallRef, Opened, Paused, Returned, Started
-from legato.drive.others import held_for
 from legato.testing.recorded import Reading
 from legato.testing.violations import Rules, Violation
 
@@ -35,7 +35,7 @@ def _shared(name: str, facts: Sequence[AnyFact], own: int, ledgers: Mapping[str,
     for call, course in _courses(facts[:own], 0).items():
         waits = next(fact for fact in reversed(course) if isinstance(fact, Paused))
         opened = [fact.ledger for fact in facts[: call.position] if isinstance(fact, Opened)]
-        here = ledgers.get(held_for(name, f"{opened[-1]}:{call}"), ())
+        here = ledgers.get(child_session_id(name, f"{opened[-1]}:{call}"), ())
         if not isinstance(course[-1], Returned) and here and here[: waits.length] != ledgers.get(waits.session, here)[: waits.length]:
             yield Violation("D2", f"{name} does anew what {waits.session} had done for call {call} when the two parted")
 

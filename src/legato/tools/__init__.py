@@ -4,19 +4,20 @@ Everything a user or the driver needs is exported here; the rest of this package
 """
 
 from legato.tools.arguments import BadArguments
-from legato.tools.context import CallerStopped, OutcomeUnknown, Secret, ToolCall, ToolContext, WaitsForPeople
+from legato.tools.context import CallerStopped, ChildMissing, ChildPaused, OutcomeUnknown, Secret, ToolCall, ToolContext
 from legato.tools.function import Tool, tool
 from legato.tools.output import tool_content, tool_output
 
 __all__ = [
     "BadArguments",
     "CallerStopped",
+    "ChildMissing",
+    "ChildPaused",
     "OutcomeUnknown",
     "Secret",
     "Tool",
     "ToolCall",
     "ToolContext",
-    "WaitsForPeople",
     "tool",
     "tool_content",
     "tool_output",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from legato.core.facts import NO_USAGE, Usage
+
 if TYPE_CHECKING:
     # With a default a plain `ToolContext` means "of whatever context". Only checkers need it, and they bring this module themselves.
     from typing_extensions import TypeVar as DefaultTypeVar
@@ -41,17 +43,24 @@ The function receives the plain value, and type checkers see the plain type.
 """
 
 
-class WaitsForPeople(BaseException):
-    """Raised by a tool that works in a conversation of its own, when that waits for its people: no outcome, and no error either.
+class ChildPaused(BaseException):
+    """Raised by a tool that works in a child session, when that cannot go on now: no outcome, and no error of the tool either.
 
-    `session` is that conversation, `length` how much of it the tool has seen. A `BaseException`, so that what catches a tool's errors
-    does not take it for one.
+    `session` is the child, `length` how much of it the tool has seen. It waits for people, or failed with `error`, or stopped before a
+    model request of the size `needed`, for which a budget of its callers has no room. A `BaseException`, so that code that catches a
+    tool's errors does not catch it.
     """
 
-    def __init__(self, session: str, length: int) -> None:
-        super().__init__(f"session {session!r} waits for people")
+    def __init__(self, session: str, length: int, error: str = "", needed: Usage = NO_USAGE) -> None:
+        super().__init__(f"session {session!r} cannot go on now")
         self.session = session
         self.length = length
+        self.error = error
+        self.needed = needed
+
+
+class ChildMissing(BaseException):
+    """Raised by a tool that worked in a child session before, and finds no such session: the task may have been done already."""
 
 
 class CallerStopped(BaseException):

@@ -13,9 +13,8 @@ from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.results import RunResult, problem_of
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, function_tool
-from legato.drive.others import held_for
-from legato.nested import unless_waiting
-from legato.session import Session, current_store
+from legato.nested import child_id, child_store, raise_if_waiting, run_child
+from legato.session import Session
 from legato.stores.contract import Store
 
 
@@ -46,11 +45,11 @@ def agent_as_tool(
 
     async def ask(ctx: ToolContext[Any], input: str) -> Any:
         assert ctx.session is not None
-        result = await held(held_for(ctx.session.id, ctx.idempotency_key), current_store.get(), ctx.context)
-        await result.legato_session.run(input, key=ctx.idempotency_key)
+        result = await held(child_id(ctx.session.id, ctx.idempotency_key), child_store(), ctx.context)
+        await run_child(result.legato_session, input, ctx.idempotency_key)
         if error := problem_of(result):
             raise error
-        unless_waiting(result.legato_session)
+        raise_if_waiting(result.legato_session)
         if extract is None:
             return result.final_output
         made = extract(result)

@@ -139,7 +139,7 @@ class _Beginning:
             return session
         # The state was read into another store than the one that its session lives in: it goes on there, or is told that it cannot.
         text = await session.to_string(strict=False)
-        return team.workflow.load(text, wrapper, id=given.session_id, store=given.store)
+        return team.workflow.load(text, wrapper, id=given.session_id, store=given.store, move=True)
 
     async def _begun(self, team: Team, wrapper: RunContextWrapper[Any]) -> Session:
         store, id = default_store(), fresh_name()

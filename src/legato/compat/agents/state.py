@@ -165,7 +165,7 @@ class RunState(Generic[TContext]):
             return wrapper
 
         wrapper.context = context_override
-        session = team.workflow.load(state_string, store=store or default_store(), deserialize_context=read)
+        session = team.workflow.load(state_string, store=store or default_store(), deserialize_context=read, move=True)
         session.context = wrapper
         await session.refresh()
         return RunState(team, session.store, session.id, wrapper)

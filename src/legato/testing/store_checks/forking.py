@@ -118,14 +118,14 @@ async def _delete_expected(place: Place) -> None:
     store = await place.open()
     await store.append("s", 0, said(0, 1), born="first")
     async with expect_error(LedgerConflict, "a deletion of one fact where there are two"):
-        await store.delete("s", expected=1)
+        await store.delete("s", expected={"s": 1})
     async with expect_error(UnknownLedger, "a deletion of a ledger that was born in another way"):
-        await store.delete("s", expected=2, born="another")
+        await store.delete("s", expected={"s": 2}, born="another")
     async with expect_error(UnknownLedger, "a deletion of a ledger that is not there"):
         await store.delete("t", born="first")
     expect(await facts_of(store, "s"), said(0, 1), "the facts")
-    expect(await store.delete("t", expected=2), False, "a deletion where there is nothing")
-    results = await outcomes([store.append("s", 2, said(2), born="first"), store.delete("s", expected=2, born="first")])
+    expect(await store.delete("t", expected={"t": 2}), False, "a deletion where there is nothing")
+    results = await outcomes([store.append("s", 2, said(2), born="first"), store.delete("s", expected={"s": 2}, born="first")])
     expect(sum(isinstance(result, StoreError) for result in results), 1, "how many of an append and a deletion that race are refused")
     expect(await facts_of(store, "s"), said(0, 1, 2) if results[0] == 3 else [], "what is there then")
 

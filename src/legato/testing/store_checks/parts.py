@@ -35,6 +35,7 @@ from legato.core.facts import (
     Started,
     Text,
     Usage,
+    UsageReported,
     Words,
 )
 from legato.stores.contract import Lease, Store
@@ -91,7 +92,8 @@ def one_of_each() -> list[AnyFact]:
         Started(at=5, call=ref, attempt=1, epoch=2, digest="d"),
         Returned(at=6, call=ref, output="", attempt=1, status="error", full="x", late=True, took=1),
         Lost(at=7, call=ref, attempt=1),
-        Paused(at=7, call=ref, attempt=2, session="s/key", length=9, took=4),
+        Paused(at=7, call=ref, attempt=2, session="s/key", length=9, took=4, error="e", needed=usage),
+        UsageReported(at=7, call=ref, agents=(("a", usage),)),
         HandedOff(at=8, call=ref, source="a", target="b"),
         Judged(at=9, kind="termination", position=4, index=0, stop=True, words="w", by="b"),
         Prompted(at=10, agent="a", text="go on"),

@@ -1,0 +1,83 @@
+"""The call that a child session works for: whose budgets bind it, and who is told what it has used.
+
+A child session is driven by the tool that its parent's driver runs, in the same process. So the child asks the parent's state before
+each model request, and reports its usage into the parent's ledger after each (`UsageReported`). Reports are totals, not increments:
+one that a crash prevented is made good by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+
+from legato.core.facts import NO_USAGE, AnyFact, CallRef, Usage, UsageReported
+from legato.core.graph import Limits
+from legato.core.owed import budget_reached
+from legato.core.state import State
+from legato.drive.clock import now_ms
+from legato.drive.ledger import Ledger, used
+from legato.errors import UnknownLedger
+from legato.stores.contract import Store
+
+current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
+"""The call that is being run, where its tool works in a child session."""
+
+
+class Caller:
+    """One running call of a parent session. `child` is the id of its child session."""
+
+    def __init__(
+        self, ledger: Ledger, limits: Limits, call: CallRef, child: str, resumes: bool, reserved: dict[CallRef, Usage], outer: Caller | None
+    ) -> None:
+        """`resumes`: an earlier attempt began in the child session. `reserved` is shared by the calls of one parent."""
+        self.child = child
+        self.resumes = resumes
+        self._ledger = ledger
+        self._limits = limits
+        self._call = call
+        self._reserved = reserved
+        self._outer = outer
+
+    @property
+    def store(self) -> Store:
+        """The store of the parent session, where the child session lives too."""
+        return self._ledger.store
+
+    def allows(self, needed: Usage) -> bool:
+        """Whether a model request of this size fits into the budgets of the parent, and of the parent's callers."""
+        needed = sum((usage for call, usage in self._reserved.items() if call != self._call), needed)
+        if budget_reached(self._ledger.state, self._limits, needed):
+            return False
+        return self._outer is None or self._outer.allows(needed)
+
+    def reserve(self, needed: Usage) -> None:
+        """Count a model request that is under way, until its usage is reported: siblings run at the same time."""
+        self._reserved[self._call] = needed
+        if self._outer is not None:
+            self._outer.reserve(sum(self._reserved.values(), NO_USAGE))
+
+    async def report(self, spent: Mapping[str, Usage]) -> None:
+        """Record what the child session has used so far, in the parent's ledger and in those above it."""
+        self._reserved.pop(self._call, None)
+        agents = tuple(spent.items())
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            call = state.call(self._call)
+            if agents and call is not None and call.reported != agents:
+                yield UsageReported(at=now_ms(), call=self._call, agents=agents)
+
+        await self._ledger.append(propose)
+        if self._outer is not None:
+            await self._outer.report(self._ledger.state.spent.of)
+            if self._reserved:
+                self._outer.reserve(sum(self._reserved.values(), NO_USAGE))
+
+    async def check_parent(self) -> None:
+        """Raise `UnknownLedger` if the parent session was deleted: its child sessions were deleted with it, and none may begin since.
+
+        Called after the child session is in the store: whatever deletes the parent later deletes this child too.
+        """
+        if await used(self._ledger.store, self._ledger.store.born(self._ledger.session)) != self._ledger.born:
+            deleted = UnknownLedger(f"session {self._ledger.session!r} was deleted with its child sessions", do="start a new session")
+            deleted.store = self._ledger.store
+            raise deleted

@@ -1,0 +1,56 @@
+"""A session and its child sessions as one unit: forked together.
+
+The child sessions of a session are those whose ids begin with its own (`drive/others.py`). A store deletes them with their parent, in one
+transaction. A fork takes along those of unanswered calls, which the branch goes on with; they are made before the branch is.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from legato.core.child_ids import child_session_id
+from legato.core.facts import Opened, Origin, Paused
+from legato.core.groups import CallState
+from legato.core.state import fold
+from legato.drive.clock import fresh_name, now_ms
+from legato.drive.ledger import Ledger
+from legato.drive.others import idempotency_key
+from legato.errors import LedgerExists
+from legato.stores.contract import Store
+
+
+async def fork_family(ledger: Ledger, at: int, new: str) -> None:
+    """Make the session `new` from the first `at` facts of a ledger, with forks of the child sessions that its unanswered calls need.
+
+    A child session is forked where it is now if the branch begins where the parent is now; in an earlier branch, where it was when the
+    parent last waited for it. One whose length at that time nobody knows is left out: the branch then asks for the call's outcome.
+    """
+    state = await ledger.refresh()
+    shared = state if at == state.length else fold(state.facts[:at], ledger.session)
+    for call in [call for call in shared.batch if call.output is None and call.attempts]:
+        key = idempotency_key(shared, call.ref)
+        child = await _child(ledger.store, child_session_id(ledger.session, key))
+        if child is None:
+            continue
+        length = child.state.length if at == state.length else _length_at(call)
+        if 0 < length <= child.state.length:
+            with suppress(LedgerExists):  # an earlier try at the same branch was interrupted
+                await fork_family(child, length, child_session_id(new, key))
+    opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=state.workflow, origin=Origin(ledger.session, at))
+    await ledger.fork(at, new, opened)
+
+
+async def _child(store: Store, id: str) -> Ledger | None:
+    """The ledger of a child session, if there is one."""
+    facts = await store.read(id)
+    if not facts or not isinstance(facts[0], Opened):
+        return None
+    child = Ledger(store, id, facts[0].workflow)
+    await child.refresh()
+    return child
+
+
+def _length_at(call: CallState) -> int:
+    """How many facts the child session had when its parent last waited for it; 0 if it never did."""
+    waited: Paused | None = call.waited
+    return waited.length if waited is not None else 0
