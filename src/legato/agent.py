@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from legato.core.checking import function, listed, text, whole_number
-from legato.core.graph import AgentRules, Edge, ToolRules
+from legato.core.graph import AgentRules, Edge, Limits, ToolRules
 from legato.core.history import Summarised
 from legato.core.secrets import Secrets
 from legato.drive.definition import AgentDefinition, ContextProvider, Guardrail, History, Middleware, OutputType
@@ -105,23 +105,31 @@ class Agent:
         """The same for scripts without an event loop."""
         return self._workflow().run_sync(message, session_id=session_id)
 
-    def _workflow(self) -> Workflow:
+    def _workflow(self, limits: Limits | None = None) -> Workflow:
         from legato.workflow import HandoffBuilder
 
+        if limits is not None:
+            return HandoffBuilder(name=self.name, participants=[self]).with_limits(limits).build()
         if self._alone is None:
             self._alone = HandoffBuilder(name=self.name, participants=[self]).build()
         return self._alone
 
-    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+    def as_tool(self, name: str | None = None, description: str | None = None, *, limits: Limits | None = None) -> Tool:
         """This agent as a tool of another: it is given a task, works in a conversation of its own, and returns its reply.
 
         That conversation lives in the session `<caller's session>/<the call's idempotency key>` of the same store, so a restart goes on
         with it, and a session that is deleted and made anew under the same id does not. What it asks of people is pending in the caller's
         session, and is answered there.
+
+        What it uses counts in its caller's usage and limits. `limits` are its own, for each task; reaching one is asked in the caller's
+        session too.
+
+        >>> Agent("poet", model="openai:gpt-5.1").as_tool(limits=Limits(turns=5)).name
+        'ask_poet'
         """
         chosen = text(f"the name of agent {self.name!r} as a tool", name or "ask_" + _plain(self.name))
         about = description or self.description or f"Give a task to {self.name} and get its answer."
-        return workflow_as_tool(self._workflow(), chosen[:64], about)
+        return workflow_as_tool(self._workflow(limits), chosen[:64], about)
 
     # -- what the driver and the plan need -----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -94,8 +94,8 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
             raise
         # Code of the user's failed, a guardrail for example. What the child has done is recorded, and must not be done again.
         raise ChildPaused(session.id, session.state.length, f"{type(error).__name__}: {error}") from error
-    if result.status == "running" and caller is not None and not caller.allows(needed := next_request_usage(session.state)):
-        raise ChildPaused(session.id, session.state.length, needed=needed)
+    if result.status == "running" and caller is not None:  # it made no model request that a limit of its callers has no room for
+        raise ChildPaused(session.id, session.state.length, needed=next_request_usage(session.state))
     if result.status in ("failed", "running"):
         raise ChildPaused(session.id, session.state.length, failure_of(session.state) or f"its session is {result.status}")
     return result
@@ -113,6 +113,14 @@ def raise_if_waiting(session: Session) -> None:
 def workflow_of(tool: Tool) -> Workflow | None:
     """The workflow that works as this tool."""
     return tool.works_in.workflow if isinstance(tool.works_in, WorksIn) else None
+
+
+def with_child_workflows(workflows: Iterable[Workflow]) -> Iterator[Workflow]:
+    """Yield the workflows, and those that work as tools of their agents, at any depth."""
+    for workflow in workflows:
+        yield workflow
+        tools = [tool for agent in workflow.definition.agents.values() for tool in agent.tools.values()]
+        yield from with_child_workflows([child for tool in tools if (child := workflow_of(tool)) is not None])
 
 
 def with_workflow(tool: Tool, make: Callable[[Workflow], Workflow]) -> Tool:

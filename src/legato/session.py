@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from legato import run
 from legato.answering import Given, as_json, check_same_delivery, checked_key
 from legato.core.checking import text
-from legato.core.child_ids import MAX_CHILD_ID_CHARS, MAX_SESSION_ID_CHARS, root_session_id
+from legato.core.child_ids import MAX_SESSION_ID_CHARS, max_id_chars
 from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Returned, Said, Standing, Usage
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
@@ -47,7 +47,7 @@ class Session:
     _role: ClassVar[Role] = "either"  # whether its runs drive, or look on while somebody else does
 
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
-        longest = MAX_CHILD_ID_CHARS if isinstance(id, str) and root_session_id(id) != id else MAX_SESSION_ID_CHARS
+        longest = max_id_chars(id) if isinstance(id, str) else MAX_SESSION_ID_CHARS
         if not isinstance(id, str) or not 0 < len(id) <= longest or not id.isprintable():
             raise BadInput(f"a session id is 1 to {longest} printable characters", found=repr(id)[:80], do="choose another id, or none")
         if not is_store(store):

@@ -183,7 +183,7 @@ def test_status(name, facts):
 def test_a_session_in_which_a_call_waits_for_another_conversation_is_pending_until_that_can_go_on():
     state = folded(*WAITS)
     assert status(state, graph(SAFE)) == "pending"
-    assert resting(state, graph(SAFE), frozenset({RunTool(CallRef(2, 0), 2)})) == ("running", [])
+    assert resting(state, graph(SAFE), ChildStatus(frozenset({RunTool(CallRef(2, 0), 2)}))) == ("running", [])
 
 
 def test_a_limit_says_which_loop_it_saw():

@@ -6,14 +6,12 @@ import asyncio
 import json
 from collections.abc import Iterator
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from legato.errors import BadInput
-from legato.shown.exporting import document, exact, page
+from legato.shown.exporting import document, page
 from legato.shown.plain import harmless
 from legato.stores import MemoryStore
 from legato.testing import handoff
@@ -28,17 +26,17 @@ async def test_a_document_has_all_that_is_recorded_but_secrets() -> None:
     assert [fact["position"] for fact in told["facts"]] == list(range(len(session.facts)))
     assert {fact["frame"] for fact in told["facts"] if fact["fact"] == "answered"} == set(told["frames"])
     assert PIN not in text
-    assert PIN in await exact(session), "the exact form is the session itself"
+    assert PIN in await session.to_string(), "the exact form is the session itself"
 
 
 async def test_what_was_said_cannot_become_markup_of_the_page() -> None:
     session = desk("# not a heading\n</div><script>\x1b[2J").session("s", store=MemoryStore())
     await session.run("Hello\n\n# nor this")
-    lines = page(session).splitlines()
+    lines = (await page(session)).splitlines()
     assert [line for line in lines if line.startswith("#")] == ["# s"]
     assert "> \\# not a heading" in lines
-    assert "\x1b" not in page(session)
-    assert PIN not in page(await refunded())
+    assert "\x1b" not in await page(session)
+    assert PIN not in await page(await refunded())
 
 
 SIGNS = "<>[]()!*_`~#+-=|&;:\\/.$ \n\ta1\"'\x1b\u202e"
@@ -64,7 +62,7 @@ def test_whatever_is_said_a_page_has_no_markup_of_it(said: str, reason: str, tol
         session = desk(triage=[handoff("refunds", reason)], refunds=[told or "-"]).session(id, store=MemoryStore())
         await session.run(said or "-")
         await session.cancel(reason or "-")
-        return page(session)
+        return await page(session)
 
     text = asyncio.run(write())
     tokens = list(rendered(text))
@@ -77,9 +75,10 @@ def test_whatever_is_said_a_page_has_no_markup_of_it(said: str, reason: str, tol
         assert "".join(harmless(said).split()) in "".join(shown.split())
 
 
-async def test_what_waits_in_another_conversation_leaves_only_with_its_program() -> None:
+async def test_exports_contain_child_sessions() -> None:
     session = office().session("work", store=MemoryStore())
     await session.run("Pay the bill")
-    with pytest.raises(BadInput, match="a conversation of its own"):
-        await exact(session, known=False)
-    assert json.loads(await exact(session))
+    [child] = json.loads(await document(session))["children"]
+    assert child["session"].startswith("work/")
+    assert child["status"] == "pending"
+    assert f"# {child['session'][:10]}" in (await page(session)).replace("\\", "")

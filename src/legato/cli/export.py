@@ -41,16 +41,16 @@ def export(
 async def _export(id: str, form: Form, out: Path | None, store: str, workflow: str, tenant: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
-    from legato.shown.exporting import document, exact, page
+    from legato.shown.exporting import document, page
 
     async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
         if form is Form.json:
             text = await document(session)
         elif form is Form.markdown:
-            text = page(session)
+            text = await page(session)
         else:
-            text = await exact(session, bool(workflow))
+            text = await session.to_string()
             tell("exact: secret arguments are in it, if there are any; workflow.load(text) reads it", err=True)
     if out is not None:
         _written(out, text)

@@ -142,16 +142,19 @@ class CallRules(Folded):
         attempt = self._open_attempt(fact)
         attempt.lost, attempt.missing, attempt.paused, attempt.known = True, fact.missing, None, False
         if fact.missing:
-            self._open_call(fact, fact.call).reported = ()  # the next child session counts from nothing
+            self._open_call(fact, fact.call).reported = None  # the next child session counts from nothing
 
     def _usage_reported(self, fact: UsageReported) -> None:
         call = self.call(fact.call)
         if call is None or not call.attempts:
             self._refuse(fact, f"call {fact.call} has no child session")
-        before = dict(call.reported)
+        before = dict(call.reported.agents) if call.reported else {}
         for agent, usage in fact.agents:
             self.spent.spend_in_child(agent, usage.increase_over(before.get(agent, NO_USAGE)))
-        call.reported = fact.agents
+        turns = max(0, fact.turns - (call.reported.turns if call.reported else 0))
+        self.spent.turns += turns
+        self.tally.turns += turns
+        call.reported = fact
 
     def _paused(self, fact: Paused) -> None:
         attempt = self._open_attempt(fact)

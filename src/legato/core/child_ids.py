@@ -36,6 +36,11 @@ def root_session_id(session: str) -> str:
     return session
 
 
+def max_id_chars(session: str) -> int:
+    """How long this id may be: the id of a child session begins with its parent's."""
+    return MAX_SESSION_ID_CHARS if root_session_id(session) == session else MAX_CHILD_ID_CHARS
+
+
 def parent_calls(session: str) -> Iterator[tuple[str, str, CallRef]]:
     """Yield the parent calls encoded in a child session's id, innermost first: session, the name that its ledger had, and call."""
     while child := _CHILD.fullmatch(session):

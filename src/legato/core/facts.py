@@ -331,7 +331,7 @@ class Paused(Fact, frozen=True, tag="paused"):
 
     The attempt is over, and the call is not answered: it waits, and is started again when the child session can go on. `error`: the
     child failed, and goes on when the session is resumed. `needed`: the child stopped before a model request of about this size,
-    which would exceed a budget of a caller. With neither, the child waits for people.
+    which would exceed a limit of a caller. With neither, the child waits for people.
     """
 
     call: CallRef
@@ -344,10 +344,14 @@ class Paused(Fact, frozen=True, tag="paused"):
 
 
 class UsageReported(Fact, frozen=True, tag="usage_reported"):
-    """The child session of a call has used this much so far, its own children included: an agent's name and its usage, in pairs."""
+    """The child session of a call has used this much so far, its own children included: an agent's name and its usage, in pairs.
+
+    `turns` is the number of model replies.
+    """
 
     call: CallRef
     agents: tuple[tuple[str, Usage], ...]
+    turns: int = 0
 
 
 class HandedOff(Fact, frozen=True, tag="handed_off"):

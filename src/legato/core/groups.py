@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Refusal, Usage, Words
+from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Refusal, UsageReported, Words
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
@@ -50,7 +50,7 @@ class CallState(Struct, eq=False):
     guarded: bool = False  # a guardrail let it pass
     approved: bool = False
     redo: bool = False  # a person asked to run a lost attempt again
-    reported: tuple[tuple[str, Usage], ...] = ()  # what its child session has used so far, by agent
+    reported: UsageReported | None = None  # what its child session has used so far
     stopped: str = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
     attempts: tuple[Attempt, ...] = ()
     output: Output | None = None

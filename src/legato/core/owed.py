@@ -250,9 +250,9 @@ def _batch(state: State, graph: Graph, resumable: frozenset[RunTool]) -> Plan:
             handoffs.append((call, edge))
         elif tool is None and call.gate is None and not call.attempts:
             effects.append(Answer(call.ref, 0, "error", wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges])))
-        elif call.paused and tool is not None and (over := _child_over_budget(state, graph.limits, call.paused)):
+        elif call.paused and tool is not None and (over := _limit_of_child(state, graph.limits, call.paused)):
             if all(each.limit != over.limit for each in requests):  # one answer is for all calls that wait for it
-                requests.append(_limit(state, over.limit, state.reply.agent, over.told))
+                requests.append(_limit(state, over.limit, state.reply.agent, over.reason))
         elif call.paused and tool is not None and RunTool(call.ref, len(call.attempts) + 1) not in resumable:
             if graph.supersede and state.unseen:
                 effects.append(GiveUp(call.ref))
@@ -470,25 +470,19 @@ def _over(state: State, limits: Limits, name: str, used: float) -> float:
 
 
 def _limits_before_model(state: State, graph: Graph, agent: str) -> Pending | None:
-    limits, turns, seconds = graph.limits, state.tally.turns, state.tally.active_ms / 1000
-    if over := _over(state, limits, "turns", turns):
-        return _limit(state, "turns", agent, f"{turns} turns since the user last spoke, the limit is {over:g}. {_loop_seen(state)}")
-    if over := _over(state, limits, "seconds", seconds):
-        return _limit(state, "seconds", agent, f"{seconds:.1f} s of work since the user last spoke, the limit is {over:g}.")
-    if reached := budget_reached(state, limits, next_request_usage(state)):
-        return _limit(state, reached.limit, agent, reached.told)
-    return None
+    reached = limit_reached(state, graph.limits, next_request_usage(state))
+    return _limit(state, reached.limit, agent, reached.reason) if reached else None
 
 
-class BudgetReached(Struct, frozen=True):
-    """A budget that the next model request would exceed, and the sentence that says so."""
+class LimitReached(Struct, frozen=True):
+    """A limit that the next model request would exceed, and the sentence that says so."""
 
     limit: str
-    told: str
+    reason: str
 
 
 def next_request_usage(state: State) -> Usage:
-    """An estimate of the next model request, in this session or in a child session that waits for a budget: at least what is already
+    """An estimate of the next model request, in this session or in a child session that waits for a limit: at least what is already
     there to be sent, and what the last request cost."""
     for call in state.batch:
         if call.paused and call.paused.needed != NO_USAGE:
@@ -497,20 +491,29 @@ def next_request_usage(state: State) -> Usage:
     return Usage(input=tokens, cost=state.spent.last.cost)
 
 
-def _child_over_budget(state: State, limits: Limits, paused: Paused) -> BudgetReached | None:
-    """The budget that a paused child session waits for."""
-    return budget_reached(state, limits, paused.needed) if paused.needed != NO_USAGE else None
+def _limit_of_child(state: State, limits: Limits, paused: Paused) -> LimitReached | None:
+    """The limit of this session that a paused child session waits for."""
+    return limit_reached(state, limits, paused.needed) if paused.needed != NO_USAGE else None
 
 
-def budget_reached(state: State, limits: Limits, needed: Usage) -> BudgetReached | None:
-    """The budget that a model request of this size would exceed, if any. Usage counts over the whole session and its child sessions."""
+def limit_reached(state: State, limits: Limits, needed: Usage, turns: int = 0, working_ms: int = 0) -> LimitReached | None:
+    """The limit that a model request of this size would exceed, if any. Child sessions count as part of the session.
+
+    `turns` and `working_ms` are what is not recorded yet: requests of child sessions that are under way, and the time they have taken.
+    """
+    turns += state.tally.turns
+    if over := _over(state, limits, "turns", turns):
+        return LimitReached("turns", f"{turns} turns since the user last spoke, the limit is {over:g}. {_loop_seen(state)}")
+    seconds = (state.tally.active_ms + working_ms) / 1000
+    if over := _over(state, limits, "seconds", seconds):
+        return LimitReached("seconds", f"{seconds:.1f} s of work since the user last spoke, the limit is {over:g}.")
     used = state.spent.total
     if limits.tokens is not None and (over := _over(state, limits, "tokens", used.total + needed.total)):
-        told = f"{used.total} tokens used, the next call takes about {needed.total} more, the budget is {over:g}."
-        return BudgetReached("tokens", told)
+        reason = f"{used.total} tokens used, the next call takes about {needed.total} more, the budget is {over:g}."
+        return LimitReached("tokens", reason)
     if limits.cost is not None and (over := _over(state, limits, "cost", used.dollars + needed.dollars)):
-        told = f"${used.dollars:.4f} spent, the next call costs about ${needed.dollars:.4f} more, the budget is ${over:.4f}."
-        return BudgetReached("cost", told)
+        reason = f"${used.dollars:.4f} spent, the next call costs about ${needed.dollars:.4f} more, the budget is ${over:.4f}."
+        return LimitReached("cost", reason)
     return None
 
 

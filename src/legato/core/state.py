@@ -199,6 +199,7 @@ class State(CallRules):
         self.replies += 1
         self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
         self.tally.turns += 1
+        self.spent.turns += 1
         self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
         if fact.losses:

@@ -67,9 +67,9 @@ class WorkTime:
 
 
 class Spent:
-    """Tokens and money, in all, by agent and by handoff; and the letters that have been said, for estimates."""
+    """Tokens and money, in all, by agent and by handoff; the number of model replies; the letters that were said, for estimates."""
 
-    __slots__ = ("_total", "by_handoff", "last", "letters", "of")
+    __slots__ = ("_total", "by_handoff", "last", "letters", "of", "turns")
 
     def __init__(self) -> None:
         self._total: Usage | None = NO_USAGE  # None: to be added up, when somebody asks
@@ -77,6 +77,7 @@ class Spent:
         self.by_handoff: list[tuple[str, str, Usage]] = []
         self.last = Usage()
         self.letters = 0
+        self.turns = 0
 
     @property
     def total(self) -> Usage:

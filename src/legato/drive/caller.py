@@ -7,13 +7,16 @@ one that a crash prevented is made good by the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextvars import ContextVar
+
+from msgspec import Struct
 
 from legato.core.facts import NO_USAGE, AnyFact, CallRef, Usage, UsageReported
 from legato.core.graph import Limits
-from legato.core.owed import budget_reached
+from legato.core.owed import limit_reached
 from legato.core.state import State
+from legato.core.sums import Spent
 from legato.drive.clock import now_ms
 from legato.drive.ledger import Ledger, used
 from legato.errors import UnknownLedger
@@ -23,11 +26,28 @@ current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default
 """The call that is being run, where its tool works in a child session."""
 
 
+class Reserved(Struct, frozen=True):
+    """Model requests that are under way: an estimate of their usage, and their number."""
+
+    usage: Usage = NO_USAGE
+    turns: int = 0
+
+    def __add__(self, other: Reserved) -> Reserved:
+        return Reserved(self.usage + other.usage, self.turns + other.turns)
+
+
 class Caller:
     """One running call of a parent session. `child` is the id of its child session."""
 
     def __init__(
-        self, ledger: Ledger, limits: Limits, call: CallRef, child: str, resumes: bool, reserved: dict[CallRef, Usage], outer: Caller | None
+        self,
+        ledger: Ledger,
+        limits: Limits,
+        call: CallRef,
+        child: str,
+        resumes: bool,
+        reserved: dict[CallRef, Reserved],
+        outer: Caller | None,
     ) -> None:
         """`resumes`: an earlier attempt began in the child session. `reserved` is shared by the calls of one parent."""
         self.child = child
@@ -37,6 +57,7 @@ class Caller:
         self._call = call
         self._reserved = reserved
         self._outer = outer
+        self._began = now_ms()
 
     @property
     def store(self) -> Store:
@@ -44,33 +65,40 @@ class Caller:
         return self._ledger.store
 
     def allows(self, needed: Usage) -> bool:
-        """Whether a model request of this size fits into the budgets of the parent, and of the parent's callers."""
-        needed = sum((usage for call, usage in self._reserved.items() if call != self._call), needed)
-        if budget_reached(self._ledger.state, self._limits, needed):
+        """Whether a model request of this size fits into the limits of the parent, and of the parent's callers."""
+        return self._allows(Reserved(needed))
+
+    def _allows(self, needed: Reserved) -> bool:
+        needed = sum((reserved for call, reserved in self._reserved.items() if call != self._call), needed)
+        if limit_reached(self._ledger.state, self._limits, needed.usage, needed.turns, max(0, now_ms() - self._began)):
             return False
-        return self._outer is None or self._outer.allows(needed)
+        return self._outer is None or self._outer._allows(needed)
 
     def reserve(self, needed: Usage) -> None:
         """Count a model request that is under way, until its usage is reported: siblings run at the same time."""
+        self._reserve(Reserved(needed, 1))
+
+    def _reserve(self, needed: Reserved) -> None:
         self._reserved[self._call] = needed
         if self._outer is not None:
-            self._outer.reserve(sum(self._reserved.values(), NO_USAGE))
+            self._outer._reserve(sum(self._reserved.values(), Reserved()))
 
-    async def report(self, spent: Mapping[str, Usage]) -> None:
+    async def report(self, spent: Spent) -> None:
         """Record what the child session has used so far, in the parent's ledger and in those above it."""
         self._reserved.pop(self._call, None)
-        agents = tuple(spent.items())
+        agents, turns = tuple(spent.of.items()), spent.turns
 
         def propose(state: State) -> Iterator[AnyFact]:
             call = state.call(self._call)
-            if agents and call is not None and call.reported != agents:
-                yield UsageReported(at=now_ms(), call=self._call, agents=agents)
+            known = (call.reported.agents, call.reported.turns) if call is not None and call.reported else ((), 0)
+            if call is not None and known != (agents, turns):
+                yield UsageReported(at=now_ms(), call=self._call, agents=agents, turns=turns)
 
         await self._ledger.append(propose)
         if self._outer is not None:
-            await self._outer.report(self._ledger.state.spent.of)
+            await self._outer.report(self._ledger.state.spent)
             if self._reserved:
-                self._outer.reserve(sum(self._reserved.values(), NO_USAGE))
+                self._outer._reserve(sum(self._reserved.values(), Reserved()))
 
     async def check_parent(self) -> None:
         """Raise `UnknownLedger` if the parent session was deleted: its child sessions were deleted with it, and none may begin since.

@@ -100,7 +100,7 @@ class Driver:
         self._retried: frozenset[RunTool] = frozenset()  # attempts that go on with child sessions which failed before this driver began
         self._missing: frozenset[CallRef] = frozenset()  # calls whose child session was not there when this driver began
         self._caller = caller
-        self._reported: dict[str, Usage] = {}  # the usage that the caller was last told
+        self._reported: tuple[int, dict[str, Usage]] = (0, {})  # what was last reported to the caller
         self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
         self._stream = stream
         self._voice = Voice(ledger)
@@ -308,10 +308,11 @@ class Driver:
         self._gave_up = bool(failed and failed.final) and (self._gave_up or failed is not before)
 
     async def _report(self) -> None:
-        """Tell the caller what this session has used, where it is a child session and has used more."""
-        if self._caller is not None and self._reported != (spent := self._ledger.state.spent.of):
-            self._reported = dict(spent)
-            await self._caller.report(self._reported)
+        """Report to the caller what this session has used, where it is a child session and has used more."""
+        spent = self._ledger.state.spent
+        if self._caller is not None and self._reported != (spent.turns, spent.of):
+            self._reported = spent.turns, dict(spent.of)
+            await self._caller.report(spent)
 
     def _follow_up(self, state: State) -> Iterator[AnyFact]:
         """What follows from the state without anybody's help: bookkeeping, claims on tools, handoffs."""

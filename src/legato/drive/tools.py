@@ -28,14 +28,13 @@ from legato.core.facts import (
     Paused,
     Returned,
     Started,
-    Usage,
 )
 from legato.core.graph import Edge
 from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
 from legato.core.owed import Admit, GiveUp, RunTool, answers_of
 from legato.core.state import State
-from legato.drive.caller import Caller, current_caller
+from legato.drive.caller import Caller, Reserved, current_caller
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger, failed_itself
@@ -73,7 +72,7 @@ class ToolRunner:
         self._context = context
         self._others = others
         self._caller = caller  # the call that this session works for, if it is a child session
-        self._reserved: dict[CallRef, Usage] = {}  # model requests of child sessions that are under way
+        self._reserved: dict[CallRef, Reserved] = {}  # model requests of child sessions that are under way
         self.watch: Watch | None = None
         self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from legato.core.child_ids import root_session_id
+from legato.core.child_ids import max_id_chars, root_session_id
 from legato.drive.clock import fresh_like, fresh_name
 from legato.drive.ledger import meet
 from legato.engines.contract import Engine, Submitted
 from legato.errors import BadInput, DefinitionChanged, EngineUnavailable, LegatoError, UnknownLedger
-from legato.nested import workflow_of
+from legato.nested import with_child_workflows
 from legato.session import Session
 from legato.shown.browsing import Browsing
 from legato.shown.recorded import as_recorded
@@ -43,7 +43,7 @@ class Serving:
         self.drives = drives
         self.closing = asyncio.Event()
         self.browsing = Browsing(store, self.look, lambda name: name in self._readable)
-        self._readable = {each.name: each for each in reversed([*_with_nested(workflows.values())])}
+        self._readable = {each.name: each for each in reversed([*with_child_workflows(workflows.values())])}
         self._handles: OrderedDict[str, Session] = OrderedDict()  # the one that was used last is at the end
 
     # -- sessions that are there ---------------------------------------------------------------------------------------
@@ -150,17 +150,9 @@ class Serving:
         return made
 
 
-def _with_nested(workflows: Iterable[Workflow]) -> Iterable[Workflow]:
-    """The workflows, and those that work as tools of their agents."""
-    for workflow in workflows:
-        yield workflow
-        tools = [tool for agent in workflow.definition.agents.values() for tool in agent.tools.values()]
-        yield from _with_nested([nested for tool in tools if (nested := workflow_of(tool)) is not None])
-
-
 def _checked(id: str) -> str:
-    if not id or len(id) > 400 or not id.isprintable():
-        raise BadInput("a session id is 1 to 400 printable characters", found=repr(id)[:80])
+    if not 0 < len(id) <= (longest := max_id_chars(id)) or not id.isprintable():
+        raise BadInput(f"a session id is 1 to {longest} printable characters", found=repr(id)[:80])
     return id
 
 

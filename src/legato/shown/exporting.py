@@ -8,16 +8,18 @@ from typing import Any
 
 import msgspec
 
+from legato.core.child_ids import parent_calls
 from legato.core.facts import Answered, Attempted
 from legato.core.frame import decode_frame
 from legato.core.state import fold
 from legato.drive.events import Event, HandoffData, ToolData, events_of
-from legato.errors import BadInput
+from legato.nested import with_child_workflows
 from legato.session import Session
 from legato.shown.hiding import shown_facts
 from legato.shown.listing import plain_fact, questions
 from legato.shown.markdown import in_line, paragraph
 from legato.shown.plain import harmless, one_line
+from legato.shown.recorded import as_recorded
 
 LONGEST_ANSWER = 2000
 """How much is shown of what a person answered a call with, in letters: it stands in place of an output."""
@@ -25,11 +27,14 @@ LONGEST_ANSWER = 2000
 
 async def document(session: Session) -> str:
     """All that is recorded, as JSON, with digests in place of secrets. It tells what happened; it is no ledger that could go on."""
+    return msgspec.json.encode({"legato_export": 1, **await _document(session)}).decode()
+
+
+async def _document(session: Session) -> dict[str, Any]:
     facts = shown_facts(session.state.facts, session.workflow.definition.graph)
     named = sorted({fact.frame for fact in facts if isinstance(fact, Answered | Attempted) and fact.frame})
     frames = {digest: decode_frame(await session.store.content(session.id, digest)) for digest in named}
-    document: dict[str, Any] = {
-        "legato_export": 1,
+    return {
         "session": session.id,
         "workflow": session.state.workflow,
         "status": session.status,
@@ -39,12 +44,32 @@ async def document(session: Session) -> str:
         "usage_by_agent": session.usage_by_agent,
         "frames": frames,
         "facts": [plain_fact(position, fact) for position, fact in enumerate(facts)],
+        "children": [await _document(child) for child in await _children(session)],
     }
-    return msgspec.json.encode(document).decode()
 
 
-def page(session: Session) -> str:
-    """The conversation as Markdown. What was said cannot become markup of the page: it stands in quotes, and its signs are escaped."""
+async def _children(session: Session) -> list[Session]:
+    """The child sessions of a session's own calls, in the order of the calls."""
+    workflows = {workflow.name: workflow for workflow in with_child_workflows([session.workflow])}
+    found = []
+    for info in await session.store.children(session.id):
+        parent, _, call = next(parent_calls(info.ledger))
+        facts = await session.store.read(info.ledger) if parent == session.id else ()
+        if facts:
+            recorded = as_recorded(facts)
+            child = workflows.get(recorded.name, recorded).session(info.ledger, store=session.store)
+            found.append((call, await child.refresh()))
+    return [child for _, child in sorted(found, key=lambda each: each[0])]
+
+
+async def page(session: Session) -> str:
+    """The conversation as Markdown, its child sessions behind it. What was said cannot become markup of the page: it stands in quotes, and
+    its signs are escaped."""
+    pages = [_page(session), *[await page(child) for child in await _children(session)]]
+    return "\n\n".join(pages)
+
+
+def _page(session: Session) -> str:
     began = [_when(fact.at) for fact in session.state.facts[:1]]
     lines = [f"# {in_line(session.id)}", "", paragraph(one_line(session.state.workflow)) + ", " + ", ".join([session.status, *began])]
     for event in told(session):
@@ -62,16 +87,6 @@ def page(session: Session) -> str:
                 most = LONGEST_ANSWER if event.type == "decided" else 100
                 lines += ["", f"*{event.type.replace('_', ' ')}: {in_line(str(text or ''), most)}*"]
     return "\n".join(lines)
-
-
-async def exact(session: Session, known: bool = True) -> str:
-    """The session itself, for `workflow.load`, with its secrets. `known`: its workflow is at hand, and not only what the ledger tells."""
-    if not known and any(call.waited for call in session.state.batch if call.output is None):
-        raise BadInput(
-            f"a call of {session.id!r} waits for a conversation of its own, which only its program can find",
-            do="add --workflow module:name",
-        )
-    return await session.to_string()
 
 
 def told(session: Session, since: int = 0) -> Iterator[Event]:

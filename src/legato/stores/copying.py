@@ -181,7 +181,8 @@ class Copier:
         """Make the session in the target, as a fork of one that begins as it does if there is one; how many facts it has then."""
         for base in (info.parent, *self._roots.get(_root(facts), ())):
             beginning = list(await self._target.read(base)) if base else []
-            if shared := _in_common(beginning, facts):
+            shared = _in_common(beginning, facts)
+            if shared and (base == info.parent or _owner(base, beginning, shared) == _owner(info.ledger, facts, shared)):
                 first = [fact for fact in facts[shared : shared + 1] if not contents_of(fact)]
                 return await self._target.fork(base, shared, info.ledger, first, born=born, of=await self._target.born(base))
         return 0
@@ -237,6 +238,15 @@ def _in_common(one: list[AnyFact], other: list[AnyFact]) -> int:
 
 def _root(facts: list[AnyFact]) -> str:
     return facts[0].ledger if isinstance(facts[0], Opened) else ""
+
+
+def _owner(session: str, facts: list[AnyFact], position: int) -> str:
+    """The session in which the facts before a position were recorded or loaded, as far as forks tell; this one if it is not a fork.
+
+    A session that was loaded from another's string begins with the same facts, but owns them: it shares nothing with the other.
+    """
+    origins = (fact.origin for fact in facts[position:] if isinstance(fact, Opened))
+    return next((origin.session for origin in origins if origin is not None and origin.kind == "fork"), session)
 
 
 def _sum(one: Copied, other: Copied) -> Copied:

@@ -126,9 +126,9 @@ async def export(asked: Asked[ExportQuery, Nothing]) -> Response:
         case "json":
             text = await exporting.document(found)
         case "markdown":
-            text = exporting.page(found)
+            text = await exporting.page(found)
         case _:
-            text = await exporting.exact(found, asked.serving.is_served(found))
+            text = await found.to_string()
     kind, ending = EXPORTS[how]
     return Response(text, headers={"content-disposition": _attachment(f"{asked.id}.{ending}")}, media_type=kind)
 
