@@ -194,6 +194,7 @@ class Driver:
     async def _others_go_on(self) -> bool:
         """Look at the child sessions that calls wait for. True if that gives this driver something to do."""
         found = await self._others.look() if self._waits() else NO_CHILDREN
+        self._retried = frozenset(each for each in self._retried if self._is_next(each))
         resumable = found.resumable | self._retried
         if self._caller is not None and resumable and not self._caller.allows(next_request_usage(self._ledger.state)):
             # A grandchild stopped for a budget of this session's callers: it would stop there again.
@@ -203,6 +204,11 @@ class Driver:
             self._children, self._planned = children, None
         effects = self._plan(self._ledger.state).effects if children != NO_CHILDREN else []
         return any(each in resumable or isinstance(each, DeclareLost) for each in effects)
+
+    def _is_next(self, attempt: RunTool) -> bool:
+        """Whether an attempt is still to be started."""
+        call = self._ledger.state.call(attempt.call)
+        return call is not None and call.paused is not None and len(call.attempts) + 1 == attempt.attempt
 
     def _waits_for_budget(self, next_attempt: RunTool) -> bool:
         call = self._ledger.state.call(next_attempt.call)

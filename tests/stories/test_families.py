@@ -1,0 +1,413 @@
+"""A session and its child sessions are one unit: what they use, fail, keep and lose together."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from legato import Agent, HandoffBuilder, Limits, ToolContext, Workflow, guardrail, tool
+from legato.core.child_ids import root_session_id
+from legato.core.facts import Cancelled, Paused, Returned, Started, Usage
+from legato.core.view import Request
+from legato.errors import BadInput, ModelFailed
+from legato.models.base import Emit, Reply
+from legato.session import Session
+from legato.stores import MemoryStore, Store, copy, retire
+from legato.testing import Died, FailingStore, ScriptedModel, call
+from legato.testing.story import World
+from tests.stories.test_nested import all_is_kept, lengths, office, waiting
+
+LONG_AGO = 1e-9  # days: retire whatever is older than this
+
+
+class Metered(ScriptedModel):
+    """A script whose every reply has the same usage."""
+
+    def __init__(self, agent: str, replies: list[Any], usage: Usage) -> None:
+        super().__init__(by_agent={agent: replies})
+        self._usage = usage
+
+    async def reply(self, request: Request, emit: Emit) -> Reply:
+        reply = await super().reply(request, emit)
+        return Reply(items=reply.items, usage=self._usage)
+
+
+def spender(replies: list[Any], **more: Any) -> Agent:
+    """An agent whose every model request takes 100 tokens and 0.0001 dollars."""
+
+    @tool
+    async def look() -> str:
+        return "seen"
+
+    return Agent("spender", model=Metered("spender", replies, Usage(90, 10, cost=100_000)), tools=[look], **more)
+
+
+def boss(*tools: Any, calls: Any, limits: Limits | None = None) -> Workflow:
+    model = Metered("boss", [calls, "All done."], Usage(20, 2))
+    builder = HandoffBuilder("office", [Agent("boss", model=model, tools=tools)])
+    return (builder.with_limits(limits) if limits else builder).build()
+
+
+def looks(times: int) -> list[Any]:
+    return [*[call("look") for _ in range(times)], "Found."]
+
+
+# -- what they use -------------------------------------------------------------------------------------------------------
+
+
+async def test_usage_contains_child_sessions(store: Store, stream: bool) -> None:
+    session = boss(spender(looks(3)).as_tool(), calls=call("ask_spender", task="Look")).session("s", store=store)
+    result = await session.run("Go", stream=stream)
+    assert result.usage.total == session.usage.total == 2 * 22 + 4 * 100
+    assert {agent: usage.total for agent, usage in session.usage_by_agent.items()} == {"boss": 44, "spender": 400}
+
+
+async def test_usage_contains_grandchild_sessions() -> None:
+    store = MemoryStore()
+    model = Metered("middle", [call("ask_spender", task="Look"), "Passed on."], Usage(5))
+    middle = Agent("middle", model=model, tools=[spender(looks(1)).as_tool()])
+    session = boss(middle.as_tool(), calls=call("ask_middle", task="Look")).session("s", store=store)
+    await session.run("Go")
+    assert {agent: usage.total for agent, usage in session.usage_by_agent.items()} == {"boss": 44, "middle": 10, "spender": 200}
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests"),
+    [(Limits(tokens=500), 4), (Limits(turns=4), 3), (Limits(cost=0.0005), 4)],
+    ids=["tokens", "turns", "cost"],
+)
+async def test_limit_binds_child_session_before_it_is_exceeded(store: Store, limits: Limits, requests: int) -> None:
+    inner = spender(looks(120))
+    workflow = boss(inner.as_tool(), calls=call("ask_spender", task="Look"), limits=limits)
+    session = workflow.session("s", store=store)
+    result = await session.run("Go")
+    (request,) = result.pending
+    assert (request.kind, request.session) == ("limit", "s")
+    assert getattr(limits, request.limit) is not None
+    assert len(inner.model.requests) == requests  # type: ignore[attr-defined]
+    assert session.usage_by_agent["spender"].total == requests * 100
+
+
+async def test_granted_limit_goes_on_with_child_session(store: Store) -> None:
+    inner = spender(looks(5))
+    session = boss(inner.as_tool(), calls=call("ask_spender", task="Look"), limits=Limits(tokens=400)).session("s", store=store)
+    result = await session.run("Go")
+    while result.status == "pending":
+        await session.approve(result.pending[0])
+        result = await session.resume()
+    assert result.text == "All done."
+    assert len(inner.model.requests) == 6  # type: ignore[attr-defined]
+
+
+async def test_refused_limit_stops_child_session(store: Store) -> None:
+    inner = spender(looks(50))
+    session = boss(inner.as_tool(), calls=call("ask_spender", task="Look"), limits=Limits(tokens=400)).session("s", store=store)
+    (request,) = (await session.run("Go")).pending
+    await session.reject(request, "too expensive")
+    spent = len(inner.model.requests)  # type: ignore[attr-defined]
+    assert (await session.resume()).status in ("waiting", "terminated")
+    assert len(inner.model.requests) == spent  # type: ignore[attr-defined]
+
+
+async def test_parallel_children_share_one_budget() -> None:
+    inner = spender([*[call("look") for _ in range(60)], "Found."])
+    calls = [call("ask_spender", task=f"Look {number}") for number in range(4)]
+    session = boss(inner.as_tool(), calls=calls, limits=Limits(tokens=1000)).session("s", store=MemoryStore())
+    result = await session.run("Go")
+    assert [request.kind for request in result.pending] == ["limit"]
+    assert session.usage.total <= 1000
+
+
+async def test_child_limits_are_asked_in_callers_session(store: Store) -> None:
+    inner = spender(looks(3))
+    session = boss(inner.as_tool(limits=Limits(turns=2)), calls=call("ask_spender", task="Look")).session("s", store=store)
+    (request,) = (await session.run("Go")).pending
+    assert (request.kind, request.limit, request.agent) == ("limit", "turns", "spender")
+    await session.approve(request)
+    assert (await session.resume()).text == "All done."
+
+
+# -- a child session that fails --------------------------------------------------------------------------------------------
+
+
+def paying(world: World) -> Any:
+    @tool
+    async def pay(ctx: ToolContext[Any]) -> str:
+        world.did(ctx, "paid")
+        return "paid"
+
+    return pay
+
+
+async def test_failed_child_pauses_its_parent(store: Store, stream: bool) -> None:
+    """The child has paid, then its model fails: the parent goes on with that child, and nothing is paid twice."""
+    world, broken = World(), [True]
+
+    def reply(seen: Any) -> Any:
+        if seen.agent_turn and broken[0]:
+            raise ModelFailed("the model is overloaded")
+        return "Paid." if seen.agent_turn else call("pay")
+
+    pay = paying(world)
+    inner = Agent("inner", model=ScriptedModel(reply), tools=[pay])
+    session = boss(inner.as_tool(), calls=call("ask_inner", task="Pay")).session("s", store=store)
+    result = await session.run("Go", stream=stream)
+    assert result.status == "failed"
+    assert "overloaded" in result.error
+    assert not any(isinstance(fact, Returned) for fact in session.facts)
+    broken[0] = False
+    result = await session.resume(stream=stream)
+    assert result.text == "All done."
+    assert world.times("paid") == 1
+    assert sorted(await lengths(store))[0] == "s"
+    assert len(await lengths(store)) == 2
+
+
+async def test_guardrail_error_in_child_pauses_its_parent(store: Store) -> None:
+    world, raises = World(), [True]
+    pay = paying(world)
+
+    @guardrail("output")
+    def once(context: Any, text: str) -> None:
+        if raises.pop():
+            raises.append(False)
+            raise RuntimeError("the policy service is down")
+        raises.append(False)
+
+    inner = Agent("inner", model=ScriptedModel(by_agent={"inner": [call("pay"), "Paid."]}), tools=[pay], guardrails=[once])
+    session = boss(inner.as_tool(), calls=call("ask_inner", task="Pay")).session("s", store=store)
+    result = await session.run("Go")
+    assert result.status == "failed"
+    assert "policy service" in result.error
+    assert (await session.resume()).text == "All done."
+    assert world.times("paid") == 1
+
+
+async def test_failed_child_of_a_child_is_resumed() -> None:
+    world, broken, store = World(), [True], MemoryStore()
+
+    def reply(seen: Any) -> Any:
+        if seen.agent_turn and broken[0]:
+            raise ModelFailed("the model is overloaded")
+        return "Paid." if seen.agent_turn else call("pay")
+
+    pay = paying(world)
+    inner = Agent("inner", model=ScriptedModel(reply), tools=[pay])
+    middle = Agent("middle", model=ScriptedModel(by_agent={"middle": [call("ask_inner", task="Pay"), "Passed."]}), tools=[inner.as_tool()])
+    session = boss(middle.as_tool(), calls=call("ask_middle", task="Pay")).session("s", store=store)
+    assert (await session.run("Go")).status == "failed"
+    broken[0] = False
+    assert (await session.resume()).text == "All done."
+    assert world.times("paid") == 1
+    assert len(await lengths(store)) == 3
+
+
+# -- a child session that is missing ---------------------------------------------------------------------------------------
+
+
+async def test_long_session_id_finds_its_child(store: Store) -> None:
+    world, id = World(), "x" * 400
+    session = office(world).session(id, store=store)
+    await session.run("Pay ann")
+    again = await office(world).session(id, store=store).refresh()
+    await again.approve(again.pending[0])
+    assert (await again.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
+
+
+@pytest.mark.parametrize("number", range(1, 13))
+async def test_interrupted_retirement_pays_nothing_twice(number: int, tmp_path: Path) -> None:
+    """Retirement is killed at its Nth operation; the session is there with its child, or neither is."""
+    world, store = World(), MemoryStore()
+    session = await waiting(store, world)
+    await session.approve(session.pending[0])
+    failing = FailingStore(store, _dies(number))
+    try:
+        await retire(failing, LONG_AGO, archive=tmp_path)
+    except Died:
+        await failing.bury()
+    names = {root_session_id(name) for name in await lengths(store)}
+    if names:
+        assert len(await lengths(store)) == 2
+        session = await office(world).session("s", store=store).refresh()
+        assert (await session.resume()).text == "All done."
+        assert world.times("paid 5 to ann") == 1
+
+
+def _dies(number: int) -> Any:
+    return lambda operation, when, count: Died("killed") if (when, count) == ("before", number) else None
+
+
+async def test_retirement_keeps_child_that_was_just_answered() -> None:
+    """A person answers after the sessions were listed: the family has grown, and stays."""
+    world, store = World(), MemoryStore()
+    session = await waiting(store, world)
+    (request,) = session.pending
+
+    class Answered(FailingStore):
+        async def lease(self, ledger: str) -> Any:  # type: ignore[override]
+            await session.approve(request)
+            return await self.store.lease(ledger)
+
+    done = await retire(Answered(store), LONG_AGO)
+    assert (done.retired, done.busy) == ((), ("s",))
+    assert (await session.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
+
+
+@pytest.mark.parametrize("to_archive", [True, False], ids=["there", "back"])
+async def test_copied_session_brings_its_child(to_archive: bool, store: Store) -> None:
+    world, other = World(), MemoryStore()
+    source, target = (store, other) if to_archive else (other, store)
+    session = await waiting(source, world)
+    await session.approve(session.pending[0])
+    await copy(source, target, sessions="s")
+    assert await lengths(target) == await lengths(source)
+    assert (await office(world).session("s", store=target).resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
+
+
+async def test_branch_before_child_began_asks_for_outcome(store: Store) -> None:
+    """A fork at a moment when the child had begun and its length is unknown cannot go on with it: it asks."""
+    world = World()
+    session = await waiting(store, world)
+    await session.approve(session.pending[0])
+    await session.resume()
+    started = next(position for position, fact in enumerate(session.facts) if isinstance(fact, Started))
+    branch = await session.fork(at=started + 1)
+    result = await branch.resume()
+    assert [(request.kind, request.tool) for request in result.pending] == [("outcome", "ask_payer")]
+    assert world.times("paid 5 to ann") == 1
+
+
+# -- one unit ------------------------------------------------------------------------------------------------------------
+
+
+async def test_deleting_a_session_deletes_its_children(store: Store) -> None:
+    session = await waiting(store, World())
+    assert len(await lengths(store)) == 2
+    assert await store.delete(session.id)
+    assert await lengths(store) == {}
+
+
+async def test_deleted_session_leaves_no_child_that_pays(store: Store) -> None:
+    """The session is deleted while its child works: the child does not pay afterwards."""
+    world, go, began = World(), asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def prepare() -> str:
+        began.set()
+        await go.wait()
+        return "prepared"
+
+    pay = paying(world)
+    inner = Agent("inner", model=ScriptedModel(by_agent={"inner": [call("prepare"), call("pay"), "Paid."]}), tools=[prepare, pay])
+    session = boss(inner.as_tool(), calls=call("ask_inner", task="Pay")).session("s", store=store)
+    driving = asyncio.ensure_future(_run(session))
+    await began.wait()
+    await store.delete("s")
+    go.set()
+    await asyncio.gather(driving, return_exceptions=True)
+    assert world.times("paid") == 0
+    assert await lengths(store) == {}
+
+
+async def _run(session: Session) -> None:
+    await session.run("Go")
+
+
+async def test_interrupted_fork_leaves_no_half_family() -> None:
+    """A fork dies at its Nth operation: there is no branch, or one that has its child."""
+    for number in range(1, 30):
+        world, store = World(), MemoryStore()
+        session = await waiting(store, world)
+        failing = FailingStore(store, _dies(number))
+        try:
+            await office(world).session("s", store=failing).fork(id="branch")
+        except Died:
+            finished = False
+        else:
+            finished = True
+        await failing.bury()
+        if await store.read("branch"):
+            branch = await office(world).session("branch", store=store).refresh()
+            assert [request.tool for request in branch.pending] == ["pay"]
+        else:
+            branch = await session.fork(id="branch")
+            assert [request.tool for request in branch.pending] == ["pay"]
+        if finished:
+            return
+    raise AssertionError("the fork never finished")
+
+
+async def test_string_of_working_child_pays_nothing_twice(store: Store) -> None:
+    """`to_string()` while the child works: what is loaded asks for what the child had under way."""
+    world, go, began = World(), asyncio.Event(), asyncio.Event()
+    pay = paying(world)
+
+    @tool
+    async def wait() -> str:
+        began.set()
+        await go.wait()
+        return "waited"
+
+    def workflow() -> Workflow:
+        model = ScriptedModel(by_agent={"inner": [call("pay"), call("wait"), "Paid."]})
+        return boss(Agent("inner", model=model, tools=[pay, wait]).as_tool(), calls=call("ask_inner", task="Pay"))
+
+    session = workflow().session("s", store=store)
+    driving = asyncio.ensure_future(_run(session))
+    await began.wait()
+    text = await (await workflow().session("s", store=store).refresh()).to_string()
+    go.set()
+    await driving
+    copied = workflow().load(text, store=MemoryStore())
+    result = await copied.resume()
+    assert [(request.kind, request.tool) for request in result.pending] == [("outcome", "wait")]
+    assert world.times("paid") == 1
+
+
+async def test_independent_sessions_stay_independent_in_a_copy(store: Store) -> None:
+    """A session loaded from another's string owns its words: erasing them there erases nothing here."""
+    workflow = boss(calls="Hello.")
+    first = workflow.session("first", store=store)
+    await first.run("My name is Ann")
+    await workflow.load(await first.to_string(), id="second", store=store).refresh()
+    target = MemoryStore()
+    await copy(store, target)
+    assert {info.ledger: info.parent for info in await target.list()} == {"first": "", "second": ""}
+    await workflow.session("first", store=target).redact(1, reason="asked for")
+    assert "Ann" in (await workflow.session("second", store=target).refresh()).messages[0].text
+
+
+async def test_forks_share_their_beginning_in_a_copy(store: Store) -> None:
+    """Two forks whose original is gone still share what they share, so words are erased in both."""
+    workflow = boss(calls="Hello.")
+    first = workflow.session("first", store=store)
+    await first.run("My name is Ann")
+    for name in ("second", "third"):
+        await first.fork(id=name)
+    await store.delete("first")
+    target = MemoryStore()
+    await copy(store, target)
+    await workflow.session("second", store=target).redact(1, reason="asked for")
+    assert "Ann" not in (await workflow.session("third", store=target).refresh()).messages[0].text
+
+
+async def test_child_session_cannot_be_copied_alone(store: Store) -> None:
+    session = await waiting(store, World())
+    child = session.pending[0].session
+    with pytest.raises(BadInput, match="is a child session of 's'"):
+        await copy(store, MemoryStore(), sessions=child)
+
+
+async def test_cancelled_family_stays_whole(store: Store) -> None:
+    session = await waiting(store, World())
+    await session.cancel("enough")
+    facts = [await store.read(name) for name in await lengths(store)]
+    assert all(any(isinstance(fact, Cancelled) for fact in each) for each in facts)
+    assert sum(isinstance(fact, Paused) for each in facts for fact in each) == 1
+    await all_is_kept(store)
