@@ -28,7 +28,6 @@ from legato.drive.conversation import messages_of
 from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerConflict, LedgerExists, NotLoaded, NotPending, StoreError
-from legato.family import fork_family
 from legato.nested import Nested
 from legato.run import Result, Run
 from legato.stores.contract import Store, is_store
@@ -424,6 +423,8 @@ class Session:
             if self.store is branch.store and await self.store.read(branch.id):
                 raise LedgerExists(f"there is a session {branch.id!r} already", do="choose another id; nothing was changed")
         else:
+            from legato.family import fork_family
+
             await fork_family(self._ledger, at, branch.id)
         return await branch.refresh()
 

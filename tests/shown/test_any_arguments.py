@@ -67,7 +67,7 @@ async def asked(name: str, text: str) -> Session:
 
 async def shown(session: Session) -> str:
     data = [facts_page(session), detail_of(session), [event.data for event in told(session)], [each.prompt for each in session.pending]]
-    return "\n".join([*(msgspec.json.encode(each).decode() for each in data), await document(session), page(session)])
+    return "\n".join([*(msgspec.json.encode(each).decode() for each in data), await document(session), await page(session)])
 
 
 @settings(max_examples=80)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from legato.core.child_ids import child_session_id
 from legato.core.facts import Opened, Said
 from legato.errors import BadInput
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy, retire
@@ -105,17 +106,18 @@ async def test_what_forks_share_stays_with_them_and_is_shared_in_the_archive(sto
     assert {info.ledger: info.parent for info in await archive.list()} == {"s": "", "old fork": "s"}
 
 
-async def test_what_an_agent_did_as_a_tool_goes_with_the_session_that_it_worked_for(store: Store) -> None:
-    await said(store, "s", NOW, "hello")
-    await said(store, "s/call", 1000, "task")
-    await said(store, "t", 1000, "hello")
-    await said(store, "t/call", 1000, "task")
-    await said(store, "u", 1000, "hello")
-    await said(store, "u/call", 1000, "task")
+async def test_child_sessions_retire_with_their_parent(store: Store) -> None:
+    """A child stays while its parent is newer, and goes when its parent goes."""
+    child = {name: child_session_id(name, f"{'0' * 32}:2.0") for name in "stu"}
+    for name, at in {"s": NOW, "t": 1000, "u": 1000}.items():
+        await said(store, name, at, "hello")
+        await said(store, child[name], 1000, "task")
     lease = await store.lease("u")
-    assert sorted((await retire(store, MONTHS)).retired) == ["t", "t/call"]
     assert lease is not None
+    done = await retire(store, MONTHS)
     await store.release(lease)
+    assert (done.retired, done.busy) == (("t", child["t"]), ("u",))
+    assert {info.ledger for info in await store.list()} == {"s", child["s"], "u", child["u"]}
 
 
 async def test_one_of_which_the_archive_has_another_stays_and_is_named(store: Store) -> None:

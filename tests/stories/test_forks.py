@@ -71,6 +71,9 @@ async def test_a_standing_approval_does_not_carry_over_into_a_fork(store: Store)
     branch = await trunk.fork(id="branch")
     await branch.resume()
     assert branch.status == "pending"
+    assert [request.arguments["to"] for request in branch.pending] == ["ann"]
+    await branch.approve(branch.pending[0])
+    await branch.resume()
     assert [request.arguments["to"] for request in branch.pending] == ["bob", "cid"]
     await trunk.resume()
     assert [request.arguments["to"] for request in trunk.pending] == ["dan"]

@@ -6,13 +6,27 @@ what is told of it from the ledger alone, comes from here: the two differ only i
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Attempted, Call, CallRef, Compacted, Decided, HandedOff, Said, Usage
+from legato.core.facts import (
+    NO_USAGE,
+    Answered,
+    AnyFact,
+    Attempted,
+    Call,
+    CallRef,
+    Compacted,
+    Decided,
+    HandedOff,
+    Lost,
+    Said,
+    Usage,
+    UsageReported,
+)
 from legato.core.graph import Graph
 from legato.core.messages import Message, parts_of, text_of
 from legato.core.owed import Status, resting
@@ -259,10 +273,23 @@ def is_input(fact: object) -> bool:
 
 
 def usage_of(state: State, since: int, upto: int) -> Usage:
-    """What the calls of models used in between."""
+    """Sum what models used in a range of facts, in this session and in its child sessions."""
     used = Usage()
-    for fact in state.facts[since:upto]:
+    for position, fact in enumerate(state.facts[since:upto], since):
         if isinstance(fact, (Answered, Attempted, Compacted)):
             used += fact.usage
+        elif isinstance(fact, UsageReported):
+            before = _report_before(state.facts, position, fact.call)
+            for agent, usage in fact.agents:
+                used += usage.increase_over(before.get(agent, NO_USAGE))
     return used
 
+
+def _report_before(facts: Sequence[AnyFact], position: int, call: CallRef) -> dict[str, Usage]:
+    """The totals that the child session of a call last reported before a position. A child that was missing counts from nothing."""
+    for fact in reversed(facts[call.position : position]):
+        if isinstance(fact, UsageReported) and fact.call == call:
+            return dict(fact.agents)
+        if isinstance(fact, Lost) and fact.missing and fact.call == call:
+            break
+    return {}
