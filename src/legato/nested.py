@@ -85,6 +85,7 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
     if caller is not None and caller.resumes and not session.state.length:
         raise ChildMissing
     await session.say(task, key=key)
+    before = session.state.length
     if caller is not None:
         await caller.check_parent()
     try:
@@ -94,7 +95,8 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
             raise
         # Code of the user's failed, a guardrail for example. What the child has done is recorded, and must not be done again.
         raise ChildPaused(session.id, session.state.length, f"{type(error).__name__}: {error}") from error
-    if result.status == "running" and caller is not None:  # it made no model request that a limit of its callers has no room for
+    idle = result.status == "running" or (result.status == "failed" and session.state.length == before)
+    if idle and caller is not None:  # it made no model request, because a limit of its callers has no room for one
         raise ChildPaused(session.id, session.state.length, needed=next_request_usage(session.state))
     if result.status in ("failed", "running"):
         raise ChildPaused(session.id, session.state.length, failure_of(session.state) or f"its session is {result.status}")

@@ -121,6 +121,70 @@ async def test_parallel_children_share_one_budget() -> None:
     assert session.usage.total <= 1000
 
 
+async def test_child_without_room_waits_for_sibling() -> None:
+    """The last turn is reserved for one child: the other does not start again and again until that turn is taken."""
+    go, store = asyncio.Event(), MemoryStore()
+
+    class Slow(ScriptedModel):
+        async def reply(self, request: Request, emit: Emit) -> Reply:
+            reply = await super().reply(request, emit)
+            await go.wait()
+            return reply
+
+    first = Agent("first", model=Slow(by_agent={"first": ["Done."]}))
+    calls = [call("ask_first", task="Go"), call("ask_spender", task="Look")]
+    session = boss(first.as_tool(), spender(looks(1)).as_tool(), calls=calls, limits=Limits(turns=2)).session("s", store=store)
+    driving = asyncio.ensure_future(_run(session))
+    facts = await store.read("s")
+    while not any(isinstance(fact, Paused) for fact in facts):
+        await store.wait("s", len(facts), 5)
+        facts = await store.read("s")
+    for _ in range(200):
+        await asyncio.sleep(0)
+    go.set()
+    await driving
+    assert [request.kind for request in session.pending] == ["limit"]
+    assert sum(isinstance(fact, Started) for fact in session.facts) == 2
+
+
+async def test_refused_limit_is_not_asked_again(store: Store) -> None:
+    """A child that was approved comes to its end after a limit was refused, and stops where it needs more."""
+    world = World()
+
+    @tool(needs_approval=True)
+    async def pay(ctx: ToolContext[Any]) -> str:
+        world.did(ctx, "paid")
+        return "paid"
+
+    payer = Agent("payer", model=ScriptedModel(by_agent={"payer": [call("pay"), "Paid."]}), tools=[pay])
+    calls = [call("ask_payer", task="Pay"), call("ask_spender", task="Look")]
+    session = boss(payer.as_tool(), spender(looks(9)).as_tool(), calls=calls, limits=Limits(turns=5)).session("s", store=store)
+    requests = {request.kind: request for request in (await session.run("Go")).pending}
+    await session.approve(requests["approval"])
+    await session.reject(requests["limit"])
+    result = await session.resume()
+    assert (result.status, result.pending, world.times("paid")) == ("waiting", [], 1)
+
+
+async def test_failed_child_without_room_asks_for_limit(store: Store) -> None:
+    broken = [True]
+
+    def reply(seen: Any) -> Any:
+        if broken[0]:
+            raise ModelFailed("the model is overloaded")
+        return "Done."
+
+    flaky = Agent("flaky", model=ScriptedModel(reply))
+    calls = [call("ask_flaky", task="Go"), call("ask_spender", task="Look")]
+    session = boss(flaky.as_tool(), spender(["Found."]).as_tool(), calls=calls, limits=Limits(turns=2)).session("s", store=store)
+    assert (await session.run("Go")).status == "failed"
+    broken[0] = False
+    (request,) = (await session.resume()).pending
+    assert request.kind == "limit"
+    await session.approve(request)
+    assert (await session.resume()).text == "All done."
+
+
 async def test_child_limits_are_asked_in_callers_session(store: Store) -> None:
     inner = spender(looks(3))
     session = boss(inner.as_tool(limits=Limits(turns=2)), calls=call("ask_spender", task="Look")).session("s", store=store)

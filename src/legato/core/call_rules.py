@@ -160,6 +160,8 @@ class CallRules(Folded):
         attempt = self._open_attempt(fact)
         attempt.paused, attempt.known = fact, True
         self._work(fact.at, fact.took)
+        if self.halt == "limit" and fact.needed != NO_USAGE:
+            self._open_call(fact, fact.call).stopped = "limit"  # a limit was refused meanwhile: nobody is asked about one again
 
     def _open_attempt(self, fact: Lost | Paused) -> Attempt:
         call = self._open_call(fact, fact.call)

@@ -196,9 +196,8 @@ class Driver:
         found = await self._others.look() if self._waits() else NO_CHILDREN
         self._retried = frozenset(each for each in self._retried if self._is_next(each))
         resumable = found.resumable | self._retried
-        if self._caller is not None and resumable and not self._caller.allows(next_request_usage(self._ledger.state)):
-            # A grandchild stopped for a budget of this session's callers: it would stop there again.
-            resumable = frozenset(each for each in resumable if not self._waits_for_budget(each))
+        # One that stopped for a budget would stop there again while that is reserved for others, here or in this session's callers.
+        resumable = frozenset(each for each in resumable if self._has_room(each))
         children = ChildStatus(resumable, found.missing | self._missing)
         if children != self._children:
             self._children, self._planned = children, None
@@ -210,9 +209,12 @@ class Driver:
         call = self._ledger.state.call(attempt.call)
         return call is not None and call.paused is not None and len(call.attempts) + 1 == attempt.attempt
 
-    def _waits_for_budget(self, next_attempt: RunTool) -> bool:
+    def _has_room(self, next_attempt: RunTool) -> bool:
+        """Whether the budgets have room for what a child session needs to go on. Those that siblings have reserved are free again soon."""
         call = self._ledger.state.call(next_attempt.call)
-        return call is not None and call.paused is not None and call.paused.needed != NO_USAGE
+        if call is None or call.paused is None or call.paused.needed == NO_USAGE:
+            return True
+        return self._tools.has_room(call.ref, call.paused.needed)
 
     def _waits(self) -> bool:
         batch = self._ledger.state.batch

@@ -28,6 +28,7 @@ from legato.core.facts import (
     Paused,
     Returned,
     Started,
+    Usage,
 )
 from legato.core.graph import Edge
 from legato.core.groups import CallState
@@ -266,8 +267,14 @@ class ToolRunner:
 
     def _caller_of(self, call: CallState, attempt: int, key: str) -> Caller:
         resumes = attempt > 1 and not call.attempts[attempt - 2].missing
-        child, limits = child_session_id(self._ledger.session, key), self._definition.graph.limits
-        return Caller(self._ledger, limits, call.ref, child, resumes, self._reserved, self._caller)
+        return self._caller_for(call.ref, child_session_id(self._ledger.session, key), resumes)
+
+    def _caller_for(self, call: CallRef, child: str, resumes: bool) -> Caller:
+        return Caller(self._ledger, self._definition.graph.limits, call, child, resumes, self._reserved, self._caller)
+
+    def has_room(self, call: CallRef, needed: Usage) -> bool:
+        """Whether a model request of the child session of a call would be within the limits, beside those that are under way."""
+        return self._caller_for(call, "", resumes=True).allows(needed)
 
     def leave(self, running: asyncio.Task[Outcome], call: CallRef) -> None:
         """Wait no longer for a tool. If it ends after all, what it did is kept for people. A conversation that it held is over then."""
