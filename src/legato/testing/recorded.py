@@ -40,7 +40,7 @@ class CallRead:
     def __init__(self, ref: CallRef, call: Call, reply: int, name: str) -> None:
         self.ref = ref
         self.tool = call.tool
-        self.arguments = call.arguments
+        self.arguments = self.recorded = call.arguments
         self.reply = reply
         self.name = name  # of the ledger when the call was recorded
         self.gate: Gated | None = None
@@ -105,7 +105,9 @@ class Reading:
             if kind is Opened:
                 assert isinstance(fact, Opened)
                 name = fact.ledger
-                standing = set()
+                if fact.origin is None or fact.origin.kind != "move":
+                    standing = set()
+                    self._void_consents(keys)
             elif isinstance(fact, Answered):
                 open_calls = [call for call in self.by_reply.get(latest, ()) if not call.answers]
                 if open_calls:
@@ -153,6 +155,17 @@ class Reading:
                 stopped = position
                 for call in self.by_reply.get(latest, ()):
                     call.cancelled = True
+
+    def _void_consents(self, keys: dict[str, int]) -> None:
+        """A fork or a copy begins: what was allowed before, and has not happened, is not allowed here."""
+        for key in [key for key, at in keys.items() if isinstance(self.facts[at], Decided)]:
+            del keys[key]
+        for call in self.calls.values():
+            if not call.answers:
+                call.approved = ""
+                call.decided = [each for each in call.decided if each[1] not in ("approve", "edit")]
+                if not call.starts:
+                    call.arguments = call.recorded
 
     def _redacted(self, position: int, fact: Redacted) -> None:
         for at in fact.positions:
@@ -207,6 +220,8 @@ class Reading:
             self._answer(call, position, fact.output)
         elif fact.verdict == "reject":
             self._answer(call, position, None)
+        elif fact.kind == "outcome":
+            call.approved = digest_arguments(call.arguments)
         elif fact.kind == "approval":
             if fact.verdict == "edit":
                 call.arguments = fact.arguments

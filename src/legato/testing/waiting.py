@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from legato.core.child_ids import child_session_id
-from legato.core.facts import AnyFact, CallRef, Opened, Paused, Returned, Started
+from legato.core.facts import NO_USAGE, AnyFact, CallRef, Opened, Paused, Returned, Started
 from legato.testing.recorded import Reading
 from legato.testing.violations import Rules, Violation
 
@@ -57,7 +57,9 @@ def _gone_on(
     followed = after[0] if after else None
     if isinstance(followed, Started):
         again = after[1] if len(after) > 1 else None
-        if (again.length if isinstance(again, Paused) else len(there)) <= waits.length:
+        # A child session that failed is tried again when its parent is resumed, one that had no budget when there is some.
+        tried = waits.error or waits.needed != NO_USAGE
+        if not tried and (again.length if isinstance(again, Paused) else len(there)) <= waits.length:
             yield Violation("D2", f"call {waits.call} of {name} was started again, and nobody had answered what {waits.session} asks")
     if isinstance(followed, Returned):
         reading = Reading(there, Rules(), [])
