@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
@@ -25,9 +25,11 @@ from legato.models.anthropic import Anthropic
 from legato.models.base import Emit
 from legato.models.chat import OpenAIChat
 from legato.models.openai import OpenAIResponses
+from legato.nested import with_workflow
 from legato.session import Session
 from legato.stores import MemoryStore
 from legato.testing.sampling import sample
+from legato.testing.scripted import ScriptedModel
 from legato.testing.workflows import SEEDS_EACH
 from legato.workflow import Workflow
 from tests.wire.sweep.lines import LINES, Line
@@ -120,8 +122,7 @@ async def converse(seed: int, emulator: Emulator, mouth: Mouth) -> tuple[list[st
     clients = {
         name: Client(dice.choice(LINES) if mixed else shared, emulator, mouth, dice, asked) for name in played.definition.agents
     }
-    agents = {name: replace(agent, model=clients[name]) for name, agent in played.definition.agents.items()}
-    session = Workflow(replace(played.definition, agents=agents), MemoryStore(), played.description, ()).session("s")
+    session = _with_models(played, clients).session("s")
     wrong: list[str] = []
     try:
         for number in range(dice.randrange(2, 6)):
@@ -134,6 +135,20 @@ async def converse(seed: int, emulator: Emulator, mouth: Mouth) -> tuple[list[st
         for client in clients.values():
             await client.model.close()
     return [*wrong, *(each for client in clients.values() for each in client.wrong)], asked
+
+
+def _with_models(workflow: Workflow, models: Mapping[str, Any]) -> Workflow:
+    """The workflow with these models. Child sessions run in parallel, and the emulator says one thing at a time, so they need no HTTP."""
+    helper = ScriptedModel(lambda seen: "Helped.")
+    agents = {
+        name: replace(
+            agent,
+            model=models.get(name, helper),
+            tools={each.name: with_workflow(each, lambda child: _with_models(child, {})) for each in agent.tools.values()},
+        )
+        for name, agent in workflow.definition.agents.items()
+    }
+    return Workflow(replace(workflow.definition, agents=agents), MemoryStore(), workflow.description, ())
 
 
 async def _settle(session: Session, dice: Random) -> None:
