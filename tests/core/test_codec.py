@@ -8,12 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.core.codec import FORMATS, decode, encode
-from legato.core.facts import FORMAT, AnyFact, Opened, Said
+from legato.core.facts import FORMAT, MAX_COUNT, MAX_TIME_MS, AnyFact, CallRef, Count, Index, Opened, Said, TimeMs, Usage, UsageReported
 from legato.core.state import fold
 from legato.errors import CodecError, NewerFormat
 from tests.core.golden import GOLDEN, folder, lines
 
 TYPES = AnyFact.__args__
+BOUNDS = {Count: (0, MAX_COUNT), Index: (-1, MAX_COUNT), TimeMs: (0, MAX_TIME_MS)}
+COUNTS = st.integers(*BOUNDS[Count])
+st.register_type_strategy(CallRef, st.builds(CallRef, COUNTS, COUNTS))
+st.register_type_strategy(Usage, st.builds(Usage, *[COUNTS] * 6))
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
@@ -30,16 +34,38 @@ def test_what_is_written_is_read_back_the_same(data):
 
 def _strategies(kind):
     text = st.text(st.characters(exclude_categories=["Cs"]))
-    number = st.integers(-(2**60), 2**60)
     found = {}
     for field in msgspec.structs.fields(kind):
         if field.type in ("str", str):
             found[field.name] = text
-        elif field.type in ("int", int):
-            found[field.name] = number if field.name != "format" else st.just(FORMAT)
+        elif field.name == "format":
+            found[field.name] = st.just(FORMAT)
+        elif field.type in BOUNDS:
+            found[field.name] = st.integers(*BOUNDS[field.type])
+        elif field.type == tuple[Count, ...]:
+            found[field.name] = st.lists(COUNTS).map(tuple)
         elif field.required:
             found[field.name] = st.from_type(field.type) if not isinstance(field.type, str) else text
     return found
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_every_number_in_a_fact_has_bounds(kind):
+    """Facts come from other stores, strings and providers, and are counted with: one out of bounds is no fact."""
+    numbers = [field.name for field in msgspec.structs.fields(kind) if field.type in BOUNDS]
+    assert not [field for field in msgspec.structs.fields(kind) if field.type is int and field.name != "format"]
+    fact = next(decode(line) for path in folder(FORMAT).glob("*.jsonl") for line in lines(path) if type(decode(line)) is kind)
+    for name in numbers:
+        for number in (-2, 2**53 + 1, 2**63 - 1, 10**30):
+            members = {**msgspec.to_builtins(fact), name: number}
+            with pytest.raises(CodecError, match=rf"Expected `int` [<>]= -?\d+ - at `\$\.{name}`"):
+                decode(msgspec.json.encode(members) if number < 2**63 else json.dumps(members).encode())
+
+
+def test_sums_of_usage_stay_recordable():
+    most = Usage(*[MAX_COUNT] * 6)
+    report = UsageReported(at=1, call=CallRef(1, 0), agents=(("a", most + most),), turns=MAX_COUNT)
+    assert decode(encode(report)) == report
 
 
 GOLDENS = [pytest.param(path, id=f"format {path.parent.name}: {path.stem}") for path in sorted(GOLDEN.rglob("*.jsonl"))]

@@ -228,7 +228,27 @@ class ForgetsEpochsOfElsewhere(MemoryStore):
 
 class ReleasesWhatOthersHold(MemoryStore):
     async def release(self, lease, **options):
-        self._ledgers[lease.ledger].held = False
+        self._ledgers[lease.ledger].held = None
+
+
+class SharesEpochsAmongLedgers(MemoryStore):
+    async def lease(self, ledger):
+        kept = self._ledgers.get(ledger) or self._create(ledger)
+        kept.epoch = max(each.epoch for each in self._ledgers.values())
+        return await super().lease(ledger)
+
+
+class TakesTheNewestEpochForTheLease(MemoryStore):
+    async def release(self, lease, **options):
+        if self._ledgers[lease.ledger].epoch == lease.epoch:
+            await super().release(lease, **options)
+
+
+class ReleasesByNameAndEpoch(MemoryStore):
+    async def release(self, lease, **options):
+        held = self._ledgers[lease.ledger].held
+        if held is not None and held.epoch == lease.epoch:
+            await super().release(held, **options)
 
 
 class NeverWakes(MemoryStore):
@@ -491,6 +511,9 @@ IN_MEMORY: list[tuple[type[MemoryStore], str]] = [
     (GivesTheSameEpochAgain, "a lease has one holder at a time"),
     (ForgetsEpochsOfElsewhere, "a lease is newer than any epoch that the ledger's facts name"),
     (ReleasesWhatOthersHold, "a lease has one holder at a time"),
+    (SharesEpochsAmongLedgers, "epochs that facts name concern their ledger alone"),
+    (TakesTheNewestEpochForTheLease, "a lease outlives appends of facts that name newer epochs"),
+    (ReleasesByNameAndEpoch, "who gives back the lease of a deleted ledger takes nothing"),
     (NeverWakes, "wait ends when the ledger has grown"),
     (TellsThoseWhoWatchOnce, "who watches is told whenever"),
     (TellsThoseWhoWatchNoMore, "who watches is told whenever"),

@@ -50,7 +50,7 @@ def flip(name: str) -> None:
 async def test_the_memory_store_keeps_the_contract() -> None:
     report = await check_in_memory(MemoryStore)
     report.raise_if_failed()
-    assert len(report.passed) == 49
+    assert len(report.passed) == 52
     assert all("False" in left_out.reason or "was given" in left_out.reason for left_out in report.skipped)
 
 

@@ -198,20 +198,6 @@ async def test_deleting_a_ledger_frees_what_no_fork_shares(tmp_path: Path) -> No
     database.close()
 
 
-async def test_a_name_used_again_never_sees_an_epoch_twice(tmp_path: Path) -> None:
-    async with SQLiteStore(tmp_path / "store.db") as store:
-        await store.append("s", 0, said(0))
-        old = await store.lease("s")
-        await store.delete("s")
-        await store.append("s", 0, said(1))
-        new = await store.lease("s")
-        assert old is not None
-        assert new is not None
-        assert new.epoch > old.epoch
-        await store.release(old)
-        assert await store.lease("s") is None
-
-
 async def test_a_cancelled_append_is_recorded_whole_or_not_at_all(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "store.db") as store:
         appending = asyncio.ensure_future(store.append("s", 0, said(0, 1)))

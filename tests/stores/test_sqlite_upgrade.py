@@ -99,7 +99,7 @@ async def test_everything_in_a_file_of_the_first_version_is_there_and_goes_on(pa
         assert await store.read("s") == said(0, 1, 2, 3)
         assert await store.read("another fork") == said(0, 1, 2, 3, 11)
         assert len(await store.verify()) == 1  # the entry that was damaged before
-    assert version_of(path) == sqlite_file.VERSION == 4
+    assert version_of(path) == sqlite_file.VERSION == 5
 
 
 async def test_what_was_damaged_in_it_is_damaged_still_and_can_be_salvaged(path: Path) -> None:

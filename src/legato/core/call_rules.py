@@ -10,6 +10,7 @@ from typing import NoReturn
 from legato.core import wording
 from legato.core.digest import digest_arguments
 from legato.core.facts import (
+    MAX_COUNT,
     NO_USAGE,
     AnyFact,
     CallRef,
@@ -152,7 +153,7 @@ class CallRules(Folded):
         for agent, usage in fact.agents:
             self.spent.spend_in_child(agent, usage.increase_over(before.get(agent, NO_USAGE)))
         turns = max(0, fact.turns - (call.reported.turns if call.reported else 0))
-        self.spent.turns += turns
+        self.spent.turns = min(self.spent.turns + turns, MAX_COUNT)
         self.tally.turns += turns
         call.reported = fact
 

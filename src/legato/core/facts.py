@@ -9,19 +9,33 @@ Facts hold no dictionaries: what a model wrote is kept as the text it wrote, so 
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 FORMAT = 1
 """The newest ledger format that this version writes and reads. See `codec.py` for the table of formats."""
+
+MAX_COUNT = 2**53
+"""The largest number in a fact. Every JSON reader has it exactly, and a database's integer has room for what is added to it."""
+
+MAX_TIME_MS = 253_402_214_400_000
+"""The last day of the year 9999, the last that dates are written for."""
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+"""A number that the decoder refuses unless it is in these bounds: facts may come from anywhere, and are counted with."""
+
+Index: TypeAlias = Annotated[int, Meta(ge=-1, le=MAX_COUNT)]
+"""A position or an index, or -1 for none."""
+
+TimeMs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_TIME_MS)]
 
 
 class CallRef(Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True, gc=False):
     """The identity of a tool call: the position of the reply that made it and its index among that reply's items."""
 
-    position: int
-    index: int
+    position: Count
+    index: Index
 
     def __str__(self) -> str:
         return f"{self.position}.{self.index}"
@@ -112,15 +126,15 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
     """Tokens of one or more model calls. `cached` (read from the provider's cache) and `written` (to it) are part of `input`, `reasoning`
     is part of `output`.
 
-    `cost` counts billionths of a dollar, so that sums are exact.
+    `cost` counts billionths of a dollar, so that sums are exact. A sum ends at `MAX_COUNT`: it is recorded too.
     """
 
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    reasoning: int = 0
-    cost: int = 0
-    written: int = 0
+    input: Count = 0
+    output: Count = 0
+    cached: Count = 0
+    reasoning: Count = 0
+    cost: Count = 0
+    written: Count = 0
 
     @property
     def total(self) -> int:
@@ -133,12 +147,12 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            self.reasoning + other.reasoning,
-            self.cost + other.cost,
-            self.written + other.written,
+            min(self.input + other.input, MAX_COUNT),
+            min(self.output + other.output, MAX_COUNT),
+            min(self.cached + other.cached, MAX_COUNT),
+            min(self.reasoning + other.reasoning, MAX_COUNT),
+            min(self.cost + other.cost, MAX_COUNT),
+            min(self.written + other.written, MAX_COUNT),
         )
 
     def increase_over(self, earlier: Usage) -> Usage:
@@ -168,7 +182,7 @@ class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     """
 
     session: str
-    position: int
+    position: Count
     kind: Literal["fork", "copy", "move"] = "fork"
 
 
@@ -185,7 +199,7 @@ class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_
 class Fact(Struct, frozen=True, kw_only=True, tag_field="fact", omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """The root of all facts."""
 
-    at: int
+    at: TimeMs
 
 
 class Opened(Fact, frozen=True, tag="opened"):
@@ -225,7 +239,7 @@ class Answered(Fact, frozen=True, tag="answered"):
 
     agent: str
     frame: str
-    upto: int
+    upto: Index
     items: tuple[Item, ...]
     finish: Literal["stop", "length", "filter"] = "stop"
     usage: Usage = NO_USAGE
@@ -236,9 +250,9 @@ class Answered(Fact, frozen=True, tag="answered"):
     origin: str = ""
     held: str = ""
     request_id: str = ""
-    kept: tuple[tuple[int, int], ...] | None = None
+    kept: tuple[tuple[Count, Count], ...] | None = None
     losses: tuple[str, ...] = ()
-    took: int = 0
+    took: Count = 0
 
 
 class Asked(Fact, frozen=True, tag="asked"):
@@ -247,7 +261,7 @@ class Asked(Fact, frozen=True, tag="asked"):
 
     agent: str
     conversation: str
-    upto: int
+    upto: Index
 
 
 class Attempted(Fact, frozen=True, tag="attempted"):
@@ -256,12 +270,12 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     agent: str
     frame: str
     error: str
-    upto: int = -1
+    upto: Index = -1
     code: str = ""
-    number: int = 1
+    number: Count = 1
     final: bool = False
     usage: Usage = NO_USAGE
-    took: int = 0
+    took: Count = 0
 
 
 class Gated(Fact, frozen=True, tag="gated"):
@@ -296,8 +310,8 @@ class Started(Fact, frozen=True, tag="started"):
     """A tool is about to start: the claim on this attempt, recorded before anything happens."""
 
     call: CallRef
-    attempt: int
-    epoch: int
+    attempt: Count
+    epoch: Count
     digest: str = ""
     """Of the arguments that run; required where they were approved."""
 
@@ -307,11 +321,11 @@ class Returned(Fact, frozen=True, tag="returned"):
 
     call: CallRef
     output: Content
-    attempt: int = 0
+    attempt: Count = 0
     status: Literal["ok", "error", "timeout", "cancelled", "superseded", "stopped"] = "ok"
     full: str = ""
     late: bool = False
-    took: int = 0
+    took: Count = 0
 
 
 class Lost(Fact, frozen=True, tag="lost"):
@@ -322,7 +336,7 @@ class Lost(Fact, frozen=True, tag="lost"):
     """
 
     call: CallRef
-    attempt: int
+    attempt: Count
     missing: bool = False
 
 
@@ -335,10 +349,10 @@ class Paused(Fact, frozen=True, tag="paused"):
     """
 
     call: CallRef
-    attempt: int
+    attempt: Count
     session: str
-    length: int
-    took: int = 0
+    length: Count
+    took: Count = 0
     error: str = ""
     needed: Usage = NO_USAGE
 
@@ -351,7 +365,7 @@ class UsageReported(Fact, frozen=True, tag="usage_reported"):
 
     call: CallRef
     agents: tuple[tuple[str, Usage], ...]
-    turns: int = 0
+    turns: Count = 0
 
 
 class HandedOff(Fact, frozen=True, tag="handed_off"):
@@ -369,8 +383,8 @@ class Judged(Fact, frozen=True, tag="judged"):
     """
 
     kind: Literal["input", "output", "tool", "termination"]
-    position: int
-    index: int = -1
+    position: Count
+    index: Index = -1
     stop: bool = False
     words: str = ""
     by: str = ""
@@ -388,7 +402,7 @@ class Compacted(Fact, frozen=True, tag="compacted"):
     """For one agent, everything up to `upto` is from now on seen as this summary. The facts stay."""
 
     agent: str
-    upto: int
+    upto: Index
     summary: str
     usage: Usage = NO_USAGE
 
@@ -401,7 +415,7 @@ class Cancelled(Fact, frozen=True, tag="cancelled"):
     """
 
     words: str = ""
-    holders: tuple[int, ...] = ()
+    holders: tuple[Count, ...] = ()
 
 
 class Redacted(Fact, frozen=True, tag="redacted"):
@@ -411,9 +425,9 @@ class Redacted(Fact, frozen=True, tag="redacted"):
     whoever asked for it was given: without the key they tell nothing, not even to those who guess.
     """
 
-    positions: tuple[int, ...]
+    positions: tuple[Count, ...]
     digests: tuple[str, ...]
-    along: tuple[int, ...] = ()
+    along: tuple[Count, ...] = ()
     reason: str = ""
     by: str = ""
 

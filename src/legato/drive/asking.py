@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import astuple, replace
 
-from legato.core.facts import NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
+from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
 from legato.core.frame import Frame
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
@@ -207,7 +207,8 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
 
 def _counted(usage: Any) -> Usage:
     """What a failed call cost, where that was told as it should be."""
-    return usage if isinstance(usage, Usage) and all(type(count) is int for count in astuple(usage)) else NO_USAGE
+    told = isinstance(usage, Usage) and all(type(count) is int and 0 <= count <= MAX_COUNT for count in astuple(usage))
+    return usage if told else NO_USAGE
 
 
 def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:

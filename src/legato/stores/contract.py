@@ -16,10 +16,11 @@
  8. `list(limit)` gives ledgers, the most recently appended first. `list(limit, after)` goes on behind a line that it gave, whatever has
     become of that ledger since: whoever goes on until there are no more has seen every one that did not grow meanwhile.
  9. `lease(ledger)` gives the right to drive, to one holder at a time among all processes, or None while another holds it. Each
-    lease has a larger `epoch` than every earlier one of that ledger and than any that its facts name (`Started`: they may come from
-    another store), a fork's begin above its parent's, and it ends with its
-    holder's process. `release` gives it up, also if its caller is cancelled meanwhile. A lease guards nothing by itself: the
-    expected position does.
+    lease has a larger `epoch` than every earlier one of that ledger and than any that its facts name since they were last `Opened`
+    (`Started`: they may come from another store); a fork's begin above its parent's. What facts name concerns their ledger alone: where
+    no larger epoch is left, a lease of it is refused with `StoreError`, and all others are given as before. A lease ends with its
+    holder's process, also where a clock was set back meanwhile. `release` gives it up, also if its caller is cancelled meanwhile. A
+    lease guards nothing by itself: the expected position does.
 10. `watch(ledger, position, moved)` has `moved(length)` called, in the event loop that asks, once the ledger has more than `position`
     facts, and then again whenever it has grown, appended here or in any other process; until what it returns is called. What is
     appended here it tells at once; of others it may hear later. A store that is closed says once more that there is something to see:
@@ -63,17 +64,23 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from legato.core.facts import AnyFact, Started
+from legato.core.facts import MAX_COUNT, AnyFact, Opened, Started
+from legato.errors import BadInput
+from legato.stores.refusals import no_epoch_left
 
 if TYPE_CHECKING:
     from legato.core.erasing import Erased, Erases
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """The right to drive one ledger. `epoch` grows with every holder."""
+    """The right to drive one ledger. `epoch` grows with every holder.
+
+    `number` is the store's own: a ledger that was made under the name of a deleted one has another.
+    """
 
     ledger: str
     epoch: int
+    number: int = 0
 
 
 class LedgerInfo(Struct, frozen=True):
@@ -179,8 +186,24 @@ class Store(Protocol):
 
 
 def newest_epoch(facts: Sequence[AnyFact]) -> int:
-    """The newest epoch that these facts name: leases that are given later have newer ones (9)."""
-    return max((fact.epoch for fact in facts if type(fact) is Started), default=0)
+    """The newest epoch that these facts name since they were last opened: leases that are given later have newer ones (9)."""
+    newest = 0
+    for fact in facts:
+        if type(fact) is Started:
+            newest = max(newest, fact.epoch)
+        elif type(fact) is Opened:  # epochs begin anew there
+            newest = 0
+    if newest > MAX_COUNT:
+        raise BadInput(f"no lease has the epoch {newest}", expected=f"at most {MAX_COUNT}", do="nothing was written")
+    return newest
+
+
+def next_epoch(ledger: str, *known: int) -> int:
+    """The epoch of a new lease: above those that are known of this ledger."""
+    newest = max(known)
+    if newest >= MAX_COUNT:
+        raise no_epoch_left(ledger)
+    return newest + 1
 
 
 _judged: dict[type, bool] = {}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from legato.core.child_ids import is_child_of
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
-from legato.stores.contract import Lease, LedgerInfo, newest_epoch
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch, next_epoch
 from legato.stores.refusals import (
     another_ledger,
     bad_start,
@@ -41,15 +41,16 @@ if TYPE_CHECKING:
 class _Ledger:
     """One ledger: its facts, and its contents with the position each was recorded at."""
 
-    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "origin", "rested", "shared", "touched")
+    __slots__ = ("born", "contents", "epoch", "facts", "held", "name", "number", "origin", "rested", "shared", "touched")
 
-    def __init__(self, name: str, epoch: int) -> None:
+    def __init__(self, name: str, number: int) -> None:
         self.name = name
+        self.number = number
         self.born = ""
         self.facts: list[AnyFact] = []
         self.contents: dict[str, tuple[int, bytes]] = {}
-        self.epoch = epoch
-        self.held = False
+        self.epoch = 0  # the newest of its leases, and of those that its facts name
+        self.held: Lease | None = None
         self.touched = 0
         self.rested = 0
         self.origin: _Ledger | None = None
@@ -77,7 +78,6 @@ class MemoryStore:
         self._tick = count(1)
         self._waiters = Waiters()
         self._live: Listeners | None = None
-        self._epoch_floor = 0  # epochs of a deleted ledger are not given again to another of the same name
         self._closed = False
         self._tenant = ""
         self._tenants: dict[str, MemoryStore] = {}
@@ -116,6 +116,7 @@ class MemoryStore:
         born: str = "",
     ) -> int:
         """Record the facts at `expected` and return the new length."""
+        newest = newest_epoch(facts)
         with self._lock:
             if self._closed:
                 raise closed_store()
@@ -130,7 +131,7 @@ class MemoryStore:
             if not expected:
                 kept.born = born
             kept.facts.extend(facts)
-            kept.epoch = max(kept.epoch, newest_epoch(facts))
+            kept.epoch = max(kept.epoch, newest)
             kept.touched = next(self._tick)
             if contents:
                 for digest, body in contents.items():
@@ -168,6 +169,7 @@ class MemoryStore:
         self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
     ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, then `facts`."""
+        newest = newest_epoch(facts)
         with self._lock:
             parent = self._find(ledger)
             _check_birth(ledger, parent, of)
@@ -184,7 +186,7 @@ class MemoryStore:
             branch.born = born
             branch.facts = [*parent.facts[:at], *facts]
             branch.contents = {digest: kept for digest, kept in parent.contents.items() if kept[0] < at}
-            branch.epoch = max(branch.epoch, parent.epoch)
+            branch.epoch = max(branch.epoch, parent.epoch, newest)
             branch.origin, branch.shared = parent, at
             branch.touched = next(self._tick)
             length = len(branch.facts)
@@ -231,7 +233,6 @@ class MemoryStore:
             check_lengths({each.name: len(each.facts) for each in family}, expected)
             for each in family:
                 del self._ledgers[each.name]
-                self._epoch_floor = max(self._epoch_floor, each.epoch)
                 each.name = ""  # forks that name it as their parent see that it is gone
                 each.facts, each.contents = [], {}
             return True
@@ -263,7 +264,7 @@ class MemoryStore:
                 raise closed_store()
             seen = after.touched if after is not None else 0
             all_behind = (kept for kept in self._ledgers.values() if kept.touched > seen)
-            waiting = [kept for kept in all_behind if len(kept.facts) > kept.rested and not kept.held]
+            waiting = [kept for kept in all_behind if len(kept.facts) > kept.rested and kept.held is None]
             waiting.sort(key=attrgetter("touched"))
             return [_info(kept) for kept in waiting[: max(limit, 0)]]
 
@@ -271,18 +272,18 @@ class MemoryStore:
         """Take the right to drive, or None while another holds it."""
         with self._lock:
             kept = self._find(ledger) or self._create(ledger)
-            if kept.held:
+            if kept.held is not None:
                 return None
-            kept.held = True
-            kept.epoch += 1
-            return Lease(ledger, kept.epoch)
+            kept.epoch = next_epoch(ledger, kept.epoch)
+            kept.held = Lease(ledger, kept.epoch, kept.number)
+            return kept.held
 
     async def release(self, lease: Lease, *, rested: int | None = None) -> None:
         """Give the right to drive back. Releasing a lease that is over is harmless."""
         with self._lock:
             kept = self._ledgers.get(lease.ledger)
-            if kept is not None and kept.epoch == lease.epoch and kept.held:
-                kept.held = False
+            if kept is not None and kept.held == lease:
+                kept.held = None
                 kept.rested = kept.rested if rested is None else rested
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
@@ -332,7 +333,7 @@ class MemoryStore:
         return self._ledgers.get(ledger)
 
     def _create(self, ledger: str) -> _Ledger:
-        kept = self._ledgers[ledger] = _Ledger(ledger, self._epoch_floor)
+        kept = self._ledgers[ledger] = _Ledger(ledger, next(self._tick))
         return kept
 
 

@@ -33,6 +33,7 @@ from legato.stores.refusals import (
     closed_store,
     ledger_exists,
     no_content,
+    no_epoch_left,
     of_one_tenant,
     unknown_ledger,
 )
@@ -111,9 +112,6 @@ class PostgresStore:
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
-        epoch = newest_epoch(facts)
-        if epoch and not self._server.line.holds(epoch):  # it may be of another store
-            await self._write(sql.BEYOND, (Int8(epoch),))
         given = (
             self._tenant,
             ledger,
@@ -124,6 +122,7 @@ class PostgresStore:
             list(kept),
             list(kept.values()),
             [checksum(expected, body) for body in kept.values()],
+            Int8(newest_epoch(facts)),
         )
         [(outcome, reached)] = await self._write(sql.APPEND, given)
         if outcome == "conflict":
@@ -200,6 +199,7 @@ class PostgresStore:
             Int8(last[0].at if last else 0),
             *written(at, facts),
             None if expected is None else Int4(expected),
+            Int8(newest_epoch(facts)),
         )
         [(outcome, reached)] = await self._write(sql.FORK, given)
         if outcome == "conflict":
@@ -273,7 +273,7 @@ class PostgresStore:
     async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
         behind = Int8(after.touched if after is not None else -1)
-        given = (self._tenant, behind, self._server.lease_seconds, Int8(max(limit, 0)))
+        given = (self._tenant, behind, Int8(max(limit, 0)))
         return [LedgerInfo(*row) for row in await self._look(sql.UNRESTED, given)]
 
     async def lease(self, ledger: str) -> Lease | None:
@@ -281,11 +281,15 @@ class PostgresStore:
         return await self._server.to_the_end(self._lease(ledger), otherwise=self._give_back)
 
     async def _lease(self, ledger: str) -> Lease | None:
-        [(epoch,)] = await self._server.run(sql.LEASE, (self._tenant, ledger, self._server.lease_seconds))
-        if epoch is None:
+        [(outcome, epoch, number)] = await self._server.run(sql.LEASE, (self._tenant, ledger, self._server.lease_seconds))
+        if outcome == "held":
             return None
-        self._server.line.hold(epoch, self._tenant, ledger)
-        return Lease(ledger, epoch)
+        if outcome == "none left":
+            raise no_epoch_left(ledger)
+        refuse(outcome, ledger)
+        lease = Lease(ledger, epoch, number)
+        self._server.line.hold(self._tenant, lease)
+        return lease
 
     def _give_back(self, lease: Lease | None) -> None:
         """Whoever asked for it was cancelled meanwhile."""
@@ -294,11 +298,11 @@ class PostgresStore:
 
     async def release(self, lease: Lease, *, rested: int | None = None) -> None:
         """Give the right to drive back. Releasing a lease that is over is harmless."""
-        if not self._server.line.let_go(lease.epoch):
+        if not self._server.line.let_go(lease):
             return
         rests = [None if rested is None else Int4(rested)]
         with suppress(StoreUnavailable):  # it is not renewed any more, and ends with its time
-            await self._write(sql.RELEASE, ([self._tenant], [lease.ledger], [Int8(lease.epoch)], rests))
+            await self._write(sql.RELEASE, ([self._tenant], [Int8(lease.number)], [Int8(lease.epoch)], rests))
 
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
         """Wait for the ledger to grow beyond `position` facts, here or in any other process."""

@@ -22,8 +22,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import psycopg
+from psycopg.types.numeric import Int8
 
 from legato.stores import postgres_statements as sql
+from legato.stores.contract import Lease
 from legato.stores.postgres_errors import NO_SCHEMA
 from legato.stores.postgres_live import Notes
 from legato.stores.postgres_rows import key_of
@@ -55,7 +57,7 @@ class Line:
     def forget(self) -> None:
         """Start anew, in a forked child too: it has none of its parent's threads and holds none of its leases."""
         self._lock = threading.Lock()
-        self._held: dict[int, tuple[str, str]] = {}  # by epoch, which no two leases share: tenant and ledger
+        self._held: dict[Lease, str] = {}  # their tenants
         self._news: dict[str, int] = {}  # lengths to tell, by key
         self._watched: dict[str, tuple[str, str]] = {}  # who is meant by a key that somebody waits for
         self._unseen: dict[str, tuple[str, str]] = {}  # those of them that nobody has looked at since
@@ -67,24 +69,20 @@ class Line:
 
     # -- what the store says ---------------------------------------------------------------------------------------------
 
-    def hold(self, epoch: int, tenant: str, ledger: str) -> None:
+    def hold(self, tenant: str, lease: Lease) -> None:
         """Keep this lease alive."""
         with self._lock:
-            self._held[epoch] = (tenant, ledger)
+            self._held[lease] = tenant
             first = len(self._held) == 1
         self._start(ring=first)
 
-    def holds(self, epoch: int) -> bool:
-        """Whether the lease of this epoch is held here."""
-        return epoch in self._held
-
-    def let_go(self, epoch: int) -> bool:
+    def let_go(self, lease: Lease) -> bool:
         """Keep it alive no longer. False if nobody did."""
         with self._lock:
-            held = self._held.pop(epoch, None)
-        if held is not None:
-            self.notes.over(key_of(*held))
-        return held is not None
+            tenant = self._held.pop(lease, None)
+        if tenant is not None:
+            self.notes.over(key_of(tenant, lease.ledger))
+        return tenant is not None
 
     def tell(self, key: str, length: int) -> None:
         """Somebody elsewhere may wait for this ledger to be so long."""
@@ -222,25 +220,27 @@ class Line:
 
     def _renew(self, connection: SyncConnection) -> None:
         with self._lock:
-            held = [(tenant, ledger, epoch) for epoch, (tenant, ledger) in self._held.items()]
+            held = list(self._held)
+            tenants = list(self._held.values())
         if not held:
             return
-        given = (*map(list, zip(*held, strict=True)), self._lease_seconds, False)
-        alive = {epoch for (epoch,) in connection.execute(sql.RENEW, given)}
-        rest = [each for each in held if each[2] not in alive]
+        numbers, epochs = [Int8(lease.number) for lease in held], [Int8(lease.epoch) for lease in held]
+        alive = {number for (number,) in connection.execute(sql.RENEW, (tenants, numbers, epochs, self._lease_seconds, False))}
+        rest = [(tenant, lease) for tenant, lease in zip(tenants, held, strict=True) if lease.number not in alive]
         if not rest:
             return
         beat = self._lease_seconds / BEATS
         connection.execute(sql.PATIENCE, (milliseconds(beat / len(rest)),))  # all of them together may take until the next beat
-        for tenant, ledger, epoch in rest:
+        for tenant, lease in rest:
+            given = ([tenant], [Int8(lease.number)], [Int8(lease.epoch)], self._lease_seconds, True)
             with contextlib.suppress(psycopg.errors.LockNotAvailable):  # somebody writes to it for long: the others must not wait
-                if not connection.execute(sql.RENEW, ([tenant], [ledger], [epoch], self._lease_seconds, True)).fetchall():
-                    self.let_go(epoch)  # somebody else has it by now, or the ledger is gone
+                if not connection.execute(sql.RENEW, given).fetchall():
+                    self.let_go(lease)  # somebody else has it by now, or the ledger is gone
         connection.execute(sql.PATIENCE, (milliseconds(beat),))
 
     def _give_everything_back(self, connection: SyncConnection) -> None:
         with self._lock:
-            held = [(tenant, ledger, epoch, None) for epoch, (tenant, ledger) in self._held.items()]
+            held = [(tenant, Int8(lease.number), Int8(lease.epoch), None) for lease, tenant in self._held.items()]
             self._held.clear()
         if held:
             connection.execute(sql.RELEASE, tuple(map(list, zip(*held, strict=True))))

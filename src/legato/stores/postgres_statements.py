@@ -15,7 +15,7 @@ CONFIGURE: Final = (
 PATIENCE: Final = "SELECT set_config('lock_timeout', %s, false)"
 APPEND: Final = (
     "SELECT outcome, reached FROM legato.append(%s::text, %s::text, %s::integer, %s::text, %s::bigint, %s::smallint,"
-    " %s::bytea[], %s::integer[], %s::text[], %s::bytea[], %s::integer[])"
+    " %s::bytea[], %s::integer[], %s::text[], %s::bytea[], %s::integer[], %s::bigint)"
 )
 READ: Final = "SELECT whole, birth, at_position, format, crc, body FROM legato.read(%s::text, %s::text, %s::integer)"
 BORN: Final = "SELECT born, length FROM legato.ledgers WHERE tenant = %s::text AND name = %s::text AND length > 0"
@@ -25,9 +25,8 @@ CONTENT: Final = (
 )
 FORK: Final = (
     "SELECT outcome, reached FROM legato.fork(%s::text, %s::text, %s::integer, %s::text, %s::text, %s::text, %s::bigint, %s::smallint,"
-    " %s::bytea[], %s::integer[], %s::integer)"
+    " %s::bytea[], %s::integer[], %s::integer, %s::bigint)"
 )
-BEYOND: Final = "SELECT legato.epochs_beyond(%s::bigint)"
 REMOVE: Final = (
     "SELECT outcome, found_name, wanted, reached"
     " FROM legato.remove_family(%s::text, %s::text, %s::text[], %s::integer[], %s::text)"
@@ -55,11 +54,12 @@ UNRESTED: Final = (
     "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.ledgers l"
     " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
     " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > l.rested AND l.touched > %s::bigint"
-    " AND legato.is_free(l.until, %s::double precision) ORDER BY l.touched LIMIT %s::bigint"
+    " AND (legato.is_over(l.until, coalesce(l.lasts, 0), pg_postmaster_start_time(), clock_timestamp())"
+    " OR legato.is_of_the_future(l.until, coalesce(l.lasts, 0), clock_timestamp())) ORDER BY l.touched LIMIT %s::bigint"
 )
-LEASE: Final = "SELECT legato.lease(%s::text, %s::text, %s::double precision)"
-RENEW: Final = "SELECT legato.renew(%s::text[], %s::text[], %s::bigint[], %s::double precision, %s::boolean)"
-RELEASE: Final = "SELECT legato.release(%s::text[], %s::text[], %s::bigint[], %s::integer[])"
+LEASE: Final = "SELECT outcome, given, number FROM legato.lease(%s::text, %s::text, %s::double precision)"
+RENEW: Final = "SELECT legato.renew(%s::text[], %s::bigint[], %s::bigint[], %s::double precision, %s::boolean)"
+RELEASE: Final = "SELECT legato.release(%s::text[], %s::bigint[], %s::bigint[], %s::integer[])"
 
 LISTEN: Final = "LISTEN legato"
 UNLISTEN: Final = "UNLISTEN legato"

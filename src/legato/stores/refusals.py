@@ -39,6 +39,14 @@ def beyond_end(ledger: str, at: int, length: int) -> BadInput:
     )
 
 
+def no_epoch_left(ledger: str) -> StoreError:
+    return StoreError(
+        f"ledger {ledger!r} cannot be leased: its facts name the largest epoch that there is",
+        do="nobody's leases reached it, so the facts were made up; load the session under another id if you trust it: "
+        "workflow.load(await session.to_string(), id=...)",
+    )
+
+
 def no_content(ledger: str, digest: str) -> StoreError:
     return StoreError(
         f"ledger {ledger!r} has no content {digest!r}",

@@ -25,7 +25,7 @@ from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores import sqlite_lines as lines
 from legato.stores import sqlite_redacting as redacting
-from legato.stores.contract import Lease, LedgerInfo, newest_epoch
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch, next_epoch
 from legato.stores.live import Listeners
 from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_one_tenant
 from legato.stores.sqlite_errors import in_our_words
@@ -150,8 +150,8 @@ class SQLiteStore:
     async def verify(self) -> Sequence[str]:
         """Read the whole file and say what is wrong with it, one line each; nothing if it is sound.
 
-        A changed byte within a fact or content is always noticed when that is read. One in SQLite's index of names can make a
-        ledger seem absent: only this finds that.
+        A changed byte within a fact or content is always noticed when that is read. Ledgers that both indexes of names lack, only this
+        finds.
         """
         return await self._read(ledgers.problems)
 
@@ -164,8 +164,8 @@ class SQLiteStore:
     ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
         bodies = [shorthand(fact) for fact in facts]
-        updated = facts[-1].at if facts else 0
-        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of, expected))
+        updated, epoch = facts[-1].at if facts else 0, newest_epoch(facts)
+        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of, expected, epoch))
         self._waiters.wake(new, length)
         return length
 
@@ -221,9 +221,8 @@ class SQLiteStore:
         It writes nothing: that a driver came to rest is recorded with what this store writes next. If nothing is, because the process dies
         first, the ledger is named by `unrested` although it rests.
         """
-        row = self._leases.give_back(lease)
-        if row is not None and rested is not None:
-            self._rests[row] = rested
+        if self._leases.give_back(lease) and rested is not None:
+            self._rests[lease.number] = rested
 
     async def unrested(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The ledgers that have grown since a driver last rested there, and that nobody drives: the one that waits for longest first."""
@@ -382,32 +381,34 @@ class _Leases:
     def __init__(self, path: str) -> None:
         self._path = path
         self._file: LeaseFile | None = None
-        self._rows: dict[Lease, int] = {}
+        self._held: set[Lease] = set()
 
     def take(self, row: int) -> bool:
         return self._opened().take(row)
 
     def _opened(self) -> LeaseFile:
         if self._file is None or self._file.gone:
-            self._rows.clear()
+            self._held.clear()
             self._file = open_lease_file(self._path)
         return self._file
 
-    def hold(self, lease: Lease, row: int) -> None:
-        self._rows[lease] = row
+    def hold(self, lease: Lease) -> None:
+        self._held.add(lease)
 
-    def give_back(self, lease: Lease) -> int | None:
-        """The ledger's number, if the lease was held."""
-        row = self._rows.pop(lease, None)
-        if row is not None and self._file is not None:
-            self._file.give_back(row)
-        return row
+    def give_back(self, lease: Lease) -> bool:
+        """Whether it was held."""
+        if lease not in self._held:
+            return False
+        self._held.discard(lease)
+        if self._file is not None:
+            self._file.give_back(lease.number)
+        return True
 
     def is_held(self, row: int) -> bool:
         return self._opened().is_held(row)
 
     def close(self) -> None:
-        for lease in list(self._rows):
+        for lease in list(self._held):
             self.give_back(lease)
         if self._file is not None:
             close_lease_file(self._file)
@@ -425,11 +426,13 @@ class _Attempt:
     def run(self, connection: sqlite3.Connection) -> Lease | None:
         self.undo(connection)  # an earlier run whose transaction failed
         row = ledgers.row_to_lease(connection, self._ledger)
+        epoch = next_epoch(self._ledger, row.epoch)
         if not self._leases.take(row.id):
             return None
-        lease = self._lease = Lease(self._ledger, row.epoch + 1)
-        self._leases.hold(lease, row.id)
-        ledgers.next_epoch(connection, row)
+        # The ledger's number is never used again, so the lease of a deleted ledger is not that of another with its name and epoch.
+        lease = self._lease = Lease(self._ledger, epoch, row.id)
+        self._leases.hold(lease)
+        ledgers.save_epoch(connection, row, epoch)
         return lease
 
     def undo(self, connection: sqlite3.Connection) -> None:

@@ -15,7 +15,7 @@ from legato.errors import DamagedStore, NewerFormat, StoreError
 from legato.stores.sqlite_ledgers import SCHEMA, UPGRADES
 
 APPLICATION_ID = 0x4C474154  # "LGAT", in the file's header, where `file` and SQLite's own tools show it
-VERSION = 4
+VERSION = 5
 
 
 def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:

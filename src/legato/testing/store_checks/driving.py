@@ -7,10 +7,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from legato.core.facts import CallRef, Started
+from legato.core.facts import MAX_COUNT, CallRef, Opened, Origin, Started
+from legato.errors import StoreError
 from legato.stores.contract import Lease, Store
 from legato.testing.store_checks.parts import facts_of, granted, outcomes, proves, said
-from legato.testing.store_checks.place import Place, Unmet, expect
+from legato.testing.store_checks.place import Place, Unmet, expect, expect_error
 
 DEATH_NOTICED = 10.0  # seconds: stores that notice death by a heartbeat need some
 
@@ -23,6 +24,45 @@ async def _epochs_in_facts(place: Place) -> None:
     await store.append("s", 2, [Started(at=2, call=CallRef(0, 0), attempt=2, epoch=lease.epoch)])
     await store.release(lease)
     await granted(store, "s", above=lease.epoch)
+
+
+@proves(9, "epochs that facts name concern their ledger alone, and no longer than until it is opened again")
+async def _epochs_of_others(place: Place) -> None:
+    store = await place.open()
+    started = Started(at=1, call=CallRef(0, 0), attempt=1, epoch=MAX_COUNT)
+    await store.append("loaded", 0, [*said(0), started, Opened(at=2, ledger="l", workflow="w", origin=Origin("other", 2, "copy"))])
+    await granted(store, "loaded")
+    await store.append("made up", 0, [*said(0), started])
+    async with expect_error(StoreError, "a lease of a ledger whose facts name the largest epoch"):
+        await store.lease("made up")
+    for each in ("before", "after"):
+        await store.append(each, 0, said(0))
+        await granted(store, each)
+        await store.delete("made up")
+    await store.append("made up", 0, said(0))
+    await granted(store, "made up")
+
+
+@proves(9, "a lease outlives appends of facts that name newer epochs, and is given back after them")
+async def _epochs_while_leased(place: Place) -> None:
+    store = await place.open()
+    lease = await granted(store, "s")
+    await store.append("s", 0, [*said(0), Started(at=1, call=CallRef(0, 0), attempt=1, epoch=50)])
+    expect(await store.lease("s"), None, "a second lease")
+    await store.release(lease)
+    await granted(store, "s", above=50)
+
+
+@proves(9, "who gives back the lease of a deleted ledger takes nothing from the one that has its name now")
+async def _lease_of_a_deleted_ledger(place: Place) -> None:
+    store = await place.open()
+    await store.append("s", 0, said(0))
+    old = await granted(store, "s")
+    await store.delete("s")
+    await store.append("s", 0, said(1))
+    await granted(store, "s")
+    await store.release(old, rested=1)
+    expect(await store.lease("s"), None, "a second lease of the new ledger")
 
 
 @proves(9, "a lease has one holder at a time, and each has a larger epoch than every one before")

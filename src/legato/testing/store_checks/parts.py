@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 from legato.core.facts import (
+    MAX_COUNT,
+    MAX_TIME_MS,
     Answered,
     AnyFact,
     Asked,
@@ -61,7 +63,7 @@ def said(*numbers: int, words: str = "fact") -> list[AnyFact]:
 def one_of_each() -> list[AnyFact]:
     """Every kind of fact, with every field in use."""
     ref = CallRef(3, 1)
-    usage = Usage(input=1, output=2, cached=3, reasoning=4, cost=2**53, written=5)
+    usage = Usage(input=1, output=2, cached=3, reasoning=4, cost=MAX_COUNT, written=5)
     parts = (Text("see"), Image("image/png", "http://x"), File("a.pdf", "application/pdf", "", "d" * 32))
     odd = 'äöü \U0001f3b5 \x00 \\ " \n\u2028' + "long " * 2000
     return [
@@ -69,7 +71,7 @@ def one_of_each() -> list[AnyFact]:
         Said(at=2, content=odd, author="ann", key="k"),
         Said(at=1_700_000_000_000, content=parts, author="ann", key="k"),
         Answered(
-            at=2**53,
+            at=MAX_TIME_MS,
             agent="triage",
             frame="f" * 32,
             upto=2,
