@@ -119,6 +119,56 @@ async def test_forks_of_what_was_deleted_share_what_they_have_in_common(stores: 
     assert (await desk().session("a", store=target).redact(1)).forks == ("b",)
 
 
+async def forks_erased_with(store: Store, name: str) -> set[str]:
+    """The sessions that lose a word when it is erased in this one."""
+    return set((await desk().session(name, store=store).redact(1)).forks)
+
+
+async def load(store: Store, of: str, id: str, *, move: bool = False) -> None:
+    text = await (await desk().session(of, store=store).refresh()).to_string()
+    await desk().load(text, id=id, store=store, move=move).run(f"I am {id}")
+
+
+async def fork(store: Store, of: str, id: str, at: int | None = None) -> None:
+    await (await desk().session(of, store=store).refresh()).fork(at, id)
+
+
+FAMILIES = [{"a", "fork of a"}, {"b", "fork of b", "early fork of b"}, {"c"}, {"moved"}, {"copy of fork", "fork of copy of fork"}]
+
+
+@pytest.mark.parametrize("deleted", ["", "a", "b", "fork of a", "copy of fork"])
+async def test_copies_stay_families_of_their_own(stores: tuple[Store, Store], deleted: str) -> None:
+    """What was loaded from a string shares nothing with what the string came from, in the source and in the target."""
+    source, target = stores
+    await talk(source, "a", "Ann")
+    await load(source, "a", "b")
+    await load(source, "b", "c")
+    await load(source, "a", "moved", move=True)
+    await fork(source, "a", "fork of a")
+    await fork(source, "b", "fork of b")
+    await fork(source, "b", "early fork of b", 3)
+    await load(source, "fork of a", "copy of fork")
+    await fork(source, "copy of fork", "fork of copy of fork")
+    if deleted:
+        await source.delete(deleted)
+    await copy(source, target)
+    for store in stores:
+        for family in ({*family} - {deleted} for family in FAMILIES):
+            for name in sorted(family)[:1]:
+                assert await forks_erased_with(store, name) == family - {name}, store
+
+
+async def test_fork_shares_nothing_with_another_session_of_its_parents_name(stores: tuple[Store, Store]) -> None:
+    source, target = stores
+    await talk(source, "a", "Ann")
+    text = await (await desk().session("a", store=source).refresh()).to_string()
+    await fork(source, "a", "f")
+    await desk().load(text, id="a", store=target).run("somebody else's")
+    with pytest.raises(LedgerExists, match="another session 'a'"):
+        await copy(source, target)
+    assert await forks_erased_with(target, "f") == set()
+
+
 async def test_only_the_sessions_that_are_named_are_copied(stores: tuple[Store, Store]) -> None:
     source, target = stores
     await talk(source, "s", "Ann")

@@ -180,11 +180,13 @@ class Copier:
     async def _begin(self, info: LedgerInfo, born: str, facts: list[AnyFact]) -> int:
         """Make the session in the target, as a fork of one that begins as it does if there is one; how many facts it has then."""
         for base in (info.parent, *self._roots.get(_root(facts), ())):
-            beginning = list(await self._target.read(base)) if base else []
-            shared = _in_common(beginning, facts)
-            if shared and (base == info.parent or _owner(base, beginning, shared) == _owner(info.ledger, facts, shared)):
-                first = [fact for fact in facts[shared : shared + 1] if not contents_of(fact)]
-                return await self._target.fork(base, shared, info.ledger, first, born=born, of=await self._target.born(base))
+            of = await self._target.born(base) if base else ""
+            if base and of == await self._source.born(base):  # the same ledger, and not another one of its name
+                beginning = list(await self._target.read(base))
+                shared = _in_common(beginning, facts)
+                if shared and (base == info.parent or _owner(base, beginning, shared) == _owner(info.ledger, facts, shared)):
+                    first = [fact for fact in facts[shared : shared + 1] if not contents_of(fact)]
+                    return await self._target.fork(base, shared, info.ledger, first, born=born, of=of)
         return 0
 
     async def _append(self, name: str, born: str, facts: list[AnyFact], start: int) -> None:
@@ -243,10 +245,14 @@ def _root(facts: list[AnyFact]) -> str:
 def _owner(session: str, facts: list[AnyFact], position: int) -> str:
     """The session in which the facts before a position were recorded or loaded, as far as forks tell; this one if it is not a fork.
 
-    A session that was loaded from another's string begins with the same facts, but owns them: it shares nothing with the other.
+    A session that was loaded from another's string begins with the same facts, but owns all of them, and so do its forks: whatever the
+    string came from was forked from is not theirs.
     """
-    origins = (fact.origin for fact in facts[position:] if isinstance(fact, Opened))
-    return next((origin.session for origin in origins if origin is not None and origin.kind == "fork"), session)
+    owner = ""
+    for fact in facts[position:]:
+        if isinstance(fact, Opened) and fact.origin is not None:
+            owner = "" if fact.origin.kind != "fork" else owner or fact.origin.session
+    return owner or session
 
 
 def _sum(one: Copied, other: Copied) -> Copied:
