@@ -243,6 +243,48 @@ async def test_a_lease_lives_on_while_its_ledger_is_written_to_without_a_pause(d
         assert await other.lease("s") is not None
 
 
+SET_BACK = "UPDATE legato.ledgers SET until = until + interval '1 hour'"  # what is on record when the server's clock was set back an hour
+
+
+async def test_lease_of_a_dead_driver_ends_after_clock_set_back(database: str) -> None:
+    async with PostgresStore(database) as store:
+        await store.append("s", 0, said(0))
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("SELECT legato.lease('', 's', 0.3)")  # by a process that has died since
+            connection.execute(SET_BACK)
+        assert [info.ledger for info in await store.unrested()] == ["s"], "workers look at it"
+        assert await store.lease("s") is None, "its holder may live"
+        end = time.monotonic() + 60
+        while (lease := await store.lease("s")) is None:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+        assert lease.epoch == 2
+
+
+async def test_lease_of_a_live_driver_outlives_clock_set_back(database: str) -> None:
+    async with PostgresStore(database, lease_seconds=4) as store, PostgresStore(database) as other:
+        lease = await store.lease("s")
+        assert lease is not None
+        with psycopg.connect(database, autocommit=True) as connection:
+            for _ in range(3):
+                connection.execute(SET_BACK)
+                assert await other.lease("s") is None
+        await store.release(lease)
+        assert await other.lease("s") is not None
+
+
+@pytest.mark.parametrize(
+    ("until", "started", "over"),
+    [(None, 0, True), (7, 0, False), (-1, -60, True), (-1, 0, False), (-1, -4, False), (-1, 3600, True)],
+    ids=["released", "held", "ended", "server just started", "server started before", "clock set back since the server started"],
+)
+def test_lease_ends_by_clock_and_start_of_server(database: str, until: int | None, started: int, over: bool) -> None:
+    """Seconds from now, of a lease of six seconds."""
+    statement = "SELECT legato.is_over(now() + make_interval(secs => %s), 6, now() + make_interval(secs => %s), now())"
+    with psycopg.connect(database) as connection:
+        assert connection.execute(statement, (until, started)).fetchone() == (over,)
+
+
 async def test_a_row_that_somebody_locks_for_long_costs_no_other_lease(database: str) -> None:
     async with PostgresStore(database, lease_seconds=0.8) as store, PostgresStore(database) as other:
         assert await store.lease("s") is not None

@@ -89,6 +89,16 @@ async def test_a_beginning_that_a_clock_left_far_ahead_keeps_nobody_waiting(two:
     assert isinstance(await theirs.take("m", Limit(per_minute=600)), Permit)
 
 
+async def test_permit_of_a_clock_set_back_comes_back(two: tuple[Permits, Permits], monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, theirs = two
+    for module in (permits, permits_postgres):
+        monkeypatch.setattr(module, "LASTS", 3600.0)  # it ends as far ahead as after a clock was set back by an hour
+    assert isinstance(await mine.take("m", ONE), Permit)
+    for module in (permits, permits_postgres):
+        monkeypatch.setattr(module, "LASTS", 30.0)
+    assert isinstance(await theirs.take("m", ONE), Permit)
+
+
 async def test_a_permit_that_ended_while_its_call_runs_is_held_again(two: tuple[Permits, Permits]) -> None:
     mine, theirs = two
     held = await mine.take("m", ONE)

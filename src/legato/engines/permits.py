@@ -120,7 +120,8 @@ class SQLitePermits:
 
 def _taken(connection: sqlite3.Connection, name: str, limit: Limit) -> Permit | float:
     now = time.time()
-    connection.execute("DELETE FROM seats WHERE until < ?", (now,))
+    # One that ends later than it can was left by a clock that was set back; if its holder lives, it takes the seat again.
+    connection.execute("DELETE FROM seats WHERE until < ? OR until > ?", (now, now + LASTS))
     found = connection.execute("SELECT next FROM starts WHERE name = ?", (name,)).fetchone()
     wait = found[0] - now if found else 0.0
     if 0 < wait <= limit.apart:  # one that is further off was left by a clock that was set back, or by another limit
