@@ -40,6 +40,7 @@ from legato.stores.refusals import (
 
 MOST = 2**31 - 1  # a position can be
 LONGEST = 86_400.0  # seconds that a lease or a wait may last
+LARGE_BYTES = 16_000_000  # of an append, from which on the server may take long to write it
 
 
 class PostgresStore:
@@ -49,13 +50,14 @@ class PostgresStore:
     >>> store
     PostgresStore('postgresql://legato@db.example.com/talks', tenant='acme')
 
-    `dsn` is a URL or libpq's `key=value` form. Nothing is opened before the first operation, which also brings the database's schema up to
-    date (schema `legato`; see docs/postgres.md). `tenant`: whose ledgers these are; `store.tenant(name)` gives another's, on the same
+    `dsn` is a URL or libpq's `key=value` form. Nothing is opened before the first operation, which also brings the database's schema up
+    to date (schema `legato`; see docs/postgres.md). `tenant`: whose ledgers these are; `store.tenant(name)` gives another's, on the same
     connections. `lease_seconds`: how long after its death a process is taken for driving still. `pool_size`: connections at most for each
-    event loop; one more, for the whole store, listens. `lock_timeout`: how many seconds to wait for others' locks. `prepare=False` for a
-    pooler that cannot keep prepared statements. `durable=False` leaves `synchronous_commit` as the server has it, where it is switched
-    off: then the newest appends may be lost when the server is killed. `live=False`: words are not sent while they are said (see
-    docs/streaming.md): everybody who may connect to the database could listen to them.
+    event loop; one more, for the whole store, listens. `lock_timeout`: how many seconds to wait for others' locks. `answer_timeout`: how
+    many seconds more an open connection may say nothing before it is given up. `prepare=False` for a pooler that cannot keep prepared
+    statements. `durable=False` leaves `synchronous_commit` as the server has it, where it is switched off: then the newest appends may be
+    lost when the server is killed. `live=False`: words are not sent while they are said (see docs/streaming.md): everybody who may
+    connect to the database could listen to them.
     """
 
     def __init__(
@@ -66,17 +68,18 @@ class PostgresStore:
         lease_seconds: float = 6.0,
         pool_size: int = 8,
         lock_timeout: float = 10.0,
+        answer_timeout: float = 20.0,
         prepare: bool = True,
         durable: bool = True,
         live: bool = True,
     ) -> None:
-        for name, value in (("lease_seconds", lease_seconds), ("lock_timeout", lock_timeout)):
+        for name, value in (("lease_seconds", lease_seconds), ("lock_timeout", lock_timeout), ("answer_timeout", answer_timeout)):
             if not 0 < value <= LONGEST:
                 raise BadInput(f"{name} is a number of seconds, above 0 and at most a day", found=repr(value))
         if pool_size < 1:
             raise BadInput("pool_size is a number of connections, at least 1", found=repr(pool_size))
         self._tenant = checked_tenant(tenant) if tenant else ""
-        self._server = Server(parameters_of(dsn), lease_seconds, pool_size, lock_timeout, prepare, durable)
+        self._server = Server(parameters_of(dsn), lease_seconds, pool_size, lock_timeout, answer_timeout, prepare, durable)
         self._live = live
         self._of: PostgresStore | None = None
         self._tenants: weakref.WeakValueDictionary[str, PostgresStore] = weakref.WeakValueDictionary()
@@ -112,19 +115,23 @@ class PostgresStore:
     ) -> int:
         """Record the facts at `expected` and return the new length."""
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        format, bodies, crcs = written(expected, facts)
         given = (
             self._tenant,
             ledger,
             Int4(expected),
             born,
             Int8(facts[-1].at if facts else 0),
-            *written(expected, facts),
+            format,
+            bodies,
+            crcs,
             list(kept),
             list(kept.values()),
             [checksum(expected, body) for body in kept.values()],
             Int8(newest_epoch(facts)),
         )
-        [(outcome, reached)] = await self._write(sql.APPEND, given)
+        large = sum(map(len, kept.values())) + sum(map(len, bodies)) > LARGE_BYTES
+        [(outcome, reached)] = await self._write(sql.APPEND, given, long=large)
         if outcome == "conflict":
             raise LedgerConflict(ledger, expected, reached)
         refuse(outcome, ledger)
@@ -227,7 +234,7 @@ class PostgresStore:
             changed = {id: erased for id, erased in done.items() if erased.added}
             if not changed:
                 return {}
-            [(carried_out,)] = await self._write(sql.REDACT, family.parameters(self._tenant, family.kin[rows[0][5]], done))
+            [(carried_out,)] = await self._write(sql.REDACT, family.parameters(self._tenant, family.kin[rows[0][5]], done), long=True)
             if carried_out:
                 for each in (family.kin[id] for id in changed):
                     self._grew(str(each.name), each.length + 1)
@@ -257,7 +264,7 @@ class PostgresStore:
     async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
         """Remove the ledger and its children. What forks share lives on in them."""
         lengths = (None, None) if expected is None else (list(expected), list(expected.values()))
-        [(outcome, name, wanted, reached)] = await self._write(sql.REMOVE, (self._tenant, ledger, *lengths, born))
+        [(outcome, name, wanted, reached)] = await self._write(sql.REMOVE, (self._tenant, ledger, *lengths, born), long=True)
         if outcome == "conflict":
             raise LedgerConflict(name, wanted, reached)
         if outcome == "none":
@@ -348,6 +355,6 @@ class PostgresStore:
         """Execute what changes nothing, and may so be asked again when the line breaks."""
         return await self._server.run(statement, given, again=True)
 
-    async def _write(self, statement: LiteralString, given: Sequence[Any]) -> Rows:
+    async def _write(self, statement: LiteralString, given: Sequence[Any], *, long: bool = False) -> Rows:
         """Execute what writes. It comes to its end although whoever asked may be cancelled: else the connection would be lost with it."""
-        return await self._server.to_the_end(self._server.run(statement, given))
+        return await self._server.to_the_end(self._server.run(statement, given, long=long))

@@ -19,19 +19,20 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import psycopg
 from psycopg.types.numeric import Int8
 
 from legato.stores import postgres_statements as sql
 from legato.stores.contract import Lease
+from legato.stores.postgres_deadline import DeadlineConnection
 from legato.stores.postgres_errors import NO_SCHEMA
 from legato.stores.postgres_live import Notes
 from legato.stores.postgres_rows import key_of
 from legato.stores.waiters import Waiters
 
-SyncConnection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+SyncConnection: TypeAlias = DeadlineConnection
 
 LOOK_AGAIN = 2.0  # seconds between looks at what somebody waits for, in case a word was lost
 FIRST_LOOK = 0.05  # seconds until the first look for somebody who did not look himself: most who drive have ended by then

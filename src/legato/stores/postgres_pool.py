@@ -19,9 +19,10 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from legato.errors import StoreLocked
+from legato.stores.postgres_deadline import AsyncDeadlineConnection
 from legato.stores.refusals import closed_store
 
-Connection: TypeAlias = "psycopg.AsyncConnection[tuple[Any, ...]]"
+Connection: TypeAlias = AsyncDeadlineConnection
 
 
 class Pool:
@@ -62,11 +63,15 @@ class Pool:
             self._idle.append(connection)
         self._next()
 
+    def drop_idle(self) -> None:
+        """Close those that are idle: they may be of no use any more, and look as if they were."""
+        while self._idle:
+            self._drop(self._idle.pop())
+
     def close(self) -> None:
         """Close those that are idle now; the others when they are given back. In this pool's event loop, or when that is no more."""
         self._closed = True
-        while self._idle:
-            self._drop(self._idle.pop())
+        self.drop_idle()
         while self._queue:
             self._next()
 

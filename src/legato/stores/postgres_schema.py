@@ -14,6 +14,7 @@ import psycopg
 
 from legato.errors import NewerFormat
 from legato.stores import postgres_statements as sql
+from legato.stores.postgres_deadline import LONG_SILENCE_S, AsyncDeadlineConnection
 from legato.stores.postgres_errors import NO_SCHEMA
 
 FOLDER = Path(__file__).with_name("postgres_sql")
@@ -25,9 +26,10 @@ def migrations() -> dict[int, Path]:
     return {int(path.name.partition("_")[0]): path for path in sorted(FOLDER.glob("*.sql"))}
 
 
-async def ensure(connection: psycopg.AsyncConnection[Any], where: str) -> None:
+async def ensure(connection: AsyncDeadlineConnection, where: str) -> None:
     """Make the schema the one that this Legato knows; refuse a newer one."""
     if migrations().keys() - await _applied(connection, where):
+        connection.silence_s = LONG_SILENCE_S
         async with connection.transaction():
             await connection.execute(sql.ALONE)
             for statement in sql.SCHEMA:

@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from legato.errors import BadInput
 from legato.stores import postgres_statements as sql
+from legato.stores.postgres_deadline import LONG_SILENCE_S, AsyncDeadlineConnection, DeadlineConnection, ServerSilent
 from legato.stores.postgres_errors import NO_SCHEMA, in_our_words, is_gone, worth_another_try
 from legato.stores.postgres_line import BEATS, Line, SyncConnection, milliseconds
 from legato.stores.postgres_pool import Connection, Pool, disown
@@ -43,7 +44,14 @@ class Server:
     """What the stores of all tenants share: the connections, who waits, which leases are held."""
 
     def __init__(
-        self, parameters: dict[str, Any], lease_seconds: float, pool_size: int, lock_timeout: float, prepare: bool, durable: bool
+        self,
+        parameters: dict[str, Any],
+        lease_seconds: float,
+        pool_size: int,
+        lock_timeout: float,
+        answer_timeout: float,
+        prepare: bool,
+        durable: bool,
     ) -> None:
         self.where = _where(parameters)
         self.lease_seconds = lease_seconds
@@ -52,6 +60,11 @@ class Server:
         self.waiters = Waiters()
         how = _Unshown({**UNLESS_SAID, **parameters, "autocommit": True, "prepare_threshold": 0 if prepare else None})
         settings = (milliseconds(lock_timeout), durable)
+        silence_s = self._silence_s = lock_timeout + answer_timeout  # a statement may wait for a lock, and say nothing meanwhile
+        # Leases live on if a connection that went mute is given up, and another one made, between two renewals.
+        line_silence_s = min(silence_s, max(lease_seconds / 3, 1.0))
+        line_connect_timeout = str(max(int(min(lease_seconds / 3, 10)), 2))
+        line_how = _Unshown({**how, "connect_timeout": parameters.get("connect_timeout", line_connect_timeout)})
         self._pool_size = pool_size
         self._patience = max(lock_timeout, 1.0) * 3
         self._pools: list[Pool] = []
@@ -61,12 +74,18 @@ class Server:
 
         # Neither knows this object, so that it ends when nobody has it any more, whatever the line's thread does.
         def connect() -> SyncConnection:
-            connection = psycopg.connect(**how)
-            connection.execute(sql.CONFIGURE, (milliseconds(lease_seconds / BEATS), durable))
+            connection = DeadlineConnection.connect(**line_how)
+            connection.silence_s = line_silence_s
+            try:
+                connection.execute(sql.CONFIGURE, (milliseconds(lease_seconds / BEATS), durable))
+            except BaseException:
+                connection.pgconn.finish()
+                raise
             return connection
 
         async def connect_in_loop() -> Connection:
-            connection = await psycopg.AsyncConnection.connect(**how)
+            connection = await AsyncDeadlineConnection.connect(**how)
+            connection.silence_s = silence_s
             try:
                 await connection.execute(sql.CONFIGURE, settings)
             except BaseException:
@@ -116,7 +135,8 @@ class Server:
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
 
-    async def run(self, statement: LiteralString, given: Sequence[Any], *, again: bool = False) -> Rows:
+    async def run(self, statement: LiteralString, given: Sequence[Any], *, again: bool = False, long: bool = False) -> Rows:
+        """The rows of a statement. `again`: it may be asked twice; `long`: the server may work on it for long without a word."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(random.random() * 0.01 * 2**attempt)
@@ -125,11 +145,14 @@ class Server:
                 connection = await pool.take()
                 try:
                     await self.ensure_schema(connection)
+                    connection.silence_s = LONG_SILENCE_S if long else self._silence_s
                     cursor = await connection.execute(statement, given, binary=True)
                     return await cursor.fetchall()
                 finally:
                     pool.give_back(connection)
             except (psycopg.Error, OSError, UnicodeError) as error:
+                if isinstance(error, ServerSilent):
+                    pool.drop_idle()  # what silenced one connection may have silenced all
                 if attempt == ATTEMPTS - 1:
                     raise in_our_words(error, self.where) from error
                 if isinstance(error, psycopg.Error) and error.sqlstate in NO_SCHEMA and self.schema_known:
