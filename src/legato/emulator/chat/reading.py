@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from legato.emulator.loose import as_text, listing, mapping, mappings, string, whole
 from legato.emulator.minds.base import Heard, Prompt, Tool, Use
@@ -99,6 +100,9 @@ def _heard(messages: list[dict[str, Any]]) -> tuple[Heard, ...]:
     heard: list[Heard] = []
     names: dict[str, str] = {}  # of the tools, by the ids of their calls
     for message in messages:
+        if heard and heard[-1].who == "tool" and _continues_outputs(message):
+            heard[-1] = replace(heard[-1], text=f"{heard[-1].text}\n{text_of(message.get('content'))}")
+            continue
         role, text = message.get("role"), text_of(message.get("content"))
         if role in _SYSTEM:
             heard.append(Heard("system", text))
@@ -116,6 +120,17 @@ def _heard(messages: list[dict[str, Any]]) -> tuple[Heard, ...]:
         else:
             heard.append(Heard("user", text))
     return tuple(heard)
+
+
+def _continues_outputs(message: dict[str, Any]) -> bool:
+    """Whether a user message behind tool outputs carries what the tools returned besides text, so that no user said it.
+
+    The API takes text only in a tool's message, so clients send its pictures and files in a user message behind the outputs, with at
+    most labels before them ("Returned by take_photo:"). A message in which a user says something about a picture is not such a one.
+    """
+    parts = mappings(message.get("content")) if message.get("role") == "user" else []
+    texts = [string(part.get("text")).rstrip() for part in parts if part.get("type") == "text"]
+    return len(texts) < len(parts) and all(not text or text.endswith(":") for text in texts)
 
 
 def _use(call: dict[str, Any]) -> Use:
