@@ -88,7 +88,7 @@ def random_graph(dice: Random) -> Graph:
             keep_turns=1,
         )
 
-    limits = {"turns": 4, "handoffs": 2, "same_edge": 1, "tool_calls": 3, "tokens": 150, "seconds": 0.2}
+    limits = {"turns": 4, "handoffs": 2, "same_edge": 1, "tool_calls": 3, "tokens": 150, "seconds": 0.2, "tool_rounds": 1}
     return Graph(
         "w",
         {"a": agent("a", "b"), "b": agent("b", "a")},

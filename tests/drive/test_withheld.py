@@ -115,6 +115,7 @@ AT_REST = {
     "it lifts no limit on handoffs": ([limits(handoffs=2)], rally("ping", "pong"), STEPS),
     "it lifts no limit on one edge": ([limits(same_edge=1)], rally("ping", "pong"), STEPS),
     "it lifts no limit on turns": ([limits(turns=2)], {"a": [call("look")] * 12}, STEPS),
+    "it lifts no limit on tool rounds": ([limits(tool_rounds=2)], {"a": [call("look")] * 12}, STEPS),
     "autonomous work and the limit that paused it are untouched": (
         [limits(turns=2), HandoffBuilder.with_autonomous_mode], {"a": DONE + DONE}, STEPS
     ),

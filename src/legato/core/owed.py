@@ -470,6 +470,10 @@ def _over(state: State, limits: Limits, name: str, used: float) -> float:
 
 
 def _limits_before_model(state: State, graph: Graph, agent: str) -> Pending | None:
+    # Of this session alone: a child session counts its own rounds.
+    rounds = state.tally.tool_rounds
+    if over := _over(state, graph.limits, "tool_rounds", rounds):
+        return _limit(state, "tool_rounds", agent, f"{agent} called tools in {rounds} replies in a row, the limit is {over:g}.")
     reached = limit_reached(state, graph.limits, next_request_usage(state))
     return _limit(state, reached.limit, agent, reached.reason) if reached else None
 

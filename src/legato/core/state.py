@@ -199,6 +199,7 @@ class State(CallRules):
         self.replies += 1
         self.replies_of[fact.agent] = self.replies_of.get(fact.agent, 0) + 1
         self.tally.turns += 1
+        self.tally.tool_rounds = self.tally.tool_rounds + 1 if group.calls else 0
         self.spent.turns += 1
         self.spent.spend(fact.agent, fact.usage)
         self._work(fact.at, fact.took)
@@ -289,6 +290,7 @@ class State(CallRules):
         self.arrived = Arrival(fact.source, fact.target, taken.arguments)
         self.active, self._frame, self.tally.prompts = fact.target, "", 0
         self.tally.handoffs += 1
+        self.tally.tool_rounds = 0
         self.tally.count_edge(fact.source, fact.target)
         self.spent.by_handoff.append((fact.source, fact.target, Usage()))
 

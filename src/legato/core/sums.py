@@ -22,6 +22,8 @@ class Tally(Struct, eq=False):
     turns: int = 0
     handoffs: int = 0
     tool_calls: int = 0
+    tool_rounds: int = 0
+    """The replies with tool calls that the active agent has made in a row, since a message or control arrived."""
     active_ms: int = 0
     prompts: int = 0
     output_retries: int = 0

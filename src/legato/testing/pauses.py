@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from legato.core.facts import Answered, AnyFact, Decided, HandedOff, Judged, Paused, Returned, Said, Started
+from legato.core.facts import Answered, AnyFact, Call, Decided, HandedOff, Judged, Paused, Returned, Said, Started
 from legato.core.graph import Limits
 
 
@@ -47,6 +47,7 @@ class _Counted:
 
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
+        self.tool_rounds = 0
         self.allowed: dict[str, int] = {}
         self.refused = False
 
@@ -65,6 +66,12 @@ def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tu
             yield "C1", f"at {position} call {fact.call} was superseded, and no message that anybody was let say had come"
         if isinstance(fact, Started) and (fact.call, fact.attempt) in paused:
             continue  # a call that waited goes on, and is no other call
+        most = limits.tool_rounds if limits is not None else None
+        if isinstance(fact, Answered) and most is not None and run.tool_rounds >= most * (1 + run.allowed.get("tool_rounds", 0)):
+            yield "D4", f"at {position} {fact.agent} replied after {run.tool_rounds} tool rounds in a row, the limit is {most}"
+        if isinstance(fact, Answered | HandedOff):
+            calls = isinstance(fact, Answered) and any(isinstance(item, Call) for item in fact.items)
+            run.tool_rounds = run.tool_rounds + 1 if calls else 0
         for name, what in _uses(fact):
             limit = getattr(limits, name) if limits is not None else None
             used = run.used[what] = run.used.get(what, 0) + 1

@@ -154,7 +154,7 @@ def _workflow(number: int) -> Workflow:
         builder.with_messages("supersede")
     if dice.random() < 0.3:
         builder.with_next_turn("start")
-    builder.with_limits(_limits(dice))
+    builder.with_limits(_limits(dice, Random(f"tool rounds {number}")))
     builder.with_model_attempts(dice.choice((1, 2, 3)))
     builder.with_parallel_tools(dice.choice((1, 2, 16)))
     return builder.build()
@@ -193,7 +193,9 @@ def _shorter(text: str) -> str:
     return f"{len(text)} letters"
 
 
-def _limits(dice: Random) -> Limits:
+def _limits(dice: Random, rounds: Random) -> Limits:
     rare = {"handoffs": 3, "same_edge": 2, "tool_calls": 4, "tokens": 400, "seconds": 1.0}
     chosen: dict[str, Any] = {name: value for name, value in rare.items() if dice.random() < 0.12}
+    if rounds.random() < 0.2:
+        chosen["tool_rounds"] = rounds.choice((1, 2))
     return Limits(turns=dice.choice((6, 8, 8)), **chosen)

@@ -68,6 +68,26 @@ def test_what_is_no_text_is_heard_as_what_it_is() -> None:
     assert heard == (Heard("user", "What is this?\n[image]\n[audio]\n[file]"),)
 
 
+def test_pictures_behind_outputs_belong_to_them() -> None:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "take_photo", "arguments": "{}"}}]
+    picture = {"type": "image_url", "image_url": {"url": "data:,"}}
+    opening = [
+        {"role": "user", "content": "A photo, please"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": "[picture: see below]"},
+    ]
+
+    def hear(text: str) -> Any:
+        behind = {"role": "user", "content": [{"type": "text", "text": text}, picture]}
+        return dialect().prompt(ask({"model": "gpt-4o", "messages": [*opening, behind]}))
+
+    assert hear("Returned by take_photo:").heard[2:] == (
+        Heard("tool", "[picture: see below]\nReturned by take_photo:\n[image]", call="c1", tool="take_photo"),
+    )
+    assert hear("Returned by take_photo:").said == "A photo, please"
+    assert hear("And what is this?").said == "And what is this?\n[image]"
+
+
 OTHER = {"type": "function", "function": {"name": "other"}}
 
 

@@ -92,7 +92,8 @@ async def team_of(
     def find(name: str) -> Agent[Any]:
         return agents[name]
 
-    builder = HandoffBuilder(NAME).with_next_turn("start").with_limits(Limits(turns=NO_LIMIT if max_turns is None else max_turns))
+    limits = Limits(turns=NO_LIMIT if max_turns is None else max_turns, tool_rounds=None)  # max_turns is the SDK's only limit
+    builder = HandoffBuilder(NAME).with_next_turn("start").with_limits(limits)
     edges = {(agent.name, each.agent.name): each for agent, found in handoffs.values() for each in found}
     for agent, _ in handoffs.values():
         watching = _watching(agent, agents, edges, wrapper, hooks)
