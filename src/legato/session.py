@@ -403,6 +403,8 @@ class Session:
         kind = self.workflow.definition.agents.get(reply.agent)
         if kind is None or kind.output is None or not state.output_checked or reply.rejected or reply.position in state.erased:
             return text
+        if reply.calls:  # words that ended the run, and not the reply that was asked for
+            return text
         return kind.output.parse(text)
 
     # -- branching and leaving ---------------------------------------------------------------------------------------------

@@ -73,7 +73,8 @@ async def test_handoff_begins_new_tool_rounds() -> None:
 
 async def test_child_pauses_after_tool_rounds(store: Store) -> None:
     child = Agent("child", model=restless(), tools=[look])
-    boss = Agent("boss", model=ScriptedModel([call("ask_child", task="Look"), "Done."]), tools=[child.as_tool(limits=Limits(tool_rounds=2))])
+    tools = [child.as_tool(limits=Limits(tool_rounds=2))]
+    boss = Agent("boss", model=ScriptedModel([call("ask_child", task="Look"), "Done."]), tools=tools)
     session = HandoffBuilder("office", [boss]).build().session("s", store=store)
     (request,) = (await session.run("Go")).pending
     assert (request.limit, request.agent) == ("tool_rounds", "child")

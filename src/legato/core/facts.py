@@ -235,6 +235,8 @@ class Answered(Fact, frozen=True, tag="answered"):
     `origin` says who made it (API, address, model): reasoning goes back only there. `stored`: the provider confirmed that it keeps the
     reply as `response_id`; `base`: what the request was chained on (a response, a conversation); `held`: the digest of the sequence
     that the provider holds after it, so that a later request can be proved to go on from there. `request_id` is the provider's own.
+
+    `guarded`: nobody is shown its words before its output type and the agent's output guardrails have accepted them (`Judged`).
     """
 
     agent: str
@@ -253,6 +255,7 @@ class Answered(Fact, frozen=True, tag="answered"):
     kept: tuple[tuple[Count, Count], ...] | None = None
     losses: tuple[str, ...] = ()
     took: Count = 0
+    guarded: bool = False
 
 
 class Asked(Fact, frozen=True, tag="asked"):

@@ -132,6 +132,7 @@ class Group(Struct, eq=False):
     blocked: bool = False  # and withhold it
     began: bool = False  # a message that found the conversation at rest
     rejected: bool = False  # a reply that was not accepted: its agent sees it with the objection, people do not
+    unjudged: bool = False  # a guarded reply without a verdict: people see none of its words
     wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
     _contents: frozenset[str] | None = None
     _entries: tuple[Entry, ...] | None = None
@@ -140,6 +141,11 @@ class Group(Struct, eq=False):
     @property
     def complete(self) -> bool:
         return self.unanswered == 0
+
+    @property
+    def public_words(self) -> str:
+        """What people may read of a reply: nothing that was rejected or has yet to be judged."""
+        return "" if self.fact is None or self.rejected or self.unjudged else spoken(self.fact)
 
     @property
     def entries(self) -> tuple[Entry, ...]:

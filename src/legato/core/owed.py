@@ -391,7 +391,8 @@ def _after_batch(state: State, graph: Graph) -> Plan:
 def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan | None:
     """What user code has yet to say about the newest reply."""
     newest = state.groups[-1] is reply
-    if newest and not reply.calls and rules.judges_output and not state.output_checked:
+    # Whatever leaves as the run's answer is judged: a reply without calls, or one that the termination condition ended the run at.
+    if newest and rules.judges_output and not state.output_checked and (not reply.calls or state.ended):
         return Plan([JudgeOutput(reply.position)], [])
     if state.feedback and not state.unseen:
         allowed = rules.output_retries + max(1, rules.output_retries) * state.tally.allowances.get("output", 0)

@@ -178,7 +178,7 @@ class State(CallRules):
         groups, tail = self.groups, self.tail
         while tail and tail[0].position <= fact.upto:
             groups.append(tail.pop(0))
-        group = Group("reply", position, fact.agent, fact=fact)
+        group = Group("reply", position, fact.agent, fact=fact, unjudged=fact.guarded)
         for index, item in enumerate(fact.items):
             if type(item) is Call:
                 group.calls.append(CallState(CallRef(position, index), item, item.arguments))
@@ -323,8 +323,9 @@ class State(CallRules):
                 if fact.kind == "output":
                     if self.output_checked:
                         self._refuse(fact, "this reply was judged before")
-                    self.output_checked = True
+                    self.output_checked, self.reply.unjudged = True, False
                     if fact.stop:
+                        self._ended = False  # what the run would have ended with is not to be shown
                         self.tally.output_retries += 1
                         self._feedback = fact.words
                         self.reply.rejected = True

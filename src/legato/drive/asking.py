@@ -84,7 +84,7 @@ class ModelCaller:
                 return Outcome()
             with nullcontext() if self.watch is None else self.watch.asking(told):
                 reply = await self._ask(agent, told, partial(emit, effect.agent, number))
-            answered = self._proved(_answered(reply, request, kept, agent.model.name, _took(begun)))
+            answered = self._proved(_answered(reply, request, kept, agent, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
         except StoreError:
@@ -178,7 +178,7 @@ def request_now(definition: Definition, state: State, agent: str, digest: str, f
     return request_for(state, frame, digest, groups, agent), kept
 
 
-def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -> Answered:
+def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, took: int) -> Answered:
     """The reply as the fact it will be; `ModelFailed` if it is not one that can be recorded."""
     if not isinstance(reply, Reply):
         raise ModelFailed(f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply")
@@ -192,7 +192,7 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
         items=reply.items,
         finish=reply.finish,
         usage=reply.usage,
-        model=reply.model or model,
+        model=reply.model or agent.model.name,
         response_id=reply.response_id,
         stored=reply.stored,
         base=reply.base,
@@ -202,6 +202,7 @@ def _answered(reply: Any, request: Request, kept: Kept, model: str, took: int) -
         kept=kept,
         losses=reply.losses,
         took=took,
+        guarded=agent.withholds(reply.items),
     )
 
 

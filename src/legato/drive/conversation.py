@@ -1,7 +1,7 @@
 """The conversation as people read it. May know: the state. Decides: what counts as a message.
 
 Messages are what users and agents said to each other, in conversational order: no tool traffic, no approvals, no synthetic prompts,
-and no reply that its output type or a guardrail did not accept.
+and no reply that its output type or a guardrail did not accept, or has yet to judge.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def _first(groups: list[Group], since: int) -> int:
 
 def accepted_messages(state: State) -> list[Message]:
     """The messages without those that a guardrail withholds, or has yet to judge: what user code may pass on to models."""
-    return [message for group in (*state.groups, *state.tail) if not group.blocked for message in _messages(group)]
+    groups = [group for group in (*state.groups, *state.tail) if not group.blocked]
+    return [message for group in groups for message in _messages(group, for_people=False)]
 
 
 def _answers_of_guardrails(state: State) -> dict[int, Message]:
@@ -47,9 +48,11 @@ def _answers_of_guardrails(state: State) -> dict[int, Message]:
     }
 
 
-def _messages(group: Group) -> list[Message]:
+def _messages(group: Group, for_people: bool = True) -> list[Message]:
     if group.kind == "said":
         return [Message(role="user", parts=parts_of(group.content), author_name=group.author, position=group.position)]
-    if group.fact is not None and not group.rejected and (words := spoken(group.fact)):
+    if group.fact is None or group.rejected:
+        return []
+    if words := group.public_words if for_people else spoken(group.fact):
         return [Message(role="assistant", parts=parts_of(words), author_name=group.agent, position=group.position)]
     return []

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from legato.core.facts import Call, Item
 from legato.core.frame import Frame
 from legato.core.graph import Graph
 from legato.core.groups import Group
 from legato.core.handoff import Arrival
 from legato.core.history import Everything, HistorySpec
 from legato.core.messages import Message
+from legato.core.state import State
 from legato.core.view import Request
 from legato.models.base import KeepsConversations, Model, Reply
 from legato.tools import Tool, ToolCall
@@ -132,6 +134,11 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     def guards(self, on: str) -> list[Guardrail]:
         return [guardrail for guardrail in self.guardrails if guardrail.on == on]
 
+    def withholds(self, items: Iterable[Item]) -> bool:
+        """Whether nobody is to see the words of this reply before they are judged. An output type is for replies without calls only."""
+        calls = any(isinstance(item, Call) for item in items)
+        return bool(self.guards("output")) or (self.output is not None and not calls)
+
 
 class EdgeDefinition(Struct, frozen=True):
     """A handoff's own parts: its schema as a tool, the type of its input, and the target's history policy."""
@@ -150,6 +157,8 @@ class Definition(Struct, frozen=True, dict=True):
     termination: Callable[[list[Message]], Any] | None = None
     attempts: int = 4
     """How often a model is called before the session pauses as failed."""
+    answer_of: Callable[[State], Any] | None = None
+    """What a run answers that ends at a reply with calls, for the output guardrails; None: the words of that reply."""
     observer: Observer | None = None
     """Who measures what drivers do; None: nobody, and it costs nothing."""
 

@@ -15,7 +15,6 @@ from legato.core.facts import (
     Answered,
     AnyFact,
     Attempted,
-    Call,
     CallRef,
     Cancelled,
     Compacted,
@@ -123,7 +122,7 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
                 yield Event("loss", loss, position)
             if fact.finish != "stop":
                 yield Event("cut_short", fact.finish, position)
-            if not is_judged(fact, graph):
+            if not fact.guarded:
                 yield from _spoken(fact, position)
         case Attempted():
             outlook = ", giving up" if fact.final else ""
@@ -152,7 +151,7 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
                 yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
                 if fact.kind == "input":
                     yield from _said_by(fact.by, fact.words, position)  # the guardrail's words are the answer
-            elif fact.kind == "output" and isinstance(judged, Answered):
+            elif fact.kind == "output" and isinstance(judged, Answered) and judged.guarded:
                 yield from _spoken(judged, fact.position)
         case Prompted():
             yield Event("prompted", f"{fact.agent}: {fact.text}", position)
@@ -167,12 +166,6 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("redacted", RedactedData(tuple(sorted((*fact.positions, *along))), fact.reason, fact.by), position)
         case _:
             return
-
-
-def is_judged(fact: Answered, graph: Graph) -> bool:
-    """Whether a reply is held back until its output type and its guardrails have accepted it."""
-    rules = graph.agents.get(fact.agent)
-    return rules is not None and rules.judges_output and not any(isinstance(item, Call) for item in fact.items)
 
 
 def _spoken(fact: Answered, position: int) -> Iterator[Event]:

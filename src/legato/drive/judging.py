@@ -53,12 +53,15 @@ class Judge:
         agent, known = self._definition.agents[reply.agent], self._ledger.recorded
         value: Any = spoken(reply.fact)
         words, by = "", ""
-        if agent.output is not None:
+        if reply.calls:  # the run ends here: with what its tools returned, or with the words beside the calls
+            answer_of = self._definition.answer_of
+            value = answer_of(self._ledger.state) if answer_of is not None else value or None
+        elif agent.output is not None:
             try:
                 value = agent.output.parse(value)
             except ValueError as error:
                 words, by = str(error), "output_type"
-        if not words:
+        if not words and value is not None:
             words, by = await self._objection(reply.agent, "output", value)
         fact = Judged(at=now_ms(), kind="output", position=effect.position, stop=bool(words), words=words, by=by)
         return Outcome(partial(_if_newest, fact, known))

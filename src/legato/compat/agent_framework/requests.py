@@ -14,7 +14,6 @@ from legato.compat.agent_framework.events import WorkflowEvent
 from legato.compat.agent_framework.messages import AgentResponse, Message
 from legato.core.facts import Opened
 from legato.core.graph import Graph
-from legato.core.groups import spoken
 from legato.core.owed import in_control, resting
 from legato.core.requests import Pending
 from legato.core.state import State
@@ -62,8 +61,8 @@ def requests_told_by(state: State) -> dict[str, WorkflowEvent]:
 
 def _users_turn(state: State, agent: str) -> WorkflowEvent:
     last = next(at for at in reversed(range(state.length)) if not isinstance(state.facts[at], Opened))  # a fork only adds an Opened
-    reply = state.reply.fact if state.reply else None
-    words = [Message("assistant", [spoken(reply)], author_name=reply.agent)] if reply and spoken(reply) else []
+    reply, text = (state.reply.fact, state.reply.public_words) if state.reply else (None, "")
+    words = [Message("assistant", [text], author_name=reply.agent)] if reply and text else []
     response = AgentResponse(messages=words, agent_id=agent, response_id=(reply.response_id or None) if reply else None)
     request = HandoffAgentUserRequest(response)
     return WorkflowEvent(

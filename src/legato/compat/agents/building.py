@@ -7,6 +7,7 @@ The user's message goes to the agent that the program names for it ("start"), as
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ from legato.compat.agents.settings import ModelSettings, model_for
 from legato.compat.agents.tools import FunctionTool
 from legato.core.facts import HandedOff
 from legato.core.graph import Limits
-from legato.core.messages import Message
+from legato.core.messages import Message, text_of
 from legato.core.state import State
 from legato.drive.definition import Turn
 from legato.tools import Tool
@@ -105,7 +106,7 @@ async def team_of(
         builder.add_handoff(source, target, each.tool_description or None, each.needs_approval, policy, each.input_type)
     if any(agent.tool_use_behavior != "run_llm_again" for agent in agents.values()):
         builder.with_termination_condition(lambda messages: _is_final(messages, wrapper, agents))
-    built.append(_renamed(builder.build(), edges))
+    built.append(_renamed(builder.build(), edges, lambda state: _output_of_final_call(state, agents)))
     return Team(start, agents, built[0], hooks)
 
 
@@ -231,12 +232,17 @@ def final_call(state: State, agents: dict[str, Agent[Any]]) -> Any:
     return None
 
 
+def _output_of_final_call(state: State, agents: dict[str, Agent[Any]]) -> str | None:
+    call = final_call(state, agents)
+    return text_of(call.output.content) if call is not None else None
+
+
 def _is_final(messages: list[Message], wrapper: RunContextWrapper[Any], agents: dict[str, Agent[Any]]) -> bool:
     return wrapper.session is not None and final_call(wrapper.session.state, agents) is not None
 
 
-def _renamed(workflow: Workflow, edges: dict[tuple[str, str], Handoff[Any]]) -> Workflow:
-    """The workflow with the SDK's names for the tools that hand over."""
+def _renamed(workflow: Workflow, edges: dict[tuple[str, str], Handoff[Any]], answer_of: Callable[[State], Any]) -> Workflow:
+    """The workflow with the SDK's names for the tools that hand over, and with the output of a run that stops at a tool."""
     graph = workflow.definition.graph
     agents = {}
     for name, rules in graph.agents.items():
@@ -247,4 +253,5 @@ def _renamed(workflow: Workflow, edges: dict[tuple[str, str], Handoff[Any]]) -> 
                 raise UserError(f"{name!r} has two tools named {tool!r}: give the handoff another with tool_name_override=")
             renamed[tool] = structs.replace(edge, tool=tool)
         agents[name] = structs.replace(rules, edges=renamed)
-    return Workflow(structs.replace(workflow.definition, graph=structs.replace(graph, agents=agents)), None, "", ())
+    graph = structs.replace(graph, agents=agents)
+    return Workflow(structs.replace(workflow.definition, graph=graph, answer_of=answer_of), None, "", ())

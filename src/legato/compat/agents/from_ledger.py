@@ -55,11 +55,11 @@ NOT_YET = "Not run yet: it waited for a person's approval when this list was mad
 
 
 def accepted(state: State) -> list[Group]:
-    """The conversation, without what a guardrail withheld and without replies that were not accepted."""
+    """The conversation, without what a guardrail withheld, and without answers that were not accepted or have yet to be."""
     return [
         group
         for group in (*state.groups, *state.tail)
-        if not (group.blocked or group.rejected or group.kind in ("feedback", "prompt"))
+        if not (group.blocked or group.rejected or group.kind in ("feedback", "prompt") or (group.unjudged and not group.calls))
     ]
 
 

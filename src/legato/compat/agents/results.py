@@ -32,7 +32,6 @@ from legato.compat.agents.places import at_once
 from legato.compat.agents.sessions import items_of
 from legato.compat.gaps import explain
 from legato.core.facts import Answered, Judged, Returned, Said
-from legato.core.groups import spoken
 from legato.core.messages import text_of
 from legato.core.state import State
 from legato.session import Session
@@ -159,8 +158,10 @@ def output_of(team: Team, session: Session) -> Any:
     reply = state.reply
     if session.status not in ("waiting", "terminated") or reply is None or reply.fact is None or reply.calls or state.unseen:
         return None
-    text, kind = spoken(reply.fact), session.workflow.definition.agents.get(reply.agent)
-    return kind.output.parse(text) if kind is not None and kind.output is not None and not reply.rejected else text
+    if reply.rejected or reply.unjudged:
+        return None
+    text, kind = reply.public_words, session.workflow.definition.agents.get(reply.agent)
+    return kind.output.parse(text) if kind is not None and kind.output is not None else text
 
 
 async def tell_end(team: Team, session: Session, wrapper: RunContextWrapper[Any], since: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from openai.types.responses import ResponseTextDeltaEvent
 
 from legato.compat.agents.agent import Agent
-from legato.compat.agents.building import Team
+from legato.compat.agents.building import Team, final_call
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.from_ledger import of_this_run, output_item, reply_items
 from legato.compat.agents.items import HandoffCallItem, HandoffOutputItem, MessageOutputItem, ReasoningItem, RunItem, ToolCallOutputItem
@@ -195,8 +195,20 @@ class _Teller:
         state = self._session.state
         while self._told < min(end, state.length):
             fact = state.facts[self._told]
+            if self._is_held(fact, self._told, state):
+                return
             self._told += 1
             yield from self._of(fact, self._told - 1, state)
+
+    def _is_held(self, fact: AnyFact, position: int, state: State) -> bool:
+        """Whether a fact has the run's output, and the guardrails have yet to judge it."""
+        reply = state.reply
+        if reply is None or not reply.unjudged:
+            return False
+        if not reply.calls:
+            return position == reply.position
+        final = final_call(state, self._team.agents)
+        return final is not None and final.output is not None and final.output.position == position
 
     def _of(self, fact: AnyFact, position: int, state: State) -> Iterator[StreamEvent]:
         find = self._team.find
@@ -221,7 +233,7 @@ class _Teller:
     def _outputs(self, state: State, ref: CallRef, every: bool = False) -> Iterator[StreamEvent]:
         """The output of a call; of a handoff, those of all that it answered."""
         group = _group(state, ref.position)
-        if group is None:
+        if group is None or group.rejected:
             return
         here = state.call(ref)
         for call in group.calls:

@@ -11,7 +11,7 @@ from ag_ui.core import AssistantMessage, FunctionCall, Message, ToolCall, ToolMe
 
 from legato.core.facts import Call, Judged, Said
 from legato.core.graph import Graph
-from legato.core.groups import Group, spoken
+from legato.core.groups import Group
 from legato.core.messages import text_of
 from legato.core.secrets import masked
 from legato.core.state import State
@@ -56,7 +56,7 @@ def _reply(state: State, graph: Graph, group: Group, number: int, subagent: str 
         ToolCall(id=call_id(state, call.ref), function=FunctionCall(name=call.call.tool, arguments=_shown(call.call, group.agent, graph)))
         for call in group.calls
     ]
-    words = spoken(group.fact)
+    words = group.public_words
     if words or calls:
         yield AssistantMessage(
             id=spoken_id(state, number, group.position),
