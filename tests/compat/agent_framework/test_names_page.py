@@ -13,6 +13,7 @@ from legato.compat.gaps import explain
 from legato.emulator import serve
 from legato.emulator.minds import Call, Rule
 from legato.emulator.running import Emulator
+from legato.errors import BuildError
 from legato.stores import SQLiteStore
 from tests.compat.agent_framework.desk import desk
 
@@ -125,10 +126,7 @@ async def test_a_provider_adds_instructions_and_messages(emulator: Emulator) -> 
 
 async def test_a_history_provider_is_accepted_and_never_asked(emulator: Emulator) -> None:
     class Mine(af.HistoryProvider):
-        async def before_run(self, **_: Any) -> None:
-            raise AssertionError("it was asked")
-
-        after_run = get_messages = save_messages = before_run
+        """It only has a name of its own."""
 
     explain.cache_clear()
     client = af.OpenAIResponsesClient("gpt-5.1")
@@ -139,6 +137,26 @@ async def test_a_history_provider_is_accepted_and_never_asked(emulator: Emulator
         for _ in range(2):
             await agent.run("Bye", session=session)
         assert len([item for item in emulator.exchanges[-1].request["input"] if item.get("role")]) == 3
+
+
+@pytest.mark.parametrize("method", ["get_messages", "save_messages", "before_run", "after_run"])
+@pytest.mark.parametrize("base", [af.HistoryProvider, af.InMemoryHistoryProvider], ids=["history", "in memory"])
+def test_overridden_history_provider_is_refused(base: Any, method: str) -> None:
+    async def redact(self: Any, *given: Any, **named: Any) -> list[Any]:
+        return []
+
+    provider = type("Redacting", (base,), {method: redact})("history")
+    with pytest.raises(BuildError, match=f"Redacting has its own {method}, which would not be called"):
+        af.OpenAIResponsesClient("gpt-5.1").as_agent(name="a", context_providers=[provider])
+
+
+def test_provider_with_old_methods_is_refused() -> None:
+    class Redacting(af.ContextProvider):
+        async def invoking(self, messages: Any, **_: Any) -> Any:
+            return None
+
+    with pytest.raises(BuildError, match="before_run and after_run"):
+        af.OpenAIResponsesClient("gpt-5.1").as_agent(name="a", context_providers=[Redacting("mine")])
 
 
 @pytest.mark.usefixtures("emulator")

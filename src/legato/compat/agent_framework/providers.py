@@ -1,11 +1,12 @@
 """Context providers under the framework's names. May know: Legato's context providers. Decides: what one may contribute.
 
 A provider contributes instructions and messages to what surrounds an agent's turn. History is the ledger's: a history provider is
-accepted and never asked.
+accepted and never asked; one with methods of its own is refused, since nobody would call them.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from legato.core.messages import Message as NativeMessage
 from legato.core.view import Request
 from legato.drive.clock import fresh_name
 from legato.drive.definition import Middleware, Provided, Turn
+from legato.errors import BuildError
 from legato.models.base import Reply
 
 OWNS_NO_HISTORY = "the ledger owns the history, each message once, and gives it to every agent; remove it from context_providers"
@@ -163,7 +165,27 @@ def after_run(agent: Any, providers: Sequence[ContextProvider]) -> list[Middlewa
 
 
 def told_of_history(providers: Sequence[ContextProvider]) -> None:
-    """Say of each history provider that it owns no history here."""
+    """Say of each history provider that it owns no history here. `BuildError` for one with methods of its own, which nobody would call."""
     for each in providers:
-        if isinstance(each, HistoryProvider):
-            explain(type(each).__name__, OWNS_NO_HISTORY)
+        name, known = type(each).__name__, isinstance(each, HistoryProvider)
+        ignored = [method for method in (_OF_HISTORY if known else _BEFORE_1_0) if _has_its_own(each, method)]
+        if ignored and known:
+            raise BuildError(f"{name} has its own {' and '.join(ignored)}, which would not be called: {OWNS_NO_HISTORY}", do=_INSTEAD)
+        if ignored:
+            raise BuildError(f"{name} has {' and '.join(ignored)}, which would not be called", do="write before_run and after_run")
+        if known:
+            explain(name, OWNS_NO_HISTORY)
+
+
+_OF_HISTORY = ("get_messages", "save_messages", "before_run", "after_run")
+_BEFORE_1_0 = ("invoking", "invoked", "thread_created")
+_INSTEAD = (
+    "to keep something out of the history, change it before agent.run (agent middleware), and what tools return before they return it; to "
+    "choose what an agent sees, give a native agent a policy of legato.history; to erase what was said, use session.redact(...)"
+)
+
+
+def _has_its_own(provider: ContextProvider, method: str) -> bool:
+    missing = object()
+    theirs = inspect.getattr_static(HistoryProvider, method, missing)
+    return inspect.getattr_static(provider, method, missing) is not theirs

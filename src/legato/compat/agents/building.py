@@ -25,6 +25,7 @@ from legato.compat.agents.lifecycle import AgentHooks, RunHooks, Telling, arriva
 from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.settings import ModelSettings, model_for
 from legato.compat.agents.tools import FunctionTool
+from legato.compat.gaps import Absent
 from legato.core.facts import HandedOff
 from legato.core.graph import Limits
 from legato.core.messages import Message, text_of
@@ -57,6 +58,12 @@ class RunConfig:
     trace_id: str | None = None
     group_id: str | None = None
     trace_metadata: dict[str, Any] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What is not here is refused or explained when it is set later, too."""
+        if isinstance(inspect.getattr_static(type(self), name, None), Absent):
+            weigh("RunConfig", {name: value})
+        super().__setattr__(name, value)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -45,12 +46,20 @@ class SQLiteSession:
     ) -> None:
         if (sessions_table, messages_table) != ("agent_sessions", "agent_messages"):
             explain("sessions_table and messages_table", "a Legato store has tables of its own")
-        weigh("SQLiteSession", {"session_settings": session_settings})
+        self.session_settings = session_settings
         if store is None:
             _check_not_theirs(Path(db_path), session_id, messages_table)
         self.session_id = session_id
-        self.session_settings = None
         self.store: Store = store or (MemoryStore() if str(db_path) == ":memory:" else SQLiteStore(db_path))
+
+    @property
+    def session_settings(self) -> Any:
+        """None: no settings of a session change what a model sees."""
+        return None
+
+    @session_settings.setter
+    def session_settings(self, settings: Any) -> None:
+        weigh("SQLiteSession", {"session_settings": settings})
 
     def __repr__(self) -> str:
         return f"<SQLiteSession {self.session_id!r} in {self.store!r}>"
@@ -103,6 +112,10 @@ class SQLiteSession:
         return ledger
 
 
+_HISTORY = {name: inspect.getattr_static(SQLiteSession, name) for name in ("get_items", "add_items", "pop_item")}
+"""The methods by which the SDK reads and changes a session's history."""
+
+
 def _check_not_theirs(path: Path, session_id: str, table: str) -> None:
     """Refuse a file that the SDK's own SQLiteSession wrote, before a store would refuse it as just anybody's."""
     if not path.is_file():
@@ -128,8 +141,18 @@ async def items_of(state: State, store: Store, session: str) -> list[TResponseIn
 
 
 def session_of(session: Any) -> SQLiteSession | None:
-    """What a program gave as a session, if it is one that can be used."""
-    if session is None or isinstance(session, SQLiteSession):
+    """What a program gave as a session, if it is one that can be used. A run reads and writes the ledger, and calls no method of it."""
+    if session is None:
+        return None
+    if isinstance(session, SQLiteSession):
+        if ignored := [name for name, own in _HISTORY.items() if inspect.getattr_static(session, name, None) is not own]:
+            named = f"{type(session).__name__} has its own {' and '.join(ignored)}"
+            raise UserError(
+                f"{named}, which a run would not call: here the ledger is the history. "
+                "To keep something out of it, change the input before Runner.run and what tools return before they return it. To choose "
+                "what an agent sees, write handoff(input_filter=...) or a policy of legato.history: docs/handoffs.md#what-an-agent-sees. "
+                "To erase what was said, await result.legato_session.redact(...)"
+            )
         return session
     raise UserError(
         f"{type(session).__name__} keeps a history of its own, and here the ledger does: use SQLiteSession(id, path), or "

@@ -18,7 +18,7 @@ from legato.compat.agents.from_ledger import approval_items
 from legato.compat.agents.items import ToolApprovalItem, TResponseInputItem
 from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.places import at_once, default_store, record
-from legato.compat.agents.sessions import SQLiteSession
+from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.gaps import to_the_program
 from legato.errors import CodecError
 from legato.session import Session
@@ -79,8 +79,10 @@ class RunState(Generic[TContext]):
     @staticmethod
     async def from_session(initial_agent: Agent[Any], session: SQLiteSession, context: Any = None) -> RunState[Any]:
         """Ours: the run that a session is in, wherever it was left, also in another process: nothing has to be written down."""
+        if (kept := session_of(session)) is None:
+            raise UserError("RunState.from_session takes a SQLiteSession")
         wrapper: RunContextWrapper[Any] = RunContextWrapper(context)
-        return RunState(await team_of(initial_agent, wrapper, RunConfig(), None), session.store, session.session_id, wrapper)
+        return RunState(await team_of(initial_agent, wrapper, RunConfig(), None), kept.store, kept.session_id, wrapper)
 
     # -- as text -------------------------------------------------------------------------------------------------------
 
