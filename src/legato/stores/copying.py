@@ -117,6 +117,7 @@ class Copier:
         self._source = source
         self._target = target
         self._roots: dict[str, list[str]] = {}  # the name that a ledger began with -> sessions in the target that began so
+        self._births: dict[str, str] = {}  # of those in the target that are as they are in the source, or were before they were retired
         self.diverged: list[str] = []
 
     async def bring(self, family: Sequence[LedgerInfo]) -> Copied:
@@ -173,7 +174,7 @@ class Copier:
         if changed:
             start = await self._erase(name, born, there, facts, changed)
         await self._append(name, born, facts, start)
-        self._remember(name, facts)
+        self._remember(name, born, facts)
         brought = len(facts) - known
         return Copied(new=not known, grown=bool(known and (brought > 0 or changed)), facts=max(brought, 0), erased=bool(changed))
 
@@ -181,7 +182,7 @@ class Copier:
         """Make the session in the target, as a fork of one that begins as it does if there is one; how many facts it has then."""
         for base in (info.parent, *self._roots.get(_root(facts), ())):
             of = await self._target.born(base) if base else ""
-            if base and of == await self._source.born(base):  # the same ledger, and not another one of its name
+            if base and of == (self._births.get(base) or await self._source.born(base)):  # and not another one of its name
                 beginning = list(await self._target.read(base))
                 shared = _in_common(beginning, facts)
                 if shared and (base == info.parent or _owner(base, beginning, shared) == _owner(info.ledger, facts, shared)):
@@ -209,7 +210,8 @@ class Copier:
         await self._target.redact(name, _Follows(at, erased), born=born)
         return at + 1
 
-    def _remember(self, name: str, facts: list[AnyFact]) -> None:
+    def _remember(self, name: str, born: str, facts: list[AnyFact]) -> None:
+        self._births[name] = born
         known = self._roots.setdefault(_root(facts), [])
         if name not in known:
             known.append(name)
