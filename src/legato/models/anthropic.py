@@ -18,6 +18,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
+from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
@@ -161,6 +162,7 @@ class Anthropic(Priced):
         options = {"headers": headers}
         if not self._stream:
             answer = await client.post("/v1/messages", content=compiled.body, cast_to=httpx2.Response, options=options)
+            note_request(answer)
             return json_of(answer.content), answer.headers.get("request-id", "")
         stream = await client.post(
             "/v1/messages", content=compiled.body, cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object], options=options

@@ -16,6 +16,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
+from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request, judged_options
@@ -129,6 +130,7 @@ class OpenAIChat(Priced):
         path, options = "/chat/completions", {"headers": JSON}
         if not self._stream:
             answer = await client.post(path, content=compiled.body, cast_to=httpx2.Response, options=options)
+            note_request(answer)
             return tell(read_reply(json_of(answer.content), compiled, origin, answer.headers.get("x-request-id", "")), emit)
         stream = await client.post(
             path, content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options

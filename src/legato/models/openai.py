@@ -15,6 +15,7 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
+from legato.models.masking import masked_errors, note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell
 from legato.wire.compiled import Compiled
@@ -115,6 +116,10 @@ class OpenAIResponses(Priced):
         """The provider's conversation that this request is to go to, made if there is none; empty where none is used or to be had."""
         if self.options.memory != "conversation" or not self._has_conversations:
             return ""
+        with masked_errors():
+            return await self._conversation_for(request)
+
+    async def _conversation_for(self, request: Request) -> str:
         client = self._clients()
         import openai  # not before the client is made: where it is not installed, that says what to do
 
@@ -159,6 +164,7 @@ class OpenAIResponses(Priced):
         options = {"headers": JSON}
         if not self._stream:
             answer = await client.post("/responses", content=compiled.body, cast_to=httpx2.Response, options=options)
+            note_request(answer)
             return tell(read_reply(json_of(answer.content), compiled, origin, answer.headers.get("x-request-id", "")), emit)
         stream = await client.post(
             "/responses", content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options

@@ -17,6 +17,7 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.base import Emit
+from legato.models.masking import masked_errors
 from legato.models.sdk import Clients
 from legato.wire.options import Options
 
@@ -133,9 +134,10 @@ class Priced(ABC):
     async def reply(self, request: Request, emit: Emit) -> Reply:
         """Ask the model."""
         try:
-            reply = await self._ask(request, emit)
+            with masked_errors():
+                reply = await self._ask(request, emit)
         except ModelFailed as failure:
-            failure.summary = f"{self.name}: {self._clients.without_keys(failure.summary)}"
+            failure.summary = f"{self.name}: {failure.summary}"
             if failure.usage is not None:
                 failure.usage = priced(failure.usage, price_of(self.options.model, self.prices))
             raise

@@ -17,6 +17,7 @@ from legato.core.facts import Refusal, Usage, Words
 from legato.core.reply import Reply
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
+from legato.models.masking import note_request
 from legato.wire.failures import refusal_of
 from legato.wire.loose import json_text, mapping, text
 from legato.wire.sse import EventReader
@@ -51,13 +52,11 @@ class Clients:
     def __init__(self, make: Callable[[], Any], given: Any = None) -> None:
         self._make = make
         self._given = given
-        self._keys: set[str] = set()
         self._made: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
 
     def __call__(self) -> Any:
         """The client of the running loop."""
         if self._given is not None:
-            self._note_key(self._given)
             return self._given
         loop = asyncio.get_running_loop()
         if loop not in self._made:
@@ -65,20 +64,8 @@ class Clients:
                 if other.is_closed():
                     self._made.pop(other, None)
             client = self._make()
-            self._note_key(client)
             self._made[loop] = client, _closed_with_the_loop(client)
         return self._made[loop][0]
-
-    def _note_key(self, client: Any) -> None:
-        key = getattr(client, "api_key", None)
-        if isinstance(key, str) and len(key) > 5:
-            self._keys.add(key)
-
-    def without_keys(self, said: str) -> str:
-        """What somebody said, without the keys: some servers repeat them when they complain."""
-        for key in self._keys:
-            said = said.replace(key, "***")
-        return said
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next request opens new ones."""
@@ -131,18 +118,22 @@ async def failing(doing: Awaitable[T], sdk: Any) -> T:
     """The SDK's errors as failures of the model. `sdk` is the SDK's module."""
     try:
         return await doing
-    except sdk.APIStatusError as error:
-        raise refusal_of(
-            error.status_code, _told(error), retry_after=retry_after(error.response.headers), request_id=error.request_id or ""
-        ) from error
-    except sdk.APITimeoutError as error:
-        raise ModelFailed(f"no answer in time from {_asked(error)}", retryable=True) from error
-    except sdk.APIConnectionError as error:
+    except sdk.APIError as error:
+        note_request(error)
+        raise _failure(error, sdk) from error
+
+
+def _failure(error: Any, sdk: Any) -> ModelFailed:
+    if isinstance(error, sdk.APIStatusError):
+        after = retry_after(error.response.headers)
+        return refusal_of(error.status_code, _told(error), retry_after=after, request_id=error.request_id or "")
+    if isinstance(error, sdk.APITimeoutError):
+        return ModelFailed(f"no answer in time from {_asked(error)}", retryable=True)
+    if isinstance(error, sdk.APIConnectionError):
         cause = f"{type(error.__cause__).__name__}: {error.__cause__}" if error.__cause__ else str(error)
         reachable = type(error.__cause__).__name__ not in ("UnsupportedProtocol", "InvalidURL")
-        raise ModelFailed(f"{_asked(error)} could not be reached: {cause}", retryable=reachable) from error
-    except sdk.APIError as error:
-        raise ModelFailed(f"{type(error).__name__}: {error}") from error
+        return ModelFailed(f"{_asked(error)} could not be reached: {cause}", retryable=reachable)
+    return ModelFailed(f"{type(error).__name__}: {error}")
 
 
 def _asked(error: Any) -> str:
@@ -170,6 +161,7 @@ def retry_after(headers: Any) -> float | None:
 
 async def events_of(stream: Any) -> AsyncIterator[bytes]:
     """The data of a stream's events. A connection that breaks is a failure that may pass."""
+    note_request(stream.response)
     events = EventReader()
     try:
         async for chunk in stream.response.aiter_bytes():
@@ -218,6 +210,7 @@ async def read_by(reader: Reader, stream: Any, whole: Callable[[], T]) -> T:
 
 async def whole_of(stream: Any) -> bytes:
     """The body of an answer that was to be a stream and is none."""
+    note_request(stream.response)
     try:
         body: bytes = await stream.response.aread()
     except Exception as error:

@@ -20,7 +20,7 @@ from legato.core.view import Request
 from legato.errors import BadInput
 from legato.models import Model, OpenAIChat, OpenAIResponses
 from legato.models.base import Emit
-from legato.models.sdk import Clients, no_key
+from legato.models.sdk import Clients, failing, no_key
 from legato.wire.options import Memory
 
 DEFAULT_MODEL = "gpt-5.6-luna"
@@ -210,13 +210,13 @@ class InConversation(OpenAIResponses):
         super().__init__(model, memory="conversation", **options)
         self._given = conversation
 
-    async def conversation_for(self, request: Request) -> str:
+    async def _conversation_for(self, request: Request) -> str:
         """The given conversation while nobody has used it, else the one that provably holds what was said."""
         if request.turn == 0 and self._given not in request.conversations:
-            page = await self._clients().conversations.items.list(self._given, limit=1)
+            page = await failing(self._clients().conversations.items.list(self._given, limit=1), openai)
             if not page.data:
                 return self._given
-        return await super().conversation_for(request)
+        return await super()._conversation_for(request)
 
 
 class ToolOnce:

@@ -1,0 +1,212 @@
+"""S4: what a gateway repeats of a request's credentials reaches no error, no ledger, no log and no screen."""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import html
+import json
+import logging
+import re
+import traceback
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote, unquote
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from legato import Agent, HandoffBuilder
+from legato.cli.sessions import show
+from legato.compat.agents.settings import ModelSettings, OpenAIResponsesModel
+from legato.core.codec import encode
+from legato.core.frame import Frame
+from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
+from legato.models.masking import Masks, secrets_of
+from legato.stores import open_store
+from tests.models.gateway import ENCODINGS, FAILURES, Gateway, repeating_gateway
+from tests.wire.anthropic.talks import asked, said
+
+KEY = "sk-proj-Zk3/9a+Qw==~7Lm_2xR8tVbYcE4u"
+OTHER = "2f9d&c41b-77aa_e05'83bd66.1c0f"
+PIECE_CHARS = 12
+HELLO = asked(Frame("a", "You help."), [said(0, "Hello")])
+
+
+@pytest.fixture
+async def gateway(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateway]:
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", KEY)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    async with repeating_gateway() as running:
+        yield running
+
+
+def leaked(text: str, *secrets: str) -> list[str]:
+    """The secrets of which the text has a piece, in whatever encoding."""
+    texts = [text, unquote(text), unquote(unquote(text)), text.encode().decode("unicode_escape", "replace")]
+    for run in [run for each in tuple(texts) for run in re.findall(r"[A-Za-z0-9+/_-]{12,}", each)]:
+        for shift in range(4):
+            part = run[shift:].translate(str.maketrans("-_", "+/"))
+            try:
+                texts.append(b64decode(part[: len(part) // 4 * 4]).decode("latin-1"))
+            except binascii.Error:
+                continue
+    texts += [unquote(each) for each in texts]
+    return [
+        secret
+        for secret in secrets
+        if any(secret[at : at + PIECE_CHARS] in each for at in range(len(secret) - PIECE_CHARS + 1) for each in texts)
+    ]
+
+
+async def key_of_caller() -> str:
+    return KEY
+
+
+def credential() -> Any:
+    return SimpleNamespace(get_token=lambda scope: SimpleNamespace(token=KEY))
+
+
+def own_http() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(headers={"X-Gateway-Pass": f"Token {OTHER}"}, cookies={"session": OTHER}, follow_redirects=True)
+
+
+def own_openai(url: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=url, api_key=key_of_caller, max_retries=0, default_query={"sig": OTHER}, http_client=own_http())
+
+
+def own_anthropic(url: str) -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(base_url=url, api_key=KEY, max_retries=0, default_headers={"X-Pass": OTHER}, http_client=own_http())
+
+
+MODELS: dict[str, Callable[[str, bool], Any]] = {
+    "responses": lambda host, stream: OpenAIResponses("m", base_url=f"http://{host}/v1", api_key=KEY, stream=stream),
+    "chat": lambda host, stream: OpenAIChat("m", base_url=f"http://{host}/v1", api_key=KEY, stream=stream),
+    "azure key": lambda host, stream: AzureOpenAIResponses("m", endpoint=f"http://{host}", api_key=KEY, stream=stream),
+    "azure credential": lambda host, stream: AzureOpenAIResponses("m", endpoint=f"http://{host}", credential=credential(), stream=stream),
+    "anthropic key": lambda host, stream: Anthropic("m", base_url=f"http://{host}", api_key=KEY, stream=stream),
+    "anthropic token of the environment": lambda host, stream: Anthropic("m", base_url=f"http://{host}", stream=stream),
+    "client of the caller, responses": lambda host, stream: OpenAIResponses("m", client=own_openai(f"http://{host}/v1"), stream=stream),
+    "client of the caller, chat": lambda host, stream: OpenAIChat("m", client=own_openai(f"http://{host}/v1"), stream=stream),
+    "client of the caller, anthropic": lambda host, stream: Anthropic("m", client=own_anthropic(f"http://{host}"), stream=stream),
+    "query of the address": lambda host, stream: OpenAIChat(
+        "m", base_url=f"http://{host}/v1?key={quote(OTHER)}", api_key="none", stream=stream
+    ),
+    "password in the address": lambda host, stream: OpenAIResponses(
+        "m", base_url=f"http://gatekeeper:{quote(OTHER)}@{host}/v1", api_key="none", stream=stream
+    ),
+    "provider's conversation": lambda host, stream: OpenAIResponses(
+        "m", base_url=f"http://{host}/v1", api_key=KEY, memory="conversation", stream=stream
+    ),
+    "conversation of the Agents SDK": lambda host, stream: OpenAIResponsesModel("m", own_openai(f"http://{host}/v1")).native(
+        ModelSettings(), "conv_1"
+    ),
+}
+
+
+CASES = [("refusal", name) for name in ENCODINGS] + [(each, name) for each in FAILURES[1:] for name in ("plain", "base64 in a url")]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+async def test_echoed_credentials_reach_no_ledger(
+    make: Callable[[str, bool], Any],
+    stream: bool,
+    gateway: Gateway,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The gateway repeats headers and path in nine kinds of failure; the result, the ledger, `legato show` and the log are searched."""
+    caplog.set_level(logging.DEBUG, "legato")
+    url = f"sqlite:///{tmp_path / 'sessions.db'}"
+    async with open_store(url) as store:
+        for gateway.failure, encoding in CASES:
+            gateway.encode = ENCODINGS[encoding]
+            before, model = len(gateway.requests), make(f"127.0.0.1:{gateway.port}", stream)
+            workflow = HandoffBuilder("desk", [Agent("a", model=model)]).with_model_attempts(1).build()
+            id = f"{gateway.failure}-{encoding}".replace(" ", "-")
+            result = await workflow.session(id, store=store).run("Hello")
+            await model.close()
+            assert (result.status, len(gateway.requests) > before) == ("failed", True), gateway.failure
+            texts = [result.error, str(result), *(encode(fact).decode() for fact in result.session.facts)]
+            await asyncio.to_thread(show, id, store=url)
+            await asyncio.to_thread(show, id, store=url, facts=True)
+            texts += [*capsys.readouterr(), *(record.getMessage() for record in caplog.records if record.name.startswith("legato"))]
+            for text in texts:
+                assert not leaked(text, KEY, OTHER), (gateway.failure, encoding, text)
+
+
+async def ask(model: Any) -> None:
+    if hasattr(model, "conversation_for"):
+        await model.conversation_for(HELLO)
+    await model.reply(HELLO, lambda piece: None)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+async def test_echoed_credentials_are_in_no_traceback(make: Callable[[str, bool], Any], gateway: Gateway) -> None:
+    """A program that asks a model itself gets an error whose texts, and those of the errors behind it, repeat nothing either."""
+    for gateway.failure in FAILURES:
+        model = make(f"127.0.0.1:{gateway.port}", True)
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - an SDK that cannot read an answer raises what it happens to
+            await ask(model)
+        await model.close()
+        error = raised.value
+        texts = [*traceback.format_exception(error), repr(error), *map(str, vars(error).values())]
+        assert not leaked("\n".join(texts), KEY, OTHER), gateway.failure
+
+
+async def test_key_that_is_no_header_is_masked() -> None:
+    """A key that was read from a file with its line end cannot be sent, and the HTTP library quotes it."""
+    async with repeating_gateway() as gateway:
+        model = OpenAIResponses("m", base_url=f"http://127.0.0.1:{gateway.port}/v1", api_key=f"{KEY}\n")
+        result = await HandoffBuilder("desk", [Agent("a", model=model)]).with_model_attempts(1).build().session("s").run("Hello")
+        await model.close()
+    assert "Illegal header value b'Bearer ***" in result.error
+    assert not leaked(result.error, KEY)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (["none", "true", ""], "tool_choice is none, auto or required, and stream is true"),
+        (["sk-0123456789"], "a key begins with sk- and has 40 characters"),
+        ([], "plain words"),
+    ],
+)
+def test_harmless_words_are_not_masked(values: list[str], text: str) -> None:
+    assert Masks(values).mask(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"cut: {KEY[:20]}...",
+        f"{quote(quote(KEY, safe=''), safe='')}",
+        "".join(f"%{ord(char):02x}" for char in KEY),
+        json.dumps({"key": json.dumps(KEY).replace("/", "\\/")}),
+        "".join(f"\\u{ord(char):04x}" for char in KEY),
+        html.escape(KEY).replace("+", "&#43;").replace("/", "&#x2F;").replace("=", "&#61;"),
+        b64encode(f"Authorization: Bearer {KEY}\n".encode()).decode(),
+        b64encode(quote(f"?key={KEY}&more=1", safe="").encode()).decode(),
+    ],
+    ids=["cut", "encoded twice", "every character encoded", "JSON in JSON", "escaped", "HTML", "base64 of a header", "base64 of a query"],
+)
+def test_spellings_of_a_key_are_masked(text: str) -> None:
+    assert not leaked(html.unescape(Masks([KEY]).mask(text)), KEY)
+
+
+def test_pieces_of_basic_credentials_are_masked() -> None:
+    request = httpx2.Request("GET", "http://host/", headers={"Authorization": httpx2.BasicAuth("gatekeeper", OTHER)._auth_header})
+    assert Masks(secrets_of(request)).mask(f"gatekeeper may not enter with {OTHER}") == "*** may not enter with ***"
+
+
+def test_hostile_repetition_is_masked_in_bounded_steps() -> None:
+    """Runs of escapes do not multiply: this would not end if they did."""
+    for piece in ("\\", "%25", "&#0", KEY[:8]):
+        Masks([KEY, OTHER]).mask(piece * 20_000)
