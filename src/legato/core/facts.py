@@ -268,7 +268,10 @@ class Asked(Fact, frozen=True, tag="asked"):
 
 
 class Attempted(Fact, frozen=True, tag="attempted"):
-    """A model call that left no words: it failed, broke off, or was cancelled. `upto` is what it saw; `final`: not tried again unasked."""
+    """A model call that left no words: it failed, broke off, or was cancelled. `upto` is what it saw; `final`: not tried again unasked.
+
+    `limit` names the limit that stopped it, which is no failure of the model: it is made again as the same attempt.
+    """
 
     agent: str
     frame: str
@@ -279,6 +282,7 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     final: bool = False
     usage: Usage = NO_USAGE
     took: Count = 0
+    limit: str = ""
 
 
 class Gated(Fact, frozen=True, tag="gated"):

@@ -65,8 +65,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Where a run pauses and asks. Every one is optional; None means no limit.
 
     `turns`, `handoffs`, `same_edge` (how often one agent hands to the same other), `tool_calls` and `seconds` (of work, not of waiting
-    for people) count since the user last spoke. `tokens` and `cost` (dollars) count over the whole session. `tool_rounds` counts the
-    replies with tool calls that one agent makes in a row: a model that calls tools without end pauses after 50.
+    for people) count since the user last spoke. `seconds` stops a model request that is under way; tools are let finish. `tokens` and
+    `cost` (dollars) count over the whole session. `tool_rounds` counts the replies with tool calls that one agent makes in a row: a
+    model that calls tools without end pauses after 50.
 
     >>> Limits(turns=20, same_edge=3).turns
     20

@@ -522,6 +522,14 @@ def limit_reached(state: State, limits: Limits, needed: Usage, turns: int = 0, w
     return None
 
 
+def seconds_left(state: State, limits: Limits, working_ms: int = 0) -> float | None:
+    """The seconds of work that are left before their limit is reached; None if there is no limit. `working_ms` is as in `limit_reached`."""
+    if limits.seconds is None:
+        return None
+    allowed = limits.seconds * (1 + state.tally.allowances.get("seconds", 0))
+    return max(0.0, allowed - (state.tally.active_ms + working_ms) / 1000)
+
+
 def _limit(state: State, name: str, agent: str, told: str) -> Pending:
     return about_limit(state.session, state.ledger, name, state.tally.number, state.tally.allowances.get(name, 0), agent, told.rstrip())
 

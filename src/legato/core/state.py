@@ -225,7 +225,10 @@ class State(CallRules):
         # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
         self._frame, self._framed_at = "" if fact.final else fact.frame, fact.upto
         self.spent.spend(fact.agent, fact.usage)
+        worked = self.tally.active_ms
         self._work(fact.at, fact.took)
+        if fact.limit:  # it took what was left of the limit, to the millisecond: the wall clock may say less
+            self.tally.active_ms = max(self.tally.active_ms, worked + fact.took)
 
     def _floor(self) -> int:
         """The lowest `upto` a request may have had: it must have seen the whole last batch and what followed it."""

@@ -57,6 +57,10 @@ class WorkTime:
     def __init__(self) -> None:
         self._spans: deque[tuple[int, int]] = deque(maxlen=MOST_SPANS)  # disjoint and in order
 
+    def uncounted(self, start: int, end: int) -> int:
+        """How much of this time has not been counted yet."""
+        return max(0, end - start) - sum(max(0, min(high, end) - max(low, start)) for low, high in self._spans)
+
     def add(self, start: int, end: int) -> int:
         """How much of this time had not been counted yet."""
         spans, new = self._spans, max(0, end - start)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from copy import copy
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import astuple, replace
@@ -19,16 +20,17 @@ from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, AnyFact, Asked, Att
 from legato.core.frame import Frame
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
-from legato.core.owed import CallModel
+from legato.core.owed import CallModel, seconds_left
 from legato.core.state import State
 from legato.core.view import Request, request_for, visible
+from legato.drive.caller import Caller, min_seconds
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, History, unless_cancelled
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput, IllegalRequest, ModelFailed, StoreError
-from legato.models.base import Emit, KeepsConversations, Reply
+from legato.models.base import Emit, KeepsConversations, Reply, usage_of_stopped
 from legato.tools import tool_output
 
 if TYPE_CHECKING:
@@ -53,8 +55,10 @@ Wanted: TypeAlias = Callable[[State, CallModel], bool]
 class ModelCaller:
     """Performs `CallModel`."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, frames: Frames) -> None:
+    def __init__(self, definition: Definition, ledger: Ledger, frames: Frames, caller: Caller | None = None) -> None:
+        """`caller` is the call that this session works for, if it is a child session: its limits bind the requests made here."""
         self._definition = definition
+        self._caller = caller
         self._ledger = ledger
         self._frames = frames
         self._retry_after: float | None = None
@@ -64,8 +68,8 @@ class ModelCaller:
     async def perform(self, effect: CallModel, emit: Callable[[str, int, str], None], wanted: Wanted) -> Outcome:
         """One attempt: a reply, or a failure, as facts to propose. Pieces of words go to `emit` with their agent and attempt."""
         failed = self._ledger.state.failed
-        number = failed.number + 1 if failed and not failed.final else 1
-        if number > 1:
+        number = failed.number + (not failed.limit) if failed and not failed.final else 1
+        if number > 1 and not (failed and failed.limit):
             wait = BACK_OFF[min(number - 1, len(BACK_OFF) - 1)] if self._retry_after is None else self._retry_after
             await asyncio.sleep(wait)
         self._retry_after = None
@@ -75,21 +79,25 @@ class ModelCaller:
         request, kept, contents = prepared
         request = replace(request, attempt=number) if number > 1 else request
         agent = self._definition.agents[effect.agent]
-        begun = seconds()
+        begun, left = seconds(), self._seconds_left()
+        bound = asyncio.timeout(left)
         try:
-            if self._ledger.state.pictured:
-                request = await self._with_contents(request)
-            told = request if agent.keeper is None else await self._told_where(agent.keeper, request)
-            if told is None:
-                return Outcome()
-            with nullcontext() if self.watch is None else self.watch.asking(told):
-                reply = await self._ask(agent, told, partial(emit, effect.agent, number))
+            async with bound:
+                if self._ledger.state.pictured:
+                    request = await self._with_contents(request)
+                told = request if agent.keeper is None else await self._told_where(agent.keeper, request)
+                if told is None:
+                    return Outcome()
+                with nullcontext() if self.watch is None else self.watch.asking(told):
+                    reply = await self._ask(agent, told, partial(emit, effect.agent, number))
             answered = self._proved(_answered(reply, request, kept, agent, _took(begun)))
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
         except StoreError:
             raise  # a store of ours that failed is no failure of the model: the drive ends, and the next one asks
         except Exception as error:
+            if left is not None and bound.expired():
+                return Outcome(partial(_record_failure, effect, _stopped(effect, request, number, error, left, begun)), contents)
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
             self._retry_after = 0.0 if failure.another else failure.retry_after
@@ -109,6 +117,11 @@ class ModelCaller:
             )
             return Outcome(partial(_record_failure, effect, attempted), contents)
         return Outcome(partial(_record_reply, effect, answered, number), contents)
+
+    def _seconds_left(self) -> float | None:
+        """The seconds that a request may take before a limit is reached, of this session or of those that it works for."""
+        own = seconds_left(self._ledger.state, self._definition.graph.limits)
+        return min_seconds(own, self._caller.seconds_left() if self._caller is not None else None)
 
     def _proved(self, answered: Answered) -> Answered:
         try:
@@ -203,6 +216,22 @@ def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, 
         losses=reply.losses,
         took=took,
         guarded=agent.withholds(reply.items),
+    )
+
+
+def _stopped(effect: CallModel, request: Request, number: int, error: Exception, left: float, begun: float) -> Attempted:
+    """A request that was stopped because the `left` seconds of a limit were used up."""
+    return Attempted(
+        at=now_ms(),
+        agent=effect.agent,
+        frame=request.frame_digest,
+        upto=request.upto,
+        error=f"its reply was not whole after {left:.1f} s, and no more were left of the limit",
+        code="limit",
+        number=number,
+        usage=_counted(usage_of_stopped(error)),
+        took=max(_took(begun), ceil(left * 1000)),
+        limit="seconds",
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from legato.core.facts import NO_USAGE, AnyFact, CallRef, Usage, UsageReported
 from legato.core.graph import Limits
-from legato.core.owed import limit_reached
+from legato.core.owed import limit_reached, seconds_left
 from legato.core.state import State
 from legato.core.sums import Spent
 from legato.drive.clock import now_ms
@@ -24,6 +24,11 @@ from legato.stores.contract import Store
 
 current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
 """The call that is being run, where its tool works in a child session."""
+
+
+def min_seconds(one: float | None, other: float | None) -> float | None:
+    """The smaller of two bounds, of which each may be missing."""
+    return min((each for each in (one, other) if each is not None), default=None)
 
 
 class Reserved(Struct, frozen=True):
@@ -70,9 +75,18 @@ class Caller:
 
     def _allows(self, needed: Reserved) -> bool:
         needed = sum((reserved for call, reserved in self._reserved.items() if call != self._call), needed)
-        if limit_reached(self._ledger.state, self._limits, needed.usage, needed.turns, max(0, now_ms() - self._began)):
+        if limit_reached(self._ledger.state, self._limits, needed.usage, needed.turns, self._working_ms()):
             return False
         return self._outer is None or self._outer._allows(needed)
+
+    def seconds_left(self) -> float | None:
+        """The seconds of work that the limits of the parent and of its callers have room for; None if they have no such limit."""
+        own = seconds_left(self._ledger.state, self._limits, self._working_ms())
+        return min_seconds(own, self._outer.seconds_left() if self._outer is not None else None)
+
+    def _working_ms(self) -> int:
+        """How long the call has been running, as far as the parent's ledger does not say."""
+        return self._ledger.state.work.uncounted(self._began, now_ms())
 
     def reserve(self, needed: Usage) -> None:
         """Count a model request that is under way, until its usage is reported: siblings run at the same time."""

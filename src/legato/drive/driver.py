@@ -119,7 +119,7 @@ class Driver:
         self._observed = since  # that one has been told of all facts before this position
         self._leads = False
         frames = Frames(definition, ledger, context)
-        self._models = ModelCaller(definition, ledger, frames)
+        self._models = ModelCaller(definition, ledger, frames, caller)
         self._tools = ToolRunner(definition, ledger, context, others, caller)
         self._judge = Judge(definition, ledger, context)
 

@@ -7,6 +7,7 @@ A turn that the provider pauses is gone on with until it is whole. Every other f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell
+from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, failing, needs, no_key, read_by, shown, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
 from legato.wire.anthropic.stream import StreamReader
@@ -73,7 +74,7 @@ class Anthropic(Priced):
         betas: Sequence[str] = (),
         check: Check = "strict",
         prices: Mapping[str, Price] | None = None,
-        timeout: float = 600.0,
+        timeout: float | None = None,
         client: Any = None,
         **options: Unpack[AnthropicOptions],
     ) -> None:
@@ -90,7 +91,8 @@ class Anthropic(Priced):
         self._betas = {"anthropic-beta": ",".join(betas)} if betas else {}
         self._base_url = base_url
         where = {"base_url": base_url, "api_key": api_key}
-        self._clients = Clients(lambda: _make({name: value for name, value in where.items() if value}, timeout), client)
+        client_options = {name: value for name, value in where.items() if value}
+        self._clients = Clients(partial(_make, client_options, timeout or TIMEOUT_S), client, timeout)
 
     @property
     def name(self) -> str:

@@ -92,7 +92,7 @@ def check_arguments(*, stream: object, check: object, prices: object, timeout: o
         raise BadInput("stream is True or False", found=repr(stream)[:80])
     if check not in ("strict", "warn"):
         raise BadInput('check is "strict" or "warn"', found=repr(check)[:80])
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise BadInput("timeout is a number of seconds above 0", found=repr(timeout)[:80])
     if prices is not None and not (isinstance(prices, Mapping) and all(isinstance(each, Price) for each in prices.values())):
         raise BadInput("prices are Price objects by the names of models", do='write prices={"gpt-5.1": Price(1.25, 10.0)}')

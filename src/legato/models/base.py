@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput
@@ -30,7 +31,7 @@ class Model(Protocol):
         ...
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
-        """Reply to the request, or raise `ModelFailed`."""
+        """Reply to the request, or raise `ModelFailed`. It is cancelled when its time is up or its reply is not wanted any more."""
         ...
 
 
@@ -41,6 +42,13 @@ class KeepsConversations(Protocol):
     async def conversation_for(self, request: Request) -> str:
         """The provider's conversation that this request is to go to, made if need be; empty: none."""
         ...
+
+
+def usage_of_stopped(timeout: Exception) -> Usage | None:
+    """The usage of a request that `asyncio.timeout` stopped, as far as the provider had told it: a model may set `usage` on the
+    `CancelledError` that stops it."""
+    usage = getattr(timeout.__cause__, "usage", None)
+    return usage if isinstance(usage, Usage) else None
 
 
 def resolve(model: object, whose: str) -> Model:

@@ -18,7 +18,7 @@ from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell, whole_of
+from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, failing, needs, no_key, read_by, shown, tell, whole_of
 from legato.wire.chat.compile import REASONING, compile_request, judged_options
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
@@ -67,7 +67,7 @@ class OpenAIChat(Priced):
         stream: bool = True,
         check: Check = "strict",
         prices: Mapping[str, Price] | None = None,
-        timeout: float = 600.0,
+        timeout: float | None = None,
         organization: str | None = None,
         client: Any = None,
         compatible: bool = False,
@@ -82,7 +82,8 @@ class OpenAIChat(Priced):
         self.prices = prices
         self._base_url = base_url
         where = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        self._clients = Clients(partial(_make, {name: value for name, value in where.items() if value}, timeout), client)
+        client_options = {name: value for name, value in where.items() if value}
+        self._clients = Clients(partial(_make, client_options, timeout or TIMEOUT_S), client, timeout)
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ again by value, or without reasoning. Every other failure is the driver's busine
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Unpack
 
 from legato.core.reply import Reply
@@ -15,9 +16,9 @@ from legato.errors import BadInput, ModelFailed
 from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
 from legato.models.check import Check, check
-from legato.models.masking import masked_errors, note_request
+from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, address_of, failing, needs, no_key, read_by, shown, tell
+from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, bounded_request, failing, needs, no_key, read_by, shown, tell
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
 from legato.wire.loose import json_of
@@ -69,7 +70,7 @@ class OpenAIResponses(Priced):
         stream: bool = True,
         check: Check = "strict",
         prices: Mapping[str, Price] | None = None,
-        timeout: float = 600.0,
+        timeout: float | None = None,
         organization: str | None = None,
         client: Any = None,
         **options: Unpack[ResponsesOptions],
@@ -84,7 +85,8 @@ class OpenAIResponses(Priced):
         self._has_conversations = True  # until the provider says otherwise
         self._base_url = base_url
         where = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        self._clients = Clients(lambda: self._make({name: value for name, value in where.items() if value}, timeout), client)
+        client_options = {name: value for name, value in where.items() if value}
+        self._clients = Clients(partial(self._make, client_options, timeout or TIMEOUT_S), client, timeout)
 
     def _make(self, given: dict[str, Any], timeout: float) -> Any:
         try:
@@ -116,7 +118,7 @@ class OpenAIResponses(Priced):
         """The provider's conversation that this request is to go to, made if there is none; empty where none is used or to be had."""
         if self.options.memory != "conversation" or not self._has_conversations:
             return ""
-        with masked_errors():
+        async with bounded_request(self._clients.timeout_s):
             return await self._conversation_for(request)
 
     async def _conversation_for(self, request: Request) -> str:

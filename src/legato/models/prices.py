@@ -6,6 +6,7 @@ Prices are in dollars per million tokens, as published at the date beside them. 
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
@@ -17,8 +18,7 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.base import Emit
-from legato.models.masking import masked_errors
-from legato.models.sdk import Clients
+from legato.models.sdk import Clients, bounded_request
 from legato.wire.options import Options
 
 
@@ -134,12 +134,16 @@ class Priced(ABC):
     async def reply(self, request: Request, emit: Emit) -> Reply:
         """Ask the model."""
         try:
-            with masked_errors():
+            async with bounded_request(self._clients.timeout_s):
                 reply = await self._ask(request, emit)
         except ModelFailed as failure:
             failure.summary = f"{self.name}: {failure.summary}"
             if failure.usage is not None:
                 failure.usage = priced(failure.usage, price_of(self.options.model, self.prices))
+            raise
+        except asyncio.CancelledError as stop:
+            if isinstance(usage := getattr(stop, "usage", None), Usage):
+                stop.usage = priced(usage, price_of(self.options.model, self.prices))  # type: ignore[attr-defined]
             raise
         return replace(reply, usage=priced(reply.usage, price_of(reply.model, self.prices)))
 

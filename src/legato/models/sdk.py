@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -16,13 +16,16 @@ from weakref import WeakKeyDictionary
 from legato.core.facts import Refusal, Usage, Words
 from legato.core.reply import Reply
 from legato.errors import BadInput, ModelFailed
-from legato.models.base import Emit
-from legato.models.masking import note_request
+from legato.models.base import Emit, usage_of_stopped
+from legato.models.masking import masked_errors, note_request
 from legato.wire.failures import refusal_of
 from legato.wire.loose import json_text, mapping, text
 from legato.wire.sse import EventReader
 
 JSON = {"Content-Type": "application/json"}
+
+TIMEOUT_S = 600.0
+"""Seconds that a request may take as a whole, unless the caller says otherwise: what the SDKs wait for an answer."""
 
 LONGEST = 300
 """How much of an error that is no proper one is told, in characters."""
@@ -46,12 +49,18 @@ def no_key(variable: str) -> str:
 class Clients:
     """One client of an SDK per event loop: its connections belong to the loop that opened them, and are closed when that ends.
 
-    `given` is a client that the caller made: it is used everywhere, and it is the caller's to close.
+    `given` is a client that the caller made: it is used everywhere, and it is the caller's to close. `timeout_s` bounds a request as a
+    whole; None: not at all.
     """
 
-    def __init__(self, make: Callable[[], Any], given: Any = None) -> None:
+    def __init__(self, make: Callable[[], Any], given: Any = None, timeout: float | None = None) -> None:
         self._make = make
         self._given = given
+        self.timeout_s: float | None
+        if timeout is not None:
+            self.timeout_s = timeout
+        else:
+            self.timeout_s = TIMEOUT_S if given is None else _read_timeout_s(given)
         self._made: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
 
     def __call__(self) -> Any:
@@ -72,6 +81,13 @@ class Clients:
         _, keeper = self._made.pop(asyncio.get_running_loop(), (None, None))
         if keeper is not None:
             await keeper.aclose()
+
+
+def _read_timeout_s(client: Any) -> float | None:
+    """The seconds that a client waits for the next bytes of an answer; None if it waits for ever."""
+    timeout = getattr(client, "timeout", None)
+    seconds = getattr(timeout, "read", timeout)
+    return seconds if isinstance(seconds, (int, float)) else None
 
 
 _open: set[Any] = set()
@@ -112,6 +128,24 @@ def _closed_with_the_loop(client: Any) -> AsyncGenerator[None, None]:
     with suppress(StopIteration):
         keeper.__anext__().send(None)  # up to its yield, which awaits nothing: from there on the loop knows it
     return keeper
+
+
+@asynccontextmanager
+async def bounded_request(timeout_s: float | None) -> AsyncIterator[None]:
+    """Bound a request to a provider as a whole, and mask its credentials in errors.
+
+    The SDKs bound the wait for the next bytes alone, and a provider may send comments and pings for ever.
+    """
+    bound = asyncio.timeout(timeout_s)
+    try:
+        async with bound:
+            with masked_errors():
+                yield
+    except (TimeoutError, ModelFailed) as error:
+        if not bound.expired():
+            raise
+        usage = error.usage if isinstance(error, ModelFailed) else usage_of_stopped(error)
+        raise ModelFailed(f"no whole reply within {timeout_s:g} s", retryable=True, usage=usage, do="raise timeout=...") from None
 
 
 async def failing(doing: Awaitable[T], sdk: Any) -> T:
@@ -205,6 +239,9 @@ async def read_by(reader: Reader, stream: Any, whole: Callable[[], T]) -> T:
         return whole()
     except ModelFailed as failure:
         failure.usage = reader.usage if failure.usage is None else failure.usage
+        raise
+    except asyncio.CancelledError as stop:
+        stop.usage = reader.usage  # type: ignore[attr-defined] # for whoever stopped it: the provider is paid for it
         raise
 
 
