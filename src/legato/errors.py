@@ -6,6 +6,7 @@ between releases, codes may not.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 
@@ -94,7 +95,8 @@ class ModelFailed(LegatoError):
     """A model gave no usable reply. `retryable` says whether the same call may go again; `reason` is the provider's own code.
 
     `status`: of the provider's HTTP answer, 0 if it is not known. `usage`: what the failed call cost, as far as the provider told (a
-    `legato.models.Usage`). `another`: another model stands by, and is asked next, whatever this failure was.
+    `legato.models.Usage`). `retry_after`: seconds; what is no finite number from 0 on is dropped. `another`: another model stands by, and
+    is asked next, whatever this failure was.
     """
 
     code = "model_failed"
@@ -114,7 +116,8 @@ class ModelFailed(LegatoError):
         super().__init__(summary, found=found, do=do)
         self.reason = reason
         self.retryable = retryable
-        self.retry_after = retry_after
+        number = isinstance(retry_after, (int, float)) and not isinstance(retry_after, bool)
+        self.retry_after = retry_after if number and 0 <= retry_after < inf else None  # type: ignore[operator]
         self.status = status
         self.usage = usage
         self.another = False

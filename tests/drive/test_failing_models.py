@@ -2,13 +2,94 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import pytest
+
 from legato import Agent, tool
 from legato.core.facts import Attempted, Returned, Started
 from legato.errors import ModelFailed
 from legato.history import last
-from legato.models import Call, Reply, Words
+from legato.models import Call, FallbackModel, Reply, Usage, Words
+from legato.models.sdk import retry_after
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel
+from legato.testing.loop import SimulatedLoop
+from legato.wire.failures import refusal_of
+
+WORDS = (Words("Hello."),)
+JUNK: dict[str, Any] = {
+    "None": None,
+    "words alone": "Hello.",
+    "the class": Reply,
+    "no items": Reply(items=None),  # type: ignore[arg-type]
+    "items that are none": Reply(items=("Hello.",)),  # type: ignore[arg-type]
+    "half a surrogate pair": Reply(items=(Words("\ud800"),)),
+    "arguments that are no text": Reply(items=(Call("pay", {"to": "Ann"}),)),  # type: ignore[arg-type]
+    "half a token": Reply(items=WORDS, usage=Usage(input=1.5)),  # type: ignore[arg-type]
+    "no usage": Reply(items=WORDS, usage=None),  # type: ignore[arg-type]
+    "an unknown end": Reply(items=WORDS, finish="bogus"),  # type: ignore[arg-type]
+    "a model that is no text": Reply(items=WORDS, model=object()),  # type: ignore[arg-type]
+}
+NO_SECONDS: list[Any] = [float("nan"), float("inf"), float("-inf"), -5, "soon", True, []]
+
+
+class Always:
+    """A model that gives the same thing whenever it is asked; an error is raised."""
+
+    name = "junk"
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    async def reply(self, request: Any, emit: Any) -> Any:
+        if isinstance(self._thing, Exception):
+            raise self._thing
+        return self._thing
+
+
+@pytest.mark.parametrize("thing", JUNK.values(), ids=JUNK)
+def test_junk_reply_is_a_bounded_failure(thing: Any) -> None:
+    async def test() -> None:
+        session = Agent("a", model=Always(thing))._workflow().session("s", store=MemoryStore())
+        for go_on in (lambda: session.run("Hello"), session.resume):
+            result = await go_on()
+            assert result.status == "failed"
+            assert "the model" in result.error
+        assert 2 <= sum(isinstance(fact, Attempted) for fact in session.facts) <= 8
+
+    SimulatedLoop().run_until_complete(test())
+
+
+@pytest.mark.parametrize("thing", JUNK.values(), ids=JUNK)
+async def test_junk_reply_has_the_next_model_asked(thing: Any) -> None:
+    result = await Agent("a", model=FallbackModel(Always(thing), ScriptedModel(["I am here."]))).run("Hello")
+    assert result.text == "I am here."
+    (attempted,) = [fact for fact in result.session.facts if isinstance(fact, Attempted)]
+    assert (attempted.error.startswith("junk: "), attempted.final) == (True, False)
+
+
+@pytest.mark.parametrize("seconds", NO_SECONDS, ids=str)
+def test_senseless_retry_after_is_ignored(seconds: Any) -> None:
+    """Whoever is the last to be asked is asked four times with the usual pauses, and then the session can be resumed."""
+
+    async def test() -> None:
+        busy = Always(ModelFailed("busy", retryable=True, retry_after=seconds))
+        for model, most in ((busy, 4), (FallbackModel(busy, busy), 4), (FallbackModel(busy, ScriptedModel(["Here."])), 1)):
+            begun = asyncio.get_running_loop().time()
+            result = await Agent("a", model=model).run("Hello")
+            assert (result.status == "failed") == (most == 4)
+            assert sum(isinstance(fact, Attempted) for fact in result.session.facts) == most
+            assert asyncio.get_running_loop().time() - begun < 10
+
+    SimulatedLoop().run_until_complete(test())
+
+
+def test_senseless_retry_after_of_a_provider_is_ignored() -> None:
+    told = {"nan": None, "inf": None, "1e999": None, "Wed, 18 Nov 2026": None, "-3": 0.0, "7": 7.0}
+    assert {value: retry_after({"retry-after": value}) for value in told} == told
+    assert refusal_of(429, {"error": {"message": f"Please try again in {'9' * 400}m1s"}}).retry_after is None
 
 
 async def test_after_the_last_attempt_the_agent_is_seen_anew_so_what_was_mended_counts_at_once() -> None:

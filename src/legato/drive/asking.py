@@ -30,7 +30,7 @@ from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput, IllegalRequest, ModelFailed, StoreError
-from legato.models.base import Emit, KeepsConversations, Reply, usage_of_stopped
+from legato.models.base import Emit, HasAlternatives, KeepsConversations, Reply, usage_of_stopped
 from legato.tools import tool_output
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class ModelCaller:
                 return Outcome(partial(_record_failure, effect, _stopped(effect, request, number, error, left, begun)), contents)
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
+            if isinstance(agent.model, HasAlternatives):
+                agent.model.attribute_failure(failure, request)
             self._retry_after = 0.0 if failure.another else failure.retry_after
             too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
             final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)

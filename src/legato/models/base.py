@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.core.view import Request
-from legato.errors import BadInput
+from legato.errors import BadInput, ModelFailed
 
 __all__ = ["Emit", "Model", "Reply", "resolve"]
 
@@ -41,6 +41,15 @@ class KeepsConversations(Protocol):
 
     async def conversation_for(self, request: Request) -> str:
         """The provider's conversation that this request is to go to, made if need be; empty: none."""
+        ...
+
+
+@runtime_checkable
+class HasAlternatives(Protocol):
+    """A model that asks several others, one per attempt."""
+
+    def attribute_failure(self, failure: ModelFailed, request: Request) -> None:
+        """Note on a failure whose it was, and whether another model is asked next."""
         ...
 
 

@@ -76,7 +76,11 @@ class FallbackModel:
             raise
         except Exception as error:
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
-            name = f"{self._turn(request).name}: "
-            failure.summary = failure.summary if failure.summary.startswith(name) else name + failure.summary
-            failure.another = request.attempt < len(self._models)
+            self.attribute_failure(failure, request)
             raise failure from error.__cause__ if failure is error else error
+
+    def attribute_failure(self, failure: ModelFailed, request: Request) -> None:
+        """Name the model that failed, and note whether another is asked next. The driver does so with a reply that it cannot record."""
+        name = f"{self._turn(request).name}: "
+        failure.summary = failure.summary if failure.summary.startswith(name) else name + failure.summary
+        failure.another = request.attempt < len(self._models)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from math import isfinite
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -186,10 +187,9 @@ def _told(error: Any) -> dict[str, Any]:
 def retry_after(headers: Any) -> float | None:
     """How long the provider asks to wait."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            return max(0.0, float(headers[name]) * unit)
-        except (KeyError, ValueError):
-            continue
+        with suppress(KeyError, ValueError):
+            if isfinite(seconds := float(headers[name]) * unit):
+                return max(0.0, seconds)
     return None
 
 

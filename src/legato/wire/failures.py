@@ -58,7 +58,7 @@ def _wait_in(said: str) -> float | None:
     minutes, number, unit = found.groups()
     try:
         return int(minutes or 0) * 60 + float(number) * (0.001 if unit == "ms" else 1.0)
-    except ValueError:  # "1.2.3"
+    except (ValueError, OverflowError):  # "1.2.3", and minutes of hundreds of digits
         return None
 
 
