@@ -1,7 +1,7 @@
 """Simulated people. May know: a schedule and the process they sit at. Decides: by dice what they do to a session, some of it badly.
 
-They speak, answer in any order, twice and at once, forge, cancel, fork and leave in the middle; at the end one of them brings every
-branch to rest.
+They speak, answer in any order, twice and at once, forge, cancel, fork, copy, move, retire, delete and leave in the middle; at the end one
+of them brings every branch to rest.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ from legato.core.facts import Answered, Decided, Judged, Said
 from legato.core.requests import Pending
 from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotPending, StoreError
 from legato.session import Session
+from legato.stores.contract import Store
+from legato.stores.copying import copy
+from legato.stores.retiring import retire
+from legato.testing.effects import call_key
+from legato.testing.faults import Died, FailingStore
 from legato.testing.promises import check_stream
 from legato.testing.sampling import sample
+from legato.testing.stage import SimulatedError
 
 if TYPE_CHECKING:
     from legato.testing.simulator import Process, Schedule
+
+
+LONG_AGO_DAYS = 1e-9
+"""Sessions to which nothing was appended for so long are retired: all of them."""
 
 
 class Actor:
@@ -43,7 +53,8 @@ class Actor:
     @staticmethod
     def _choose(dice: Random) -> str:
         often = ("say",) * 3 + ("answer",) * 4
-        return dice.choice((*often, "cancel", "resume", "fork", "pause", "forge", "erase"))
+        seldom = dice.choice(("move", "retire", "delete"))
+        return dice.choice((*often, "cancel", "resume", "fork", "pause", "forge", "erase", "copy", seldom))
 
     async def play(self, process: Process) -> None:
         """Do what is left to do."""
@@ -70,6 +81,8 @@ class Actor:
             self.schedule.violate("D3", f"a conflict reached a caller: {error.summary}")
         except (StoreError, NotPending) as error:
             self.schedule.tell(f"actor {self.index} is told: {error.summary}")
+        except SimulatedError as error:
+            self.schedule.tell(f"actor {self.index} is told: {error}")
         except LegatoError as error:
             self.schedule.violate("error", f"{type(error).__name__}: {error.summary}")
         except Exception as error:
@@ -104,17 +117,102 @@ class Actor:
                 await session.refresh()
                 if session.state.length and len(schedule.branches) < 3:
                     at = dice.choice((None, dice.randrange(1, session.state.length + 1)))
-                    name = f"f{len(schedule.branches)}.{len(schedule.processes)}"
-                    schedule.branches.append(name)
-                    await session.fork(at, name)
-                    self.branch = name
-                    self.todo += [("say", None), ("answer", None)]
+                    await session.fork(at, name := self._branch("f"))
+                    self._go_on_in(name)
+            case "copy":
+                await self._copy(session, process)
+            case "move":
+                await self._move(session, process)
+            case "retire":
+                await self._retire()
+            case "delete":
+                await process.store.delete(session.id)
             case "forge":
                 await self._forge(session)
             case "erase":
                 await self._erase(session)
             case "settle":
                 await self._settle(process, value)
+
+    def _branch(self, letter: str) -> str:
+        """The id of a new branch."""
+        schedule = self.schedule
+        name = f"{letter}{len(schedule.branches)}.{len(schedule.processes)}"
+        schedule.branches.append(name)
+        return name
+
+    def _go_on_in(self, branch: str) -> None:
+        self.branch = branch
+        self.todo += [("say", None), ("answer", None)]
+
+    async def _copy(self, session: Session, process: Process) -> None:
+        """A string of the session is loaded beside it: what was allowed is asked again there."""
+        schedule = self.schedule
+        await session.refresh()
+        if session.state.length and len(schedule.branches) < 3:
+            text = await session.to_string()
+            name = self._branch("c")
+            await schedule.stage.workflow.load(text, id=name, store=process.store).refresh()
+            schedule.report.copies += 1
+            self._go_on_in(name)
+
+    async def _move(self, session: Session, process: Process) -> None:
+        """The session goes to another place, with what was allowed: where it was it is deleted first, if nobody goes on with it."""
+        schedule, dice = self.schedule, self.schedule.dice
+        await session.refresh()
+        infos = await process.store.children(session.id)
+        lease = await process.store.lease(session.id)
+        if lease is None:
+            return
+        try:
+            if not session.state.length:
+                return
+            text = await session.to_string()
+            expected = {session.id: session.state.length, **{info.ledger: info.length for info in infos}}
+            await schedule.base.delete(session.id, expected=expected)  # not to be interrupted between this and what follows
+            name = session.id if dice.random() < 0.5 or len(schedule.branches) >= 3 else self._branch("m")
+            schedule.effects.move(session.id, name)
+            await schedule.stage.workflow.load(text, id=name, store=schedule.base, move=True).refresh()
+        finally:
+            await process.store.release(lease)
+        schedule.tell(f"actor {self.index} moved {session.id} to {name}")
+        schedule.report.copies += 1
+        self._go_on_in(name)
+
+    async def _retire(self) -> None:
+        """Every session that nobody drives goes to an archive, or is lost; sometimes killed in the middle. Later some come back."""
+        schedule, dice = self.schedule, self.schedule.dice
+        archive = schedule.archive if dice.random() < 0.8 else None
+        if await self._administer(lambda store: retire(store, LONG_AGO_DAYS, archive=archive), schedule.base) and archive is None:
+            return
+        await asyncio.sleep(dice.random() * 0.1)
+        if dice.random() < 0.8:
+            with suppress(LedgerExists):  # another one began under that name
+                await self._administer(lambda store: copy(schedule.archive, store), schedule.base)
+
+    async def _administer(self, doing: Callable[[Store], Coroutine[Any, Any, Any]], store: Store) -> bool:
+        """Do something to a store in a process of its own, which may be killed. Whether it was done."""
+        schedule, dice = self.schedule, self.schedule.dice
+        dies_at = dice.randrange(1, 20) if dice.random() < 0.3 else 0
+        dies_when = dice.choice(("before", "after"))
+
+        async def wait() -> None:
+            await asyncio.sleep(dice.random() * 0.01)
+
+        def plan(operation: str, when: str, number: int) -> BaseException | None:
+            return Died() if (number, when) == (dies_at, dies_when) else None
+
+        process = FailingStore(store, plan, delay=wait)
+        try:
+            done = await doing(process)
+            schedule.tell(f"actor {self.index}: {done}")
+            schedule.report.retired += len(getattr(done, "retired", ()))
+        except Died:
+            schedule.tell(f"actor {self.index}: it is killed")
+            schedule.copy_was_killed = True
+            await process.bury()
+            return False
+        return True
 
     async def _say(self, session: Session, process: Process, value: Any) -> None:
         schedule, dice = self.schedule, self.schedule.dice
@@ -174,26 +272,20 @@ class Actor:
         key = f"answer {request.id} {dice.random()}" if dice.random() < 0.3 else None
         chance = dice.random()
         what: Pending | str = request if dice.random() < 0.7 else request.id
-        try:
-            if request.kind == "limit":
-                await (session.approve(what, key=key) if chance < 0.5 else session.reject(what, "no", key=key))
-            elif request.kind == "result":
-                await (session.answer(what, {"result": chance}, key=key) if chance < 0.8 else session.reject(what, "none", key=key))
-            elif request.kind == "outcome":
-                if chance < 0.4:
-                    await session.approve(what, key=key)
-                elif chance < 0.8:
-                    await session.answer(what, "a person says: done", key=key)
-                else:
-                    await session.reject(what, "failed", key=key)
-            elif chance < 0.6:
-                await session.approve(what, always=chance < 0.3, key=key)
-            elif chance < 0.8:
-                await session.reject(what, "declined", key=key)
-            else:
-                await self._edit(session, request, key)
-        except NotPending:
-            raise
+        if request.kind == "limit":
+            await (session.approve(what, key=key) if chance < 0.5 else session.reject(what, "no", key=key))
+        elif request.kind == "result":
+            await (session.answer(what, {"result": chance}, key=key) if chance < 0.8 else session.reject(what, "none", key=key))
+        elif request.kind == "outcome" and 0.4 <= chance < 0.8:
+            await session.answer(what, "a person says: done", key=key)
+        elif request.kind == "outcome":
+            await (self._approve(session, request, what, key) if chance < 0.4 else session.reject(what, "failed", key=key))
+        elif chance < 0.6:
+            await self._approve(session, request, what, key, always=chance < 0.3)
+        elif chance < 0.8:
+            await self._consent(request, "reject", lambda: session.reject(what, "declined", key=key))
+        else:
+            await self._edit(session, request, key)
         schedule.accepted[f"{session.id} {request.id}"] += 1
         if schedule.accepted[f"{session.id} {request.id}"] > 1:
             schedule.violate("D3", f"two answers to {request.id} were both accepted")
@@ -204,7 +296,8 @@ class Actor:
         """The same delivery once more: recorded once, whatever was answered."""
 
         def recorded() -> int:
-            facts = self.schedule.base._ledgers[request.session].facts
+            kept = self.schedule.base._ledgers.get(request.session)
+            facts = kept.facts if kept is not None else []
             return sum(1 for fact in facts if isinstance(fact, Decided) and fact.key == key)
 
         before = recorded()
@@ -218,9 +311,32 @@ class Actor:
         schema = self.schedule.stage.schemas.get(request.tool)
         value = sample(schema, self.schedule.dice) if schema else {"reason": "edited"}
         try:
-            await session.edit(request, value, key=key)
+            await self._consent(request, "edit", lambda: session.edit(request, value, key=key), value)
         except BadInput:
-            await session.approve(request, key=key)
+            await self._approve(session, request, request, key)
+
+    async def _approve(self, session: Session, request: Pending, what: Pending | str, key: str | None = None, always: bool = False) -> None:
+        await self._consent(request, "approve", lambda: session.approve(what, always=always, key=key), always=always)
+
+    async def _consent(
+        self,
+        request: Pending,
+        verdict: str,
+        give: Callable[[], Coroutine[Any, Any, None]],
+        arguments: Any = None,
+        always: bool = False,
+    ) -> None:
+        """Answer, and note it in the log that is outside of all ledgers."""
+        kept = self.schedule.base._ledgers.get(request.session)
+        assert request.call is not None
+        key = call_key(kept.facts if kept is not None else [], request.call)
+        consent = self.schedule.effects.add_consent(request, key, verdict, arguments, always)
+        try:
+            await give()
+        except (NotPending, BadInput):
+            consent.refused = True
+            raise
+        consent.confirmed = True
 
     async def _forge(self, session: Session) -> None:
         """Answers that must be refused: for other arguments, for a request of another session, for nothing."""
@@ -250,8 +366,9 @@ class Actor:
         whole = dice.random() < 0.1
         redaction = await (session.redact(everything=True) if whole else session.redact(*chosen, reason="simulated"))
         schedule.report.erasures += bool(redaction.positions)
-        there = schedule.base._ledgers[session.id].facts
-        if any(has_words(each[position]) for each in (there, session.facts) for position in redaction.positions):
+        there = schedule.base._ledgers.get(session.id)
+        both = (there.facts if there is not None else (), session.facts)
+        if any(has_words(each[position]) for each in both for position in redaction.positions if position < len(each)):
             schedule.violate("S5", f"words that were erased in {session.id} are still there")
 
     async def _settle(self, process: Process, branch: str) -> None:
@@ -296,14 +413,14 @@ class Actor:
 
     async def _calm_answer(self, session: Session, request: Pending) -> None:
         dice = self.schedule.dice
-        try:
+        with suppress(NotPending):  # an answer before this one has overtaken it
             if request.kind == "result":
                 await session.answer(request, "late result")
-            elif request.kind == "limit":
-                await (session.approve(request) if dice.random() < 0.5 else session.reject(request))
             elif request.kind == "outcome":
                 await session.answer(request, "settled")
-            else:
+            elif request.kind == "limit":
                 await (session.approve(request) if dice.random() < 0.5 else session.reject(request))
-        except NotPending:
-            pass  # an answer before this one has overtaken it
+            elif dice.random() < 0.5:
+                await self._approve(session, request, request)
+            else:
+                await self._consent(request, "reject", lambda: session.reject(request))

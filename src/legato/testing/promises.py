@@ -58,7 +58,7 @@ def check_promises(
     reading.check_deeds(deeds)
     broken += [Violation(promise, what) for promise, what in check_pauses(facts, reading.rules.limits)]
     for position, confirmed in acknowledged:
-        if not _are_there(reading, position, confirmed):
+        if not is_recorded(reading.facts, position, confirmed):
             broken.append(Violation("D1", f"what was acknowledged at {position} is not there"))
     try:
         fold(facts, session)
@@ -69,12 +69,15 @@ def check_promises(
     return broken
 
 
-def _are_there(reading: Reading, position: int, confirmed: Sequence[AnyFact]) -> bool:
+def is_recorded(facts: Sequence[AnyFact], position: int, confirmed: Sequence[AnyFact]) -> bool:
     """Whether facts that were acknowledged are on record: as they were, or without what was erased since."""
-    there = reading.facts[position : position + len(confirmed)]
+    there = facts[position : position + len(confirmed)]
     if len(there) != len(confirmed):
         return False
-    return all(now == then or (reading.redactions and _the_same(now, then)) for now, then in zip(there, confirmed, strict=True))
+    if all(now == then for now, then in zip(there, confirmed, strict=True)):
+        return True
+    erased = any(isinstance(fact, Redacted) for fact in facts)
+    return erased and all(now == then or _the_same(now, then) for now, then in zip(there, confirmed, strict=True))
 
 
 def _the_same(now: AnyFact, then: AnyFact) -> bool:

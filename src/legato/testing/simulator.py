@@ -1,9 +1,10 @@
 """The simulator: a workflow under thousands of random schedules, every promise checked. May know: everything public. Decides: by dice.
 
 One seed is one schedule, the same in every run: models that reply anything, tools that dawdle, fail and hang, people who answer in any
-order, twice and at once, who speak in the middle, cancel and fork; two processes on one session that die at any operation, come back, and
-lose their leases wrongly; a store that fails. All of it in virtual time, in a millisecond or two. Then the dust settles, what happened is
-checked by `check_promises`, and a last message must still get its answer.
+order, twice and at once, who speak in the middle, cancel, fork, copy, move, retire and delete; two processes on one session that die at any
+operation, come back, and lose their leases wrongly; a store that fails. All of it in virtual time, in a millisecond or two. Then the dust
+settles, sometimes in another store, what happened is checked by `check_promises`, `check_families` and `check_effects`, and a last message
+must still get its answer.
 
 >>> from legato import Agent, HandoffBuilder
 >>> from legato.testing import ScriptedModel
@@ -22,8 +23,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
+
+from legato.core.child_ids import root_session_id
 from legato.core.erasing import Erased, Erases
 from legato.core.facts import (
     Answered,
@@ -45,22 +49,33 @@ from legato.core.messages import Sendable
 from legato.core.view import Request
 from legato.core.wording import ERASED
 from legato.drive.clock import now_ms
-from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
+from legato.errors import LedgerExists, ModelFailed, StoreError, StoreFull, StoreLocked
 from legato.models.base import Emit, Model, Reply
+from legato.stores.copying import copy
 from legato.stores.memory import MemoryStore
 from legato.testing.actors import Actor
+from legato.testing.effects import EffectLog, check_effects
+from legato.testing.families import check_families
 from legato.testing.faults import Died, FailingStore
 from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
-from legato.testing.promises import Deed, Violation, check_promises
+from legato.testing.promises import Deed, Violation, check_promises, is_recorded
 from legato.testing.sampling import sample
-from legato.testing.stage import Stage, current_schedule, words_of
+from legato.testing.stage import SimulatedError, Stage, current_schedule, words_of
 from legato.testing.waiting import check_waiting
 from legato.tools import Tool, ToolContext
 from legato.workflow import Workflow
 
 MOST_STEPS = 60_000
-LONG_THOUGHT = 2.0  # seconds that a model sometimes thinks, in which others do something
 """Steps of the event loops that one schedule may take; one that takes more is a violation."""
+
+LONG_THOUGHT = 2.0
+"""Seconds that a model sometimes thinks, in which others do something."""
+
+SILENCE_S = 8.0
+"""Seconds that a provider is sometimes silent."""
+
+RETRY_AFTER_S = (0.01, 0.01, 0.01, 1.5, 400.0)
+"""What a provider that is busy asks to wait. The last is more than a session waits by itself."""
 
 
 @dataclass
@@ -76,6 +91,8 @@ class Report:
     deeds: int = 0
     forks: int = 0
     erasures: int = 0
+    copies: int = 0
+    retired: int = 0
     steps: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
     story: list[str] = field(default_factory=list, repr=False)
@@ -90,14 +107,14 @@ class Report:
         self.traces |= other.traces
         self.violations += other.violations
         self.story += other.story
-        for name in ("schedules", "facts", "deaths", "faults", "requests", "deeds", "forks", "erasures", "steps"):
+        for name in ("schedules", "facts", "deaths", "faults", "requests", "deeds", "forks", "erasures", "copies", "retired", "steps"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def __str__(self) -> str:
         counts = (
             f"{self.schedules:,} schedules ({self.distinct:,} distinct), {self.facts:,} facts, {self.requests:,} requests, "
             f"{self.deeds:,} deeds, {self.deaths:,} deaths, {self.faults:,} store faults, {self.forks:,} forks, "
-            f"{self.erasures:,} erasures: "
+            f"{self.erasures:,} erasures, {self.copies:,} copies, {self.retired:,} retired or deleted: "
         )
         told = [f"  seed {seed}: {violation}" for seed, violation in self.violations[:20]]
         return "\n".join([counts + (f"{len(self.violations)} violations" if self.violations else "no violation"), *told])
@@ -207,7 +224,11 @@ class Schedule:
         self.seed = seed
         self.timeline = Timeline(seed)
         self.dice = self.timeline.random
-        self.base = _Remembering()
+        self.erased: dict[str, dict[int, AnyFact]] = {}
+        self.base = _Remembering(self.erased)
+        self.archive = _Remembering(self.erased)
+        self.copy_was_killed = False  # then child sessions may be there whose parent the next copy brings
+        self.effects = EffectLog()
         self.calm = False
         self.report = Report()
         self.processes: list[Process] = []
@@ -215,11 +236,13 @@ class Schedule:
         self.homes: dict[Actor, int] = {}
         self.deeds: list[Deed] = []
         self.requests: list[tuple[Request, Reply | None]] = []
+        self.request_births: list[str] = []  # the birth name of the ledger that each was made for
         self.judged: list[list[str]] = []
         self.broken: list[Violation] = []
         self.said: dict[str, list[int]] = {}  # words -> [attempts to deliver, of those with success, with a key]
         self.accepted: Counter[str] = Counter()
         self.branches: list[str] = ["s"]
+        self.deleted: list[_Incarnation] = []
         self.told: list[str] | None = [] if trace else None
         self._words = 0
 
@@ -296,8 +319,32 @@ class Schedule:
         last.todo = [("settle", branch) for branch in self.branches]
         self.homes = {last: 9}
         self.busy = {last}
+        if self.dice.random() < 0.15:
+            self._migrate()
         self._launch(9)
         self.timeline.run(lambda: not self.busy, MOST_STEPS)
+
+    def _migrate(self) -> None:
+        """All processes end, everything is copied to another store, by a copy that is killed once, and goes on there; or here again."""
+        self.tell("everything goes to another store")
+        for process in self.processes:
+            process.store.die()
+            _now(process.store.bury())
+        for target in (self.archive, _Remembering(self.erased))[: self.dice.choice((1, 2))]:
+            dies_at = self.dice.randrange(1, 40)
+            killed = FailingStore(target, lambda operation, when, number, at=dies_at: Died() if number == at else None)  # type: ignore[misc]
+            for store in (killed, target):
+                try:
+                    _now(copy(self.base, store))
+                except Died:
+                    _now(killed.bury())
+                    self.copy_was_killed = True
+                except LedgerExists as error:  # the archive has an earlier session of the same name
+                    self.tell(f"not all was copied: {error.summary}")
+                    return
+            self.deleted += self.base.incarnations() + self.base.deleted
+            self.base = target
+            self.report.copies += 1
 
     # -- what models and tools do ----------------------------------------------------------------------------------------
 
@@ -305,18 +352,19 @@ class Schedule:
         dice, process = self.dice, current_process.get()
         index = len(self.requests)
         self.requests.append((request, None))
+        self.request_births.append(self._born(request.session))
         process.effect("before a model's reply")
         if dice.random() < 0.5:
             pause = dice.random() * 0.05
-            await asyncio.sleep(pause if pause < 0.045 or self.calm else LONG_THOUGHT)
-            self._check_wanted(request)
+            await asyncio.sleep(pause if pause < 0.045 or self.calm else LONG_THOUGHT if pause < 0.049 else SILENCE_S)
+            self._check_wanted(request, self.request_births[index])
         else:
             await asyncio.sleep(0)
         if not self.calm:
             chance = dice.random()
             if chance < 0.08:
                 emit("half of ")
-                raise ModelFailed("simulated failure", retryable=chance < 0.06, retry_after=0.01)
+                raise ModelFailed("simulated failure", retryable=chance < 0.06, retry_after=dice.choice(RETRY_AFTER_S))
             if chance < 0.10:
                 return Reply(items=())
         items = (Words(f"calm {index}"),) if self.calm else self._items(request, index)
@@ -329,10 +377,18 @@ class Schedule:
         self.requests[index] = (request, reply)
         return reply
 
-    def _check_wanted(self, request: Request) -> None:
+    def _born(self, session: str) -> str:
+        """The birth name of the ledger that a session has now; empty if it has none."""
+        kept = self.base._ledgers.get(session)
+        return kept.born if kept is not None else ""
+
+    def _check_wanted(self, request: Request, born: str) -> None:
         """Whoever cancels is heard while a model thinks, not when it has thought."""
         long_ago = now_ms() - LONG_THOUGHT * 500
-        for fact in self.base._ledgers[request.session].facts[request.upto + 1 :]:
+        kept = self.base._ledgers.get(request.session)
+        if kept is None or kept.born != born:
+            return
+        for fact in kept.facts[request.upto + 1 :]:
             if isinstance(fact, (Cancelled, Redacted)) and fact.at < long_ago:
                 told = "was cancelled" if isinstance(fact, Cancelled) else "shows what was erased"
                 self.violate("D4", f"the request of {request.agent} that saw up to {request.upto} {told}, and nobody heard")
@@ -366,11 +422,13 @@ class Schedule:
 
     async def body(self, tool: Tool, context: ToolContext[Any]) -> object:
         dice, process = self.dice, current_process.get()
+        born = self._born(context.session_id)
         process.effect("before a tool's effect")
         await self._dawdle(tool)
-        kept = self.base._ledgers.get(context.session_id)
-        facts = len(kept.facts) if kept else 0
-        self.deeds.append(Deed(context.idempotency_key, tool.name, context.session_id, context.attempt, facts))
+        now = self.base._ledgers.get(context.session_id)
+        facts = len(now.facts) if now and now.born == born else -1
+        self.deeds.append(Deed(context.idempotency_key, tool.name, context.session_id, context.attempt, facts, born))
+        self.effects.add_effect(context)
         self.tell(f"process {process.name} in {context.session_id}: {tool.name} {context.call.id} attempt {context.attempt} DONE")
         process.effect("after a tool's effect")
         await self._dawdle(tool)
@@ -390,6 +448,12 @@ class Schedule:
         else:
             await asyncio.sleep(tool.timeout * (0.5 + self.dice.random()))
 
+    def fail_sometimes(self) -> None:
+        """Raise an error of the user's code, rarely."""
+        if not self.calm and self.dice.random() < 0.03:
+            self.tell("a guardrail raises an error")
+            raise SimulatedError("a guardrail failed")
+
     def new_words(self, who: int) -> str:
         """Words that nobody has said before."""
         self._words += 1
@@ -402,32 +466,58 @@ class Schedule:
         for process in self.processes:
             for ledger, position, facts in process.store.acknowledged:
                 acknowledged.setdefault(ledger, []).append((position, facts))
-        ledgers = {branch: kept.facts for branch, kept in self.base._ledgers.items() if kept.facts}
-        for branch, facts in ledgers.items():
-            self.report.facts += len(facts)
-            # A deed of a call that a branch shares belongs to the branch it was done in.
-            deeds = [deed for deed in self.deeds if deed.session == branch]
-            rules = self.stage.rules if branch in self.branches else self.stage.rules.of_tools()
-            self.broken += check_promises(
-                facts, self.requests, deeds, rules=rules, acknowledged=acknowledged.get(branch, ()), session=branch
-            )
-            named = {fact.frame for fact in facts if isinstance(fact, (Answered, Attempted)) and fact.frame}
-            if lacking := named - self.base._ledgers[branch].contents.keys():
-                self.violate("D1", f"{branch} names {len(lacking)} frames that were never recorded")
-        self.broken += check_waiting(ledgers)
-        self._check_words(ledgers)
+        every = self._incarnations()
+        for name, appends in acknowledged.items():
+            there = [each.facts for each in every if each.name == name]
+            for position, confirmed in appends:
+                if not any(is_recorded(facts, position, confirmed) for facts in there):
+                    self.violate("D1", f"what was acknowledged at {position} of {name} is not there")
+        for each in every:
+            self._check_ledger(each)
+        for store in (self.base, self.archive):
+            ledgers = {name: kept.facts for name, kept in store._ledgers.items() if kept.facts}
+            self.broken += check_waiting(ledgers)
+            self.broken += check_families(ledgers, orphans=self.copy_was_killed)
+        self.broken += check_effects(self.effects, self.stage.rules)
+        self._check_words(every)
         if self.told is not None:
-            for branch, facts in ledgers.items():
-                self.told += [f"  {branch} {position:3} {fact}" for position, fact in enumerate(facts)]
+            for each in every:
+                self.told += [f"  {each.name} {position:3} {fact}" for position, fact in enumerate(each.facts)]
 
-    def _check_words(self, ledgers: dict[str, list[AnyFact]]) -> None:
+    def _incarnations(self) -> list[_Incarnation]:
+        """Every ledger that there was, each as long as it became: those that are there, in the archive, and deleted."""
+        longest: dict[tuple[str, str], _Incarnation] = {}
+        for each in (*self.deleted, *self.base.deleted, *self.archive.deleted, *self.archive.incarnations(), *self.base.incarnations()):
+            known = longest.get((each.name, each.born))
+            if known is None or len(each.facts) >= len(known.facts):
+                longest[each.name, each.born] = each
+        return list(longest.values())
+
+    def _check_ledger(self, each: _Incarnation) -> None:
+        self.report.facts += len(each.facts)
+        names = {fact.ledger for fact in each.facts if isinstance(fact, Opened)}
+        # A deed of a call that a branch shares belongs to the branch it was done in.
+        deeds = [
+            deed for deed in self.deeds if deed.session == each.name and (deed.born == each.born if deed.born else deed.key[:32] in names)
+        ]
+        rules = self.stage.rules if root_session_id(each.name) == each.name else self.stage.rules.of_tools()
+        requests = [
+            (request if request.session != each.name or born == each.born else msgspec.structs.replace(request, session=""), reply)
+            for (request, reply), born in zip(self.requests, self.request_births, strict=True)
+        ]
+        self.broken += check_promises(each.facts, requests, deeds, rules=rules, session=each.name)
+        named = {fact.frame for fact in each.facts if isinstance(fact, (Answered, Attempted)) and fact.frame}
+        if lacking := named - each.contents:
+            self.violate("D1", f"{each.name} names {len(lacking)} frames that were never recorded")
+
+    def _check_words(self, every: Sequence[_Incarnation]) -> None:
         count: Counter[str] = Counter()
-        for name, kept in ledgers.items():
-            facts = self.base.as_they_were(name, kept)
-            fork = max((index for index, fact in enumerate(facts) if isinstance(fact, Opened) and fact.origin), default=-1)
-            count.update(words_of(fact.content) for fact in facts[fork + 1 :] if isinstance(fact, Said))
+        for each in every:
+            fork = max((index for index, fact in enumerate(each.facts) if isinstance(fact, Opened) and fact.origin), default=-1)
+            count.update(words_of(fact.content) for fact in each.before[fork + 1 :] if isinstance(fact, Said))
         for words, (tried, done, keyed) in self.said.items():
-            least, most = min(done, 1) if keyed else done, 1 if keyed else tried
+            # A session that was deleted may be made again, and knows nothing of what was delivered before.
+            least, most = min(done, 1) if keyed else done, 1 if keyed and not self._deletions() else tried
             if not least <= count[words] <= most:
                 promise = "D1" if count[words] < least else "D6" if keyed else "C1"
                 key = "with a key" if keyed else "without a key"
@@ -437,6 +527,9 @@ class Schedule:
             heard = [words for words in heard if words != ERASED]
             if any(words not in self.said for words in heard) or (len(heard) != len(set(heard)) and not self._repeats()):
                 self.violate("C1", f"the termination condition was shown {heard}, which users did not say")
+
+    def _deletions(self) -> bool:
+        return bool(self.deleted or self.base.deleted or self.archive.deleted)
 
     def _repeats(self) -> bool:
         return any(tried > 1 and not keyed for tried, _, keyed in self.said.values())
@@ -457,31 +550,60 @@ class Schedule:
         total.add(report)
 
 
-class _Remembering(MemoryStore):
-    """Remembers what was erased, to count what was said."""
+class _Incarnation(NamedTuple):
+    """One ledger: its id, its birth name, its facts as they are and as they were before anything was erased, and its contents."""
 
-    def __init__(self) -> None:
+    name: str
+    born: str
+    facts: Sequence[AnyFact]
+    before: Sequence[AnyFact]
+    contents: frozenset[str]
+
+
+class _Remembering(MemoryStore):
+    """Remembers what was erased and deleted, to count what was said."""
+
+    def __init__(self, erased: dict[str, dict[int, AnyFact]]) -> None:
+        """`erased`: facts as they were, by the birth name of their ledger. Shared by stores that copy from one another."""
         super().__init__()
-        self.erased: dict[str, dict[int, AnyFact]] = {}
+        self.erased = erased
+        self.deleted: list[_Incarnation] = []
+
+    def incarnations(self) -> list[_Incarnation]:
+        """The ledgers that are there."""
+        return [
+            _Incarnation(name, kept.born, list(kept.facts), self._as_they_were(name), frozenset(kept.contents))
+            for name, kept in self._ledgers.items()
+            if kept.facts
+        ]
+
+    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
+        before = self.incarnations()
+        done = await super().delete(ledger, expected=expected, born=born)
+        self.deleted += [each for each in before if each.name not in self._ledgers]
+        return done
 
     async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
-        before = {name: self.as_they_were(name, kept.facts) for name, kept in self._ledgers.items()}
+        before = {name: self._as_they_were(name) for name in self._ledgers}
         done = await super().redact(ledger, erasing, born=born)
         for name, erased in done.items():
-            self.erased.setdefault(name, {}).update((position, before[name][position]) for position in erased.replaced)
+            lost = self.erased.setdefault(self._ledgers[name].born, {})
+            lost.update((position, before[name][position]) for position in erased.replaced if position not in lost)
         return done
 
     async def fork(
         self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
     ) -> int:
         length = await super().fork(ledger, at, new, facts, born=born, of=of, expected=expected)
-        self.erased[new] = {position: fact for position, fact in self.erased.get(ledger, {}).items() if position < at}
+        erased = self.erased.get(self._ledgers[ledger].born, {})
+        self.erased.setdefault(born, {}).update((position, fact) for position, fact in erased.items() if position < at)
         return length
 
-    def as_they_were(self, name: str, facts: Sequence[AnyFact]) -> list[AnyFact]:
-        """The facts as they were before anything was erased."""
-        erased = self.erased.get(name, {})
-        return [erased.get(position, fact) for position, fact in enumerate(facts)]
+    def _as_they_were(self, name: str) -> list[AnyFact]:
+        """The facts of a ledger as they were before anything was erased."""
+        kept = self._ledgers[name]
+        erased = self.erased.get(kept.born, {})
+        return [erased.get(position, fact) for position, fact in enumerate(kept.facts)]
 
 
 def _now(doing: Coroutine[Any, Any, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
@@ -21,6 +22,10 @@ from legato.workflow import Workflow
 
 if TYPE_CHECKING:
     from legato.testing.simulator import Schedule
+
+
+class SimulatedError(Exception):
+    """Code of the user's fails, as any code may."""
 
 
 class Stage:
@@ -50,7 +55,12 @@ class Stage:
             return tool if real_tools else _simulated(tool)
 
         agents = {
-            name: replace(agent, model=model, tools={each.name: played(each) for each in agent.tools.values()})
+            name: replace(
+                agent,
+                model=model,
+                tools={each.name: played(each) for each in agent.tools.values()},
+                guardrails=tuple(replace(each, function=_unreliable(each.function)) for each in agent.guardrails),
+            )
             for name, agent in definition.agents.items()
         }
         heard: Definition = replace(definition, agents=agents, termination=_heard(definition.termination))
@@ -79,7 +89,31 @@ class SimulatedTool(Tool[..., Any], frozen=True, eq=False):
 
 
 def _simulated(tool: Tool) -> Tool:
-    return SimulatedTool(**asdict(tool))
+    policy = tool.needs_approval
+    return SimulatedTool(**{**asdict(tool), "needs_approval": policy if isinstance(policy, bool) else _noted(policy)})
+
+
+def _noted(policy: Callable[..., Any]) -> Callable[..., Any]:
+    """An approval policy whose verdicts are noted outside of the ledger."""
+
+    async def noted(context: ToolContext[Any], arguments: Any, call: Any) -> Any:
+        verdict = await called(policy, context, arguments, call)
+        if verdict:
+            current_schedule.get().effects.gated.add(context.idempotency_key)
+        return verdict
+
+    return noted
+
+
+def _unreliable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A guardrail that now and then raises an error of its own."""
+
+    @wraps(function)
+    async def unreliable(context: Any, judged: Any) -> Any:
+        current_schedule.get().fail_sometimes()
+        return await called(function, context, judged)
+
+    return unreliable
 
 
 def _heard(condition: Callable[..., Any] | None) -> Callable[..., Any] | None:

@@ -26,13 +26,14 @@ class Violation(Struct, frozen=True):
 
 
 class Deed(Struct, frozen=True):
-    """What a tool did: under which key, in which session and attempt, and how many facts the ledger had at that moment."""
+    """What a tool did: under which key, in which session and attempt, how many facts the ledger had at that moment, and its birth name."""
 
     key: str
     tool: str
     session: str = ""
     attempt: int = 0
     facts: int = -1
+    born: str = ""
 
 
 class Rules(Struct, frozen=True):

@@ -1,0 +1,60 @@
+"""What holds between a session and its child sessions, checked on raw facts: none is missing, none is begun again, all is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from legato.core.child_ids import child_session_id, parent_calls
+from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, CallRef, Lost, Opened, Returned, Started, Usage, UsageReported
+from legato.core.state import fold
+from legato.testing.effects import call_key
+from legato.testing.violations import Violation
+
+
+def check_families(ledgers: Mapping[str, Sequence[AnyFact]], *, orphans: bool = False) -> Iterator[Violation]:
+    """Promises that are broken between a session and its child sessions. These are all ledgers of one store.
+
+    `orphans`: child sessions may be there without their parent, since a copy was killed that would have brought it. A fork that was
+    interrupted leaves some too, in which nothing has happened.
+    """
+    for name, facts in ledgers.items():
+        parent = next(parent_calls(name), None)
+        if parent is not None and parent[0] not in ledgers:
+            if orphans or (isinstance(facts[-1], Opened) and facts[-1].origin is not None):
+                continue
+            yield Violation("D2", f"the child session {name} is there without its parent")
+        elif parent is not None:
+            yield from _check_birth(name, facts, parent[2], ledgers[parent[0]])
+        yield from _check_usage(name, facts, ledgers)
+
+
+def _check_birth(name: str, facts: Sequence[AnyFact], call: CallRef, parent: Sequence[AnyFact]) -> Iterator[Violation]:
+    """A child session begins in the first attempt of its call, or after a person was asked about one that is missing."""
+    starts = [fact for fact in parent if isinstance(fact, Started) and fact.call == call]
+    missing = {fact.attempt for fact in parent if isinstance(fact, Lost) and fact.call == call and fact.missing}
+    for start in starts:
+        if start.attempt > 1 and start.attempt - 1 not in missing and facts[0].at > start.at:
+            yield Violation("D2", f"the child session {name} was begun again in attempt {start.attempt}, and nobody had been asked")
+            return
+
+
+def _check_usage(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violation]:
+    """What a session says that it used is what it and its child sessions used; a child that has returned has reported everything."""
+    own = sum((fact.usage for fact in facts if isinstance(fact, (Answered, Attempted))), NO_USAGE)
+    reported: dict[CallRef, Usage] = {}
+    missing: set[CallRef] = set()
+    for fact in facts:
+        if isinstance(fact, UsageReported):
+            reported[fact.call] = sum((usage for _, usage in fact.agents), NO_USAGE)
+        elif isinstance(fact, Lost) and fact.missing:
+            missing.add(fact.call)
+    told = fold(facts).spent.total
+    if not missing and told.total != own.total + sum(usage.total for usage in reported.values()):
+        yield Violation("usage", f"{name} says that it used {told.total} tokens, and its facts say otherwise")
+    branch = max((at for at, fact in enumerate(facts) if isinstance(fact, Opened)), default=0)
+    for fact in facts[branch:]:
+        if not isinstance(fact, Returned) or fact.status != "ok" or fact.late or fact.call in missing:
+            continue
+        child = ledgers.get(child_session_id(name, call_key(list(facts), fact.call)))
+        if child is not None and (used := fold(child).spent.total.total) != (known := reported.get(fact.call, NO_USAGE).total):
+            yield Violation("usage", f"call {fact.call} of {name} returned, and counts {known} of the {used} tokens that its child used")
