@@ -11,16 +11,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from legato import nested
+from legato import nested, portable, session
 from legato.answering import Given
 from legato.core import erasing, folded, groups, owed, state, view
-from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Redacted, Returned, Said, Words
+from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Origin, Redacted, Returned, Said, Words
 from legato.core.messages import Message, parts_of
-from legato.drive import asking, conversation, driver, ledger, screen, spare, tools
+from legato.drive import asking, caller, conversation, driver, ledger, screen, spare, tools
+from legato.drive.clock import fresh_name, now_ms
 from legato.errors import LedgerConflict
 from legato.session import Session
+from legato.stores import copying, retiring
 from legato.stores.contract import Lease
 from legato.stores.memory import MemoryStore
+from legato.tools import ChildPaused
 
 Patch = Callable[[Any, Any, Any], None]
 """`patch(owner, name, value)`: an attribute of a module or class, or an entry of a dict."""
@@ -484,28 +487,116 @@ def _(patch: Patch) -> None:
     patch(nested, "child_session_id", lambda session, key: f"s/{key}")
 
 
-@mutant("a branch begins the conversation of an agent that works as a tool anew")
+@mutant("a fork leaves the child sessions behind")
 def _(patch: Patch) -> None:
-    async def level(self: nested.Nested, call: Any, paused: Any) -> Any:
-        return await (self._handles.get(call.ref) or await self._open(call)).refresh()
+    async def fork_alone(ledger: Any, at: int, new: str) -> None:
+        now = await ledger.refresh()
+        opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=now.workflow, origin=Origin(ledger.session, at))
+        await ledger.fork(at, new, opened)
 
-    patch(nested.Nested, "_level", level)
+    patch(session, "fork_family", fork_alone)
 
 
 @mutant("a call that waits for an agent is started again although nobody has answered")
 def _(patch: Patch) -> None:
-    before = nested.Nested.awake
+    before = nested.Nested.known.fget  # type: ignore[attr-defined]
 
-    async def awake(self: nested.Nested) -> Any:
+    def known(self: nested.Nested) -> owed.ChildStatus:
         waiting = [call for call in self._ledger.state.batch if call.paused]
-        return await before(self) | {owed.RunTool(call.ref, 2) for call in waiting}
+        return owed.ChildStatus(before(self).resumable | {owed.RunTool(call.ref, 2) for call in waiting}, before(self).missing)
 
-    patch(nested.Nested, "awake", awake)
+    patch(nested.Nested, "known", property(known))
 
 
 @mutant("nobody notices that what an agent asked was answered")
 def _(patch: Patch) -> None:
-    patch(nested.Nested, "ready", property(lambda self: owed.NOBODY))
+    patch(nested.Nested, "known", property(lambda self: owed.NO_CHILDREN))
+
+
+@mutant("a missing child session is begun again, and nobody is asked")
+def _(patch: Patch) -> None:
+    caller_of, before = tools.ToolRunner._caller_of, nested.Nested.known.fget  # type: ignore[attr-defined]
+
+    def begins(self: Any, *given: Any) -> Any:
+        caller = caller_of(self, *given)
+        caller.resumes = False
+        return caller
+
+    async def none_missing(self: nested.Nested) -> frozenset[Any]:
+        return frozenset()
+
+    def known(self: nested.Nested) -> owed.ChildStatus:
+        found = before(self)
+        calls = [call for call in self._ledger.state.batch if call.ref in found.missing]
+        return owed.ChildStatus(found.resumable | {owed.RunTool(call.ref, len(call.attempts) + 1) for call in calls})
+
+    patch(tools.ToolRunner, "_caller_of", begins)
+    patch(nested.Nested, "missing", none_missing)
+    patch(nested.Nested, "known", property(known))
+
+
+@mutant("a child session that failed is an error of its call")
+def _(patch: Patch) -> None:
+    before = nested.run_child
+
+    async def run_child(*given: Any) -> Any:
+        try:
+            return await before(*given)
+        except ChildPaused as paused:
+            if paused.error:
+                raise RuntimeError(f"it did not finish: {paused.error}") from None
+            raise
+
+    patch(nested, "run_child", run_child)
+
+
+@mutant("what a child session uses is not counted")
+def _(patch: Patch) -> None:
+    async def report(self: caller.Caller, spent: Any) -> None:
+        self._reserved.pop(self._call, None)
+
+    patch(caller.Caller, "report", report)
+
+
+@mutant("the limits of a session do not bind its child sessions")
+def _(patch: Patch) -> None:
+    patch(caller.Caller, "allows", lambda self, needed: True)
+
+
+@mutant("deleting a session leaves its child sessions")
+def _(patch: Patch) -> None:
+    async def delete(self: MemoryStore, ledger: str, *, expected: Any = None, born: str = "") -> bool:
+        kept = self._ledgers.pop(ledger, None)
+        return kept is not None and bool(kept.facts)
+
+    patch(MemoryStore, "delete", delete)
+
+
+@mutant("a copy takes a session without its child sessions")
+def _(patch: Patch) -> None:
+    before = copying.Copier.bring
+    patch(copying.Copier, "bring", lambda self, family: before(self, family[:1]))
+
+
+@mutant("retiring deletes child sessions before their parent")
+def _(patch: Patch) -> None:
+    before = retiring._Retiring._family
+
+    async def one_by_one(self: Any, family: Any) -> None:
+        for info in reversed(family):
+            await before(self, [info])
+
+    patch(retiring._Retiring, "_family", one_by_one)
+
+
+@mutant("a string holds a session without its child sessions")
+def _(patch: Patch) -> None:
+    before = portable._envelope
+
+    async def envelope(store: Any, id: str, facts: Any, below: Any) -> Any:
+        return await before(store, id, facts, [])
+
+    patch(portable, "_envelope", envelope)
 
 
 # -- safety ------------------------------------------------------------------------------------------------------------
@@ -566,6 +657,27 @@ def _(patch: Patch) -> None:
         self.standing |= standing
 
     patch(state._RULES, Opened, opened)
+
+
+def _keep_consents(patch: Patch, kind: str) -> None:
+    """Treat a fork or a copy as a session that was moved."""
+    rule = state._RULES[Opened]
+
+    def opened(self: state.State, fact: Opened) -> None:
+        same = fact.origin is not None and fact.origin.kind == kind
+        rule(self, replace(fact, origin=replace(fact.origin, kind="move")) if same else fact)
+
+    patch(state._RULES, Opened, opened)
+
+
+@mutant("a fork keeps what was approved in its parent")
+def _(patch: Patch) -> None:
+    _keep_consents(patch, "fork")
+
+
+@mutant("a copy keeps what was approved in the original")
+def _(patch: Patch) -> None:
+    _keep_consents(patch, "copy")
 
 
 @mutant("a standing approval of one agent's tool holds for all agents")

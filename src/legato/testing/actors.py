@@ -124,7 +124,7 @@ class Actor:
             case "move":
                 await self._move(session, process)
             case "retire":
-                await self._retire()
+                await self._retire(process)
             case "delete":
                 await process.store.delete(session.id)
             case "forge":
@@ -179,18 +179,18 @@ class Actor:
         schedule.report.copies += 1
         self._go_on_in(name)
 
-    async def _retire(self) -> None:
+    async def _retire(self, process: Process) -> None:
         """Every session that nobody drives goes to an archive, or is lost; sometimes killed in the middle. Later some come back."""
         schedule, dice = self.schedule, self.schedule.dice
         archive = schedule.archive if dice.random() < 0.8 else None
-        if await self._administer(lambda store: retire(store, LONG_AGO_DAYS, archive=archive), schedule.base) and archive is None:
+        if await self._administer(lambda store: retire(store, LONG_AGO_DAYS, archive=archive), process) and archive is None:
             return
         await asyncio.sleep(dice.random() * 0.1)
         if dice.random() < 0.8:
             with suppress(LedgerExists):  # another one began under that name
-                await self._administer(lambda store: copy(schedule.archive, store), schedule.base)
+                await self._administer(lambda store: copy(schedule.archive, store), process)
 
-    async def _administer(self, doing: Callable[[Store], Coroutine[Any, Any, Any]], store: Store) -> bool:
+    async def _administer(self, doing: Callable[[Store], Coroutine[Any, Any, Any]], process: Process) -> bool:
         """Do something to a store in a process of its own, which may be killed. Whether it was done."""
         schedule, dice = self.schedule, self.schedule.dice
         dies_at = dice.randrange(1, 20) if dice.random() < 0.3 else 0
@@ -202,15 +202,16 @@ class Actor:
         def plan(operation: str, when: str, number: int) -> BaseException | None:
             return Died() if (number, when) == (dies_at, dies_when) else None
 
-        process = FailingStore(store, plan, delay=wait)
+        store = FailingStore(schedule.base, plan, delay=wait)
+        process.tools.append(store)
         try:
-            done = await doing(process)
+            done = await doing(store)
             schedule.tell(f"actor {self.index}: {done}")
             schedule.report.retired += len(getattr(done, "retired", ()))
         except Died:
             schedule.tell(f"actor {self.index}: it is killed")
             schedule.copy_was_killed = True
-            await process.bury()
+            await store.bury()
             return False
         return True
 

@@ -25,21 +25,22 @@ def check_families(ledgers: Mapping[str, Sequence[AnyFact]], *, orphans: bool = 
             yield Violation("D2", f"the child session {name} is there without its parent")
         elif parent is not None:
             yield from _check_birth(name, facts, parent[2], ledgers[parent[0]])
-        yield from _check_usage(name, facts, ledgers)
+        yield from _check_answers(name, facts, ledgers)
 
 
 def _check_birth(name: str, facts: Sequence[AnyFact], call: CallRef, parent: Sequence[AnyFact]) -> Iterator[Violation]:
     """A child session begins in the first attempt of its call, or after a person was asked about one that is missing."""
     starts = [fact for fact in parent if isinstance(fact, Started) and fact.call == call]
     missing = {fact.attempt for fact in parent if isinstance(fact, Lost) and fact.call == call and fact.missing}
-    for start in starts:
-        if start.attempt > 1 and start.attempt - 1 not in missing and facts[0].at > start.at:
-            yield Violation("D2", f"the child session {name} was begun again in attempt {start.attempt}, and nobody had been asked")
-            return
+    born = facts[0].at
+    before = [start.attempt for start in starts if start.at < born]
+    possible = [*before[-1:], *(start.attempt for start in starts if start.at == born)]
+    if possible and not any(attempt == 1 or attempt - 1 in missing for attempt in possible):
+        yield Violation("D2", f"the child session {name} was begun again in attempt {possible[0]}, and nobody had been asked")
 
 
-def _check_usage(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violation]:
-    """What a session says that it used is what it and its child sessions used; a child that has returned has reported everything."""
+def _check_answers(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violation]:
+    """A session used what it and its child sessions used. One that has returned has reported everything; one that failed is not over."""
     own = sum((fact.usage for fact in facts if isinstance(fact, (Answered, Attempted))), NO_USAGE)
     reported: dict[CallRef, Usage] = {}
     missing: set[CallRef] = set()
@@ -53,8 +54,14 @@ def _check_usage(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Sequ
         yield Violation("usage", f"{name} says that it used {told.total} tokens, and its facts say otherwise")
     branch = max((at for at, fact in enumerate(facts) if isinstance(fact, Opened)), default=0)
     for fact in facts[branch:]:
-        if not isinstance(fact, Returned) or fact.status != "ok" or fact.late or fact.call in missing:
+        if not isinstance(fact, Returned) or fact.status not in ("ok", "error") or fact.late or fact.call in missing:
             continue
         child = ledgers.get(child_session_id(name, call_key(list(facts), fact.call)))
-        if child is not None and (used := fold(child).spent.total.total) != (known := reported.get(fact.call, NO_USAGE).total):
+        if child is None:
+            continue
+        if fact.status == "error":
+            failed = fold(child).failed
+            if failed is not None and failed.final:
+                yield Violation("D4", f"call {fact.call} of {name} was answered, and its child session has only failed")
+        elif (used := fold(child).spent.total.total) != (known := reported.get(fact.call, NO_USAGE).total):
             yield Violation("usage", f"call {fact.call} of {name} returned, and counts {known} of the {used} tokens that its child used")

@@ -8,7 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from legato.core.facts import Answered, AnyFact, Call, Decided, HandedOff, Judged, Paused, Returned, Said, Started
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    Call,
+    CallRef,
+    Decided,
+    HandedOff,
+    Judged,
+    Lost,
+    Opened,
+    Paused,
+    Returned,
+    Said,
+    Started,
+    UsageReported,
+)
 from legato.core.graph import Limits
 
 
@@ -55,6 +70,10 @@ class _Counted:
 def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tuple[str, str]]:
     """Promises that are broken, and how: a limit was passed and nobody was asked, or a call gave way to a message that is not there."""
     messages, run = Landings(), _Counted()
+    children: dict[CallRef, int] = {}  # model replies that the child session of a call has reported
+    # What a driver that died had not reported comes later than it was used; so it does where a branch goes on with a child session.
+    exact = not any(isinstance(fact, Lost) or (isinstance(fact, Opened) and fact.origin) for fact in facts)
+    exact = exact and len({fact.epoch for fact in facts if isinstance(fact, Started)}) <= 1
     paused = {(fact.call, fact.attempt + 1) for fact in facts if isinstance(fact, Paused)}
     for position, fact in enumerate(facts):
         if messages.landed(position, fact) >= 0:
@@ -64,6 +83,8 @@ def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tu
             run.refused = run.refused or fact.verdict == "reject"
         if isinstance(fact, Returned) and fact.status == "superseded" and not messages.unseen:
             yield "C1", f"at {position} call {fact.call} was superseded, and no message that anybody was let say had come"
+        if isinstance(fact, Opened) and fact.origin and fact.origin.kind != "move":
+            run.allowed.clear()  # a fork or a copy asks again
         if isinstance(fact, Started) and (fact.call, fact.attempt) in paused:
             continue  # a call that waited goes on, and is no other call
         most = limits.tool_rounds if limits is not None else None
@@ -72,6 +93,13 @@ def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tu
         if isinstance(fact, Answered | HandedOff):
             calls = isinstance(fact, Answered) and any(isinstance(item, Call) for item in fact.items)
             run.tool_rounds = run.tool_rounds + 1 if calls else 0
+        if isinstance(fact, UsageReported):
+            more = fact.turns - children.get(fact.call, 0)
+            children[fact.call] = fact.turns
+            turns = run.used["turns"] = run.used.get("turns", 0) + more
+            limit = limits.turns if limits is not None else None
+            if exact and limit is not None and turns > limit * (1 + run.allowed.get("turns", 0)):
+                yield "D4", f"at {position} the limit of {limit} turns was passed by child sessions, and nobody was asked: {turns} turns"
         for name, what in _uses(fact):
             limit = getattr(limits, name) if limits is not None else None
             used = run.used[what] = run.used.get(what, 0) + 1

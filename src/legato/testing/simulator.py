@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from legato.core.child_ids import root_session_id
 from legato.core.erasing import Erased, Erases
@@ -165,6 +165,7 @@ class Process:
         self.loop = SimulatedLoop(schedule.timeline)
         self.store = FailingStore(schedule.base, self._plan, delay=self._delay if schedule.dice.random() < 0.5 else None)
         self.store.on_death = self._gone
+        self.tools: list[FailingStore] = []  # stores of commands that its people run
         self.left = 0  # people who are not done yet
         dice = schedule.dice
         self._dies_at = dice.randrange(1, 60) if dice.random() < 0.35 and not schedule.calm else 0
@@ -236,7 +237,7 @@ class Schedule:
         self.homes: dict[Actor, int] = {}
         self.deeds: list[Deed] = []
         self.requests: list[tuple[Request, Reply | None]] = []
-        self.request_births: list[str] = []  # the birth name of the ledger that each was made for
+        self.request_births: list[str] = []  # the birth name of the ledger that was there when each was sent
         self.judged: list[list[str]] = []
         self.broken: list[Violation] = []
         self.said: dict[str, list[int]] = {}  # words -> [attempts to deliver, of those with success, with a key]
@@ -297,7 +298,9 @@ class Schedule:
 
         def rebirth() -> None:
             self.tell(f"process {process.name} comes back")
-            _now(process.store.bury())
+            for store in (process.store, *process.tools):
+                store.dead = True
+                _now(store.bury())
             self._launch(process.name)
 
         SimulatedLoop(self.timeline).call_later(self.dice.random() * 0.1, rebirth)
@@ -329,13 +332,15 @@ class Schedule:
         self.tell("everything goes to another store")
         for process in self.processes:
             process.store.die()
-            _now(process.store.bury())
+            for store in (process.store, *process.tools):
+                store.dead = True
+                _now(store.bury())
         for target in (self.archive, _Remembering(self.erased))[: self.dice.choice((1, 2))]:
             dies_at = self.dice.randrange(1, 40)
             killed = FailingStore(target, lambda operation, when, number, at=dies_at: Died() if number == at else None)  # type: ignore[misc]
-            for store in (killed, target):
+            for place in (killed, target):
                 try:
-                    _now(copy(self.base, store))
+                    _now(copy(self.base, place))
                 except Died:
                     _now(killed.bury())
                     self.copy_was_killed = True
@@ -357,7 +362,7 @@ class Schedule:
         if dice.random() < 0.5:
             pause = dice.random() * 0.05
             await asyncio.sleep(pause if pause < 0.045 or self.calm else LONG_THOUGHT if pause < 0.049 else SILENCE_S)
-            self._check_wanted(request, self.request_births[index])
+            self._check_wanted(request)
         else:
             await asyncio.sleep(0)
         if not self.calm:
@@ -382,11 +387,11 @@ class Schedule:
         kept = self.base._ledgers.get(session)
         return kept.born if kept is not None else ""
 
-    def _check_wanted(self, request: Request, born: str) -> None:
+    def _check_wanted(self, request: Request) -> None:
         """Whoever cancels is heard while a model thinks, not when it has thought."""
         long_ago = now_ms() - LONG_THOUGHT * 500
         kept = self.base._ledgers.get(request.session)
-        if kept is None or kept.born != born:
+        if kept is None or any(each.name == request.session for each in self.base.deleted):
             return
         for fact in kept.facts[request.upto + 1 :]:
             if isinstance(fact, (Cancelled, Redacted)) and fact.at < long_ago:
@@ -501,8 +506,9 @@ class Schedule:
             deed for deed in self.deeds if deed.session == each.name and (deed.born == each.born if deed.born else deed.key[:32] in names)
         ]
         rules = self.stage.rules if root_session_id(each.name) == each.name else self.stage.rules.of_tools()
+        # One that was made for another ledger of that name is no request of this session, but what a model replied may be copied to it.
         requests = [
-            (request if request.session != each.name or born == each.born else msgspec.structs.replace(request, session=""), reply)
+            (request if request.session != each.name or (born == each.born and each.fits(request)) else replace(request, session=""), reply)
             for (request, reply), born in zip(self.requests, self.request_births, strict=True)
         ]
         self.broken += check_promises(each.facts, requests, deeds, rules=rules, session=each.name)
@@ -558,6 +564,13 @@ class _Incarnation(NamedTuple):
     facts: Sequence[AnyFact]
     before: Sequence[AnyFact]
     contents: frozenset[str]
+
+    def fits(self, request: Request) -> bool:
+        """Whether what users say in a request was said here."""
+        said = [group for group in request.groups if group.kind == "said"]
+        return all(group.position < len(self.before) and isinstance(self.before[group.position], Said) for group in said) and all(
+            group.content in (getattr(self.before[group.position], "content", ""), ERASED) for group in said
+        )
 
 
 class _Remembering(MemoryStore):

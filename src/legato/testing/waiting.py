@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from legato.core.child_ids import child_session_id
-from legato.core.facts import NO_USAGE, AnyFact, CallRef, Opened, Paused, Returned, Started
+from legato.core.facts import NO_USAGE, AnyFact, CallRef, Lost, Opened, Paused, Returned, Started
 from legato.testing.recorded import Reading
 from legato.testing.violations import Rules, Violation
 
@@ -38,6 +38,9 @@ def _shared(name: str, facts: Sequence[AnyFact], own: int, ledgers: Mapping[str,
         here = ledgers.get(child_session_id(name, f"{opened[-1]}:{call}"), ())
         if not isinstance(course[-1], Returned) and here and here[: waits.length] != ledgers.get(waits.session, here)[: waits.length]:
             yield Violation("D2", f"{name} does anew what {waits.session} had done for call {call} when the two parted")
+        lost = any(isinstance(fact, Lost) and fact.missing and fact.call == call for fact in facts[own:])
+        if isinstance(course[-1], Paused) and lost and len(ledgers.get(waits.session, ())) >= waits.length:
+            yield Violation("D2", f"{name} was made without the child session of call {call}, which {waits.session} is")
 
 
 def _courses(facts: Sequence[AnyFact], start: int) -> dict[CallRef, list[Started | Returned | Paused]]:
