@@ -137,6 +137,8 @@ class Reading:
                     if call.answers or fact.attempt != len(call.starts):
                         self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was lost, which was not open")
                     call.lost.append(fact.attempt)
+                    if fact.missing and fact.attempt in call.paused:
+                        call.paused.remove(fact.attempt)
             elif isinstance(fact, Paused):
                 if call := self._call(fact.call, position):
                     if call.answers or fact.attempt != len(call.starts) or fact.attempt in (*call.lost, *call.paused):

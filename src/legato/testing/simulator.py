@@ -347,6 +347,9 @@ class Schedule:
                 except LedgerExists as error:  # the archive has an earlier session of the same name
                     self.tell(f"not all was copied: {error.summary}")
                     return
+                except StoreError as error:
+                    self.violate("D1", f"a copy failed: {error.summary}")
+                    return
             self.deleted += self.base.incarnations() + self.base.deleted
             self.base = target
             self.report.copies += 1
