@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -41,6 +42,12 @@ class Reserved(Struct, frozen=True):
         return Reserved(self.usage + other.usage, self.turns + other.turns)
 
 
+NOTHING = Reserved()
+
+Reservations: TypeAlias = dict[tuple[CallRef, bool], Reserved]
+"""What the calls of one session have reserved: for their child sessions, and, under True, for what is below those."""
+
+
 class Caller:
     """One running call of a parent session. `child` is the id of its child session."""
 
@@ -51,7 +58,7 @@ class Caller:
         call: CallRef,
         child: str,
         resumes: bool,
-        reserved: dict[CallRef, Reserved],
+        reserved: Reservations,
         outer: Caller | None,
     ) -> None:
         """`resumes`: an earlier attempt began in the child session. `reserved` is shared by the calls of one parent."""
@@ -74,7 +81,7 @@ class Caller:
         return self._allows(Reserved(needed))
 
     def _allows(self, needed: Reserved) -> bool:
-        needed = sum((reserved for call, reserved in self._reserved.items() if call != self._call), needed)
+        needed = sum((reserved for (call, _), reserved in self._reserved.items() if call != self._call), needed)
         if limit_reached(self._ledger.state, self._limits, needed.usage, needed.turns, self._working_ms()):
             return False
         return self._outer is None or self._outer._allows(needed)
@@ -92,14 +99,26 @@ class Caller:
         """Count a model request that is under way, until its usage is reported: siblings run at the same time."""
         self._reserve(Reserved(needed, 1))
 
-    def _reserve(self, needed: Reserved) -> None:
-        self._reserved[self._call] = needed
+    def end(self) -> None:
+        """Count no model request of the child session and of its own children any more: the call has ended."""
+        self._reserve(NOTHING)
+        self._reserve(NOTHING, below=True)
+
+    def _reserve(self, needed: Reserved, below: bool = False) -> None:
+        """`below`: for child sessions of the child session, which report by themselves."""
+        self._reserved[self._call, below] = needed
         if self._outer is not None:
-            self._outer._reserve(sum(self._reserved.values(), Reserved()))
+            self._outer._reserve(sum(self._reserved.values(), NOTHING), below=True)
 
     async def report(self, spent: Spent) -> None:
-        """Record what the child session has used so far, in the parent's ledger and in those above it."""
-        self._reserved.pop(self._call, None)
+        """Record what the child session has used so far, in the parent's ledger and in those above it.
+
+        What it had reserved is free only then: a sibling that asked in between would have room that is not there.
+        """
+        await self._record(spent)
+        self._reserve(NOTHING)
+
+    async def _record(self, spent: Spent) -> None:
         agents, turns = tuple(spent.of.items()), spent.turns
 
         def propose(state: State) -> Iterator[AnyFact]:
@@ -110,9 +129,7 @@ class Caller:
 
         await self._ledger.append(propose)
         if self._outer is not None:
-            await self._outer.report(self._ledger.state.spent)
-            if self._reserved:
-                self._outer._reserve(sum(self._reserved.values(), Reserved()))
+            await self._outer._record(self._ledger.state.spent)
 
     async def check_parent(self) -> None:
         """Raise `UnknownLedger` if the parent session was deleted: its child sessions were deleted with it, and none may begin since.

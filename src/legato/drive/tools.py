@@ -35,7 +35,7 @@ from legato.core.groups import CallState
 from legato.core.handoff import handoff_arguments
 from legato.core.owed import Admit, GiveUp, RunTool, answers_of
 from legato.core.state import State
-from legato.drive.caller import Caller, Reserved, current_caller
+from legato.drive.caller import Caller, Reservations, current_caller
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger, failed_itself
@@ -73,7 +73,7 @@ class ToolRunner:
         self._context = context
         self._others = others
         self._caller = caller  # the call that this session works for, if it is a child session
-        self._reserved: dict[CallRef, Reserved] = {}  # model requests of child sessions that are under way
+        self._reserved: Reservations = {}  # model requests of child sessions that are under way
         self.watch: Watch | None = None
         self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
 
@@ -217,7 +217,8 @@ class ToolRunner:
                 raise  # that the store fails is no outcome: the drive ends, and the next one starts this again
             status, output, contents = "error", tool_output(f"{type(error).__name__}: {error}"), {}
         finally:
-            self._reserved.pop(effect.call, None)
+            if tool.works_in is not None:
+                self._caller_for(effect.call, "", resumes=True).end()
         full = ""
         if isinstance(output, str) and len(output) > OUTPUT_LETTERS:
             data = output.encode()

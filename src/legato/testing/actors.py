@@ -380,8 +380,8 @@ class Actor:
         session = schedule.stage.workflow.session(branch, store=process.store)
         await session.refresh()
         words, at = f"last message in {branch}", -1
-        for _ in range(60):
-            await asyncio.sleep(0.02)  # whoever still holds the lease lets go of it
+        for patience in range(60):
+            await asyncio.sleep(0.02 if patience < 20 else 1.0)  # whoever still holds the lease lets go of it
             await session.refresh()
             status = session.status
             if status == "pending":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from legato.core.child_ids import child_session_id, parent_calls
-from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, CallRef, Lost, Opened, Returned, Started, Usage, UsageReported
+from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, CallRef, Lost, Opened, Returned, Started, UsageReported
 from legato.core.state import fold
 from legato.errors import IllegalFact
 from legato.testing.effects import call_key
@@ -45,15 +45,18 @@ def _check_birth(name: str, facts: Sequence[AnyFact], call: CallRef, parent: Seq
 def _check_answers(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violation]:
     """A session used what it and its child sessions used. One that has returned has reported everything; one that failed is not over."""
     own = sum((fact.usage for fact in facts if isinstance(fact, (Answered, Attempted))), NO_USAGE)
-    reported: dict[CallRef, Usage] = {}
+    reported: dict[CallRef, int] = {}
     missing: set[CallRef] = set()
+    counted = own.total
     for fact in facts:
         if isinstance(fact, UsageReported):
-            reported[fact.call] = sum((usage for _, usage in fact.agents), NO_USAGE)
+            now = sum(usage.total for _, usage in fact.agents)
+            counted += max(0, now - reported.get(fact.call, 0))  # a branch goes back to where its parent last waited
+            reported[fact.call] = now
         elif isinstance(fact, Lost) and fact.missing:
             missing.add(fact.call)
     told = fold(facts).spent.total
-    if not missing and told.total != own.total + sum(usage.total for usage in reported.values()):
+    if not missing and told.total != counted:
         yield Violation("usage", f"{name} says that it used {told.total} tokens, and its facts say otherwise")
     branch = max((at for at, fact in enumerate(facts) if isinstance(fact, Opened)), default=0)
     for fact in facts[branch:]:
@@ -66,5 +69,5 @@ def _check_answers(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Se
             failed = fold(child).failed
             if failed is not None and failed.final:
                 yield Violation("D4", f"call {fact.call} of {name} was answered, and its child session has only failed")
-        elif (used := fold(child).spent.total.total) != (known := reported.get(fact.call, NO_USAGE).total):
+        elif (used := fold(child).spent.total.total) != (known := reported.get(fact.call, 0)):
             yield Violation("usage", f"call {fact.call} of {name} returned, and counts {known} of the {used} tokens that its child used")

@@ -35,12 +35,15 @@ def _shared(name: str, facts: Sequence[AnyFact], own: int, ledgers: Mapping[str,
     for call, course in _courses(facts[:own], 0).items():
         waits = next(fact for fact in reversed(course) if isinstance(fact, Paused))
         opened = [fact.ledger for fact in facts[: call.position] if isinstance(fact, Opened)]
-        here = ledgers.get(child_session_id(name, f"{opened[-1]}:{call}"), ())
-        if not isinstance(course[-1], Returned) and here and here[: waits.length] != ledgers.get(waits.session, here)[: waits.length]:
+        key = f"{opened[-1]}:{call}"
+        here = ledgers.get(child_session_id(name, key), ())
+        if any(isinstance(fact, Lost) and fact.missing and fact.call == call for fact in facts[own:]):
+            begun = facts[own]
+            there = ledgers.get(child_session_id(begun.origin.session, key), ()) if isinstance(begun, Opened) and begun.origin else ()
+            if isinstance(course[-1], Paused) and len(there) >= waits.length:
+                yield Violation("D2", f"{name} was made without the child session of call {call}, which {waits.session} is")
+        elif not isinstance(course[-1], Returned) and here and here[: waits.length] != ledgers.get(waits.session, here)[: waits.length]:
             yield Violation("D2", f"{name} does anew what {waits.session} had done for call {call} when the two parted")
-        lost = any(isinstance(fact, Lost) and fact.missing and fact.call == call for fact in facts[own:])
-        if isinstance(course[-1], Paused) and lost and len(ledgers.get(waits.session, ())) >= waits.length:
-            yield Violation("D2", f"{name} was made without the child session of call {call}, which {waits.session} is")
 
 
 def _courses(facts: Sequence[AnyFact], start: int) -> dict[CallRef, list[Started | Returned | Paused]]:
