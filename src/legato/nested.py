@@ -87,7 +87,11 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
     await session.say(task, key=key)
     before = session.state.length
     if caller is not None:
-        await caller.check_parent()
+        try:
+            await caller.check_parent()
+        except UnknownLedger:
+            await session.store.delete(session.id)  # it was begun just after its parent was deleted
+            raise
     try:
         result = await session.run(task, key=key)
     except Exception as error:

@@ -379,6 +379,21 @@ async def test_deleted_session_leaves_no_child_that_pays(store: Store) -> None:
     assert await lengths(store) == {}
 
 
+async def test_child_that_begins_after_deletion_is_deleted() -> None:
+    """The session is deleted when its child is about to begin: nothing is left in the store."""
+    store = MemoryStore()
+
+    class Deleting(FailingStore):
+        async def append(self, ledger: str, *given: Any, **more: Any) -> int:  # type: ignore[override]
+            if "/" in ledger:
+                await self.store.delete("s")
+            return await self.store.append(ledger, *given, **more)
+
+    session = boss(spender(["Found."]).as_tool(), calls=call("ask_spender", task="Look")).session("s", store=Deleting(store))
+    await asyncio.gather(_run(session), return_exceptions=True)
+    assert await lengths(store) == {}
+
+
 async def _run(session: Session) -> None:
     await session.run("Go")
 

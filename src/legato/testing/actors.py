@@ -100,7 +100,7 @@ class Actor:
                 there = schedule.base._ledgers.get(session.id)
                 recorded = len(there.facts) if there else 0
                 await session.refresh()
-                if session.state.length < recorded:
+                if session.state.length < recorded and schedule.base._ledgers.get(session.id) is there:
                     schedule.violate("D1", f"{recorded} facts were recorded, and a handle that looked saw {session.state.length}")
                 if session.status == "running":
                     await session.resume()
@@ -169,7 +169,10 @@ class Actor:
                 return
             text = await session.to_string()
             expected = {session.id: session.state.length, **{info.ledger: info.length for info in infos}}
-            await schedule.base.delete(session.id, expected=expected)  # not to be interrupted between this and what follows
+            try:
+                await schedule.base.delete(session.id, expected=expected)  # not to be interrupted between this and what follows
+            except LedgerConflict:
+                return  # somebody has gone on with it
             name = session.id if dice.random() < 0.5 or len(schedule.branches) >= 3 else self._branch("m")
             schedule.effects.move(session.id, name)
             await schedule.stage.workflow.load(text, id=name, store=schedule.base, move=True).refresh()

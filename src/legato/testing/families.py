@@ -16,13 +16,13 @@ from legato.testing.violations import Violation
 def check_families(ledgers: Mapping[str, Sequence[AnyFact]], *, orphans: bool = False) -> Iterator[Violation]:
     """Promises that are broken between a session and its child sessions. These are all ledgers of one store.
 
-    `orphans`: child sessions may be there without their parent, since a copy was killed that would have brought it. A fork that was
-    interrupted leaves some too, in which nothing has happened.
+    `orphans`: child sessions may be there without their parent, since a copy was killed that would have brought it. A fork or a beginning
+    that was interrupted leaves some too, in which nothing has happened.
     """
     for name, facts in ledgers.items():
         parent = next(parent_calls(name), None)
         if parent is not None and parent[0] not in ledgers:
-            if orphans or (isinstance(facts[-1], Opened) and facts[-1].origin is not None):
+            if orphans or not any(isinstance(fact, (Answered, Attempted)) for fact in facts[_own(facts) :]):
                 continue
             yield Violation("D2", f"the child session {name} is there without its parent")
         elif parent is not None:
@@ -31,13 +31,19 @@ def check_families(ledgers: Mapping[str, Sequence[AnyFact]], *, orphans: bool = 
             yield from _check_answers(name, facts, ledgers)
 
 
+def _own(facts: Sequence[AnyFact]) -> int:
+    """Where a branch begins to have facts of its own."""
+    return max((at for at, fact in enumerate(facts) if isinstance(fact, Opened)), default=0)
+
+
 def _check_birth(name: str, facts: Sequence[AnyFact], call: CallRef, parent: Sequence[AnyFact]) -> Iterator[Violation]:
     """A child session begins in the first attempt of its call, or after a person was asked about one that is missing."""
     starts = [fact for fact in parent if isinstance(fact, Started) and fact.call == call]
     missing = {fact.attempt for fact in parent if isinstance(fact, Lost) and fact.call == call and fact.missing}
     born = facts[0].at
-    before = [start.attempt for start in starts if start.at < born]
-    possible = [*before[-1:], *(start.attempt for start in starts if start.at == born)]
+    able = [start for start in starts if start.attempt not in missing]  # one that found it missing did not begin it
+    before = [start.attempt for start in able if start.at < born]
+    possible = [*before[-1:], *(start.attempt for start in able if start.at == born)]
     if possible and not any(attempt == 1 or attempt - 1 in missing for attempt in possible):
         yield Violation("D2", f"the child session {name} was begun again in attempt {possible[0]}, and nobody had been asked")
 
@@ -58,8 +64,7 @@ def _check_answers(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Se
     told = fold(facts).spent.total
     if not missing and told.total != counted:
         yield Violation("usage", f"{name} says that it used {told.total} tokens, and its facts say otherwise")
-    branch = max((at for at, fact in enumerate(facts) if isinstance(fact, Opened)), default=0)
-    for fact in facts[branch:]:
+    for fact in facts[_own(facts) :]:
         if not isinstance(fact, Returned) or fact.status not in ("ok", "error") or fact.late or fact.call in missing:
             continue
         child = ledgers.get(child_session_id(name, call_key(list(facts), fact.call)))
