@@ -1,5 +1,6 @@
 """The public test kit: scripted models and people, failing stores, conformance checks, the simulator and the crash sweep."""
 
+from legato.testing.branches import branch_sweep
 from legato.testing.conformance import check_store
 from legato.testing.crash import SweepReport, crash_sweep
 from legato.testing.faults import Died, FailingStore, Fault
@@ -28,6 +29,7 @@ __all__ = [
     "Told",
     "Violation",
     "World",
+    "branch_sweep",
     "call",
     "check_promises",
     "check_store",

@@ -225,7 +225,7 @@ class _Life:
         self.store = _LifeStore(base, self._plan)
         person = story.person
         decide = _truthful(told.world, self._facts) if person.decide is approve_all else person.decide
-        self.person = Person(person.messages, decide, stream, told.events.append, person.steps)
+        self.person = Person(person.messages, decide, stream, told.events.append, person.steps, person.resumes)
         self.workflow: Workflow | None = None
         self.at = ""
 

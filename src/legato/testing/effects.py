@@ -105,11 +105,12 @@ def check_effects(log: EffectLog, rules: Rules) -> Iterator[Violation]:
     effects: dict[tuple[str, str], list[Effect]] = defaultdict(list)
     for effect in log.effects:
         effects[effect.session, effect.key].append(effect)
+    asked = {consent.key for consent in log.consents if consent.kind == "approval"}
     standing = [consent for consent in log.consents if consent.always and consent.permits]
     for (session, key), done in effects.items():
         given = consents[session, key]
         tool, where = done[0].tool, f"call {key.split(':')[-1]} in {session}"
-        gated = tool in rules.gated or key in log.gated
+        gated = tool in rules.gated or key in log.gated or key in asked
         repeatable = rules.idempotent is None or tool in rules.idempotent
         for rejected in given:
             if rejected.kind == "approval" and rejected.verdict == "reject" and rejected.confirmed:

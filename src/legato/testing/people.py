@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from legato.core.facts import Said
+from legato.core.facts import Attempted, Paused, Said
 from legato.core.messages import Sendable
 from legato.core.requests import Pending
 from legato.drive.definition import called
@@ -45,6 +45,9 @@ class Person:
     steps: int = 2_000
     """So many things a person does before losing patience: a conversation that never ends is an error in a test."""
 
+    resumes: int = 0
+    """So many failures, of models and of child sessions, a person meets with `resume()`."""
+
     def __repr__(self) -> str:
         return f"Person({len(self.messages)} messages)"
 
@@ -60,6 +63,9 @@ class Person:
         await session.refresh()
         status = session.status
         if status == "running":
+            await self._drive(session.resume(self.stream))
+            return True
+        if status == "failed" and _failures(session) <= self.resumes:
             await self._drive(session.resume(self.stream))
             return True
         if status == "failed":
@@ -91,6 +97,13 @@ class Person:
         async for event in run:
             if self.watch is not None:
                 self.watch(event)
+
+
+def _failures(session: Session) -> int:
+    """How often the session has failed, by its ledger."""
+    return sum(
+        1 for fact in session.facts if (isinstance(fact, Attempted) and fact.final) or (isinstance(fact, Paused) and bool(fact.error))
+    )
 
 
 async def give(session: Session, request: Pending | str, verdict: Verdict) -> None:

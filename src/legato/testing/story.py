@@ -7,6 +7,7 @@ tools do to the world is noted in a `World` that outlives the process.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from legato.drive.events import Event
 from legato.models.base import Reply
 from legato.session import Session
 from legato.stores.contract import Store
+from legato.testing.effects import EffectLog
 from legato.testing.people import Person
 from legato.tools import ToolContext
 from legato.workflow import Workflow
@@ -27,10 +29,14 @@ class World:
 
     def __init__(self) -> None:
         self.deeds: list[tuple[str, str]] = []
+        self.log = EffectLog()
+        self.notes: Counter[str] = Counter()
+        """What else a story has to remember, for example how often its provider was busy."""
 
     def did(self, context: ToolContext[Any], what: str = "") -> None:
         """Note that a tool's effect took place, under the idempotency key of its call."""
         self.deeds.append((context.idempotency_key, what or context.call.tool))
+        self.log.add_effect(context)
 
     def times(self, what: str) -> int:
         """How often this was done."""
@@ -64,7 +70,7 @@ class Story:
     async def tell(self, store: Store, stream: bool = False, world: World | None = None, session: str = "story") -> Told:
         """Tell the story once, on this store, and check it."""
         told = Told(None, world or World())  # type: ignore[arg-type]
-        person = Person(self.person.messages, self.person.decide, stream, told.events.append, self.person.steps)
+        person = Person(self.person.messages, self.person.decide, stream, told.events.append, self.person.steps, self.person.resumes)
         workflow = self.build(store, told.world).observed_by(Asked(told.requests))
         told.session = workflow.session(session, store=store)
         await person.play(told.session)
