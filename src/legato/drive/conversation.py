@@ -18,7 +18,7 @@ def messages_of(state: State, since: int = 0) -> list[Message]:
     answers = _answers_of_guardrails(state) if state.withheld else {}
     groups = state.groups if state.withheld else state.groups[_first(state.groups, since) :]
     for group in (*groups, *state.tail, *state.waiting):
-        if group.position >= since:
+        if group.position >= since and not group.unjudged:
             messages.extend(_messages(group))
         if group.blocked and answers[group.position].position >= since:
             messages.append(answers[group.position])
@@ -35,8 +35,7 @@ def _first(groups: list[Group], since: int) -> int:
 
 def accepted_messages(state: State) -> list[Message]:
     """The messages without those that a guardrail withholds, or has yet to judge: what user code may pass on to models."""
-    groups = [group for group in (*state.groups, *state.tail) if not group.blocked]
-    return [message for group in groups for message in _messages(group, for_people=False)]
+    return [message for group in (*state.groups, *state.tail) if not group.blocked for message in _messages(group)]
 
 
 def _answers_of_guardrails(state: State) -> dict[int, Message]:
@@ -48,11 +47,9 @@ def _answers_of_guardrails(state: State) -> dict[int, Message]:
     }
 
 
-def _messages(group: Group, for_people: bool = True) -> list[Message]:
+def _messages(group: Group) -> list[Message]:
     if group.kind == "said":
         return [Message(role="user", parts=parts_of(group.content), author_name=group.author, position=group.position)]
-    if group.fact is None or group.rejected:
-        return []
-    if words := group.public_words if for_people else spoken(group.fact):
+    if group.fact is not None and not group.rejected and (words := spoken(group.fact)):
         return [Message(role="assistant", parts=parts_of(words), author_name=group.agent, position=group.position)]
     return []
