@@ -43,6 +43,7 @@ HEAVY = {
     "legato.wire": "with a provider's model",
     "mcp": "with legato.mcp",
     "jsonschema": "with legato.mcp",
+    "re2": "with legato.mcp",
     "opentelemetry": "with legato.telemetry",
     "legato.mcp": "by name only",
     "legato.telemetry": "by name only",

@@ -11,9 +11,9 @@ from legato.errors import BadInput
 
 if TYPE_CHECKING:
     from legato.mcp.offering import Offered
-    from legato.tools.mcp import Change, Listed, MCPServer, MCPToolError
+    from legato.tools.mcp import Change, Listed, MCPServer, MCPToolError, SchemaNotEnforced
 
-__all__ = ["Change", "Listed", "MCPServer", "MCPToolError", "Offered"]
+__all__ = ["Change", "Listed", "MCPServer", "MCPToolError", "Offered", "SchemaNotEnforced"]
 
 
 def __getattr__(name: str) -> object:
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> object:
     try:
         module = import_module("legato.mcp.offering" if name == "Offered" else "legato.tools.mcp")
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
+        if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema", "re2"):
             raise
         raise BadInput(f"{name} needs the package {missing.name!r}", do="pip install '.[mcp]' in a clone of Legato") from None
     found = globals()[name] = getattr(module, name)

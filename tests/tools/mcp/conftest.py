@@ -82,6 +82,9 @@ class Http(Stdio):
 
     def start(self):
         self.process = subprocess.Popen([*COMMAND, str(self.folder), "--http", str(self.port)], cwd=ROOT)
+        self.wait_until_open()
+
+    def wait_until_open(self):
         for _ in range(1500):
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()

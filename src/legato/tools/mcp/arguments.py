@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from jsonschema.exceptions import SchemaError, ValidationError, best_match
-from jsonschema.validators import Draft202012Validator, validator_for
+from jsonschema.exceptions import ValidationError, best_match
 
 from legato.errors import BadInput
 from legato.tools.arguments import Arguments, BadArguments
+from legato.tools.mcp.json_schema import CheckedSchema, TooMuchWork
 
 SHOWN, LISTED = 160, 8
 """How many letters of a mistake, and how many mistakes, a model is told."""
@@ -22,18 +22,16 @@ SHOWN, LISTED = 160, 8
 class SchemaArguments(Arguments, frozen=True, eq=False):
     """What a tool takes, by a JSON schema."""
 
-    validator: Any
+    checked: CheckedSchema
 
     @classmethod
     def of(cls, tool: str, schema: dict[str, Any]) -> SchemaArguments:
         """Read the schema; `BadInput` if it is none. Properties marked as passwords or write-only are secret."""
-        kind: Any = validator_for(schema, default=Draft202012Validator)
         try:
-            kind.check_schema(schema)
-        except (SchemaError, RecursionError) as error:
-            words = error.message if isinstance(error, SchemaError) else "it is nested too deeply"
+            checked = CheckedSchema(schema)
+        except ValueError as error:
             do = "leave the tool out with only=[...]"
-            raise BadInput(f"the schema of MCP tool {tool!r} is not valid: {words[:SHOWN]}", do=do) from None
+            raise BadInput(f"the schema of MCP tool {tool!r} is not valid: {str(error)[:SHOWN]}", do=do) from None
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
         secrets = [name for name, shown in known.items() if isinstance(shown, dict) and _is_secret(shown)]
@@ -42,7 +40,7 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
             schema=json.dumps(schema, ensure_ascii=False, separators=(",", ":")),
             secrets=frozenset(secrets),
             contexts=(),
-            validator=kind(schema),
+            checked=checked,
         )
 
     def validate(self, tool: str, arguments: str) -> dict[str, object]:
@@ -54,8 +52,11 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
         if not isinstance(values, dict):
             raise BadArguments(f"the arguments of {tool} are not valid, and it did not run:\n  - expected one JSON object")
         try:
-            mistakes = sorted(self.validator.iter_errors(values), key=lambda each: [str(step) for step in each.absolute_path])
-        except Exception as error:  # a reference that leads nowhere, a pattern that is none: the schema's fault, and no reason to run
+            mistakes = self.checked.find_errors(values)
+        except TooMuchWork:
+            told = f"the arguments of {tool} are too many to be checked, and it did not run: pass fewer in one call"
+            raise BadArguments(told) from None
+        except Exception as error:  # a reference that leads nowhere, or around in circles: the schema's fault, and no reason to run
             raise BadArguments(f"the arguments of {tool} could not be checked: {type(error).__name__}") from None
         if mistakes:
             lines = [f"  - {self._mistake(mistake)}" for mistake in mistakes[:LISTED]]
@@ -66,7 +67,8 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
     def _mistake(self, mistake: ValidationError) -> str:
         path = [str(step) for step in mistake.absolute_path]
         where = f"{'.'.join(path)}: " if path else ""
-        if self.secrets and (not path or path[0] in self.secrets) and mistake.validator not in ("required", "additionalProperties"):
+        names = ("required",) if path else ("required", "additionalProperties")  # what these say of: no value, and within a secret no name
+        if self.secrets and (not path or path[0] in self.secrets) and mistake.validator not in names:
             return f"{where}not valid ({mistake.validator})"  # an error is an output, and outputs are shown to people
         deepest = best_match([mistake]) or mistake
         return f"{where}{deepest.message}"[:SHOWN]

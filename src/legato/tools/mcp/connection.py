@@ -8,12 +8,14 @@ tells them apart by words and codes of its own, so they are sorted here, once.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import re
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 from urllib.parse import urlsplit
@@ -32,6 +34,10 @@ NOT_SENT, REFUSED, UNKNOWN = -32050, -32051, -32052
 
 REFUSALS = (401, 403, 407, 429)
 """Statuses by which a server refuses a request without looking at it."""
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Bytes of one message of a server. Providers take pictures of 5 to 20 MB, which are a third longer in a message; reading 16 MiB of JSON
+holds the event loop for 0.1 s."""
 
 LINES = 12
 """How many of a server's last words on its standard error are told when it cannot be reached."""
@@ -85,8 +91,16 @@ class Command(Struct, frozen=True, eq=False, kw_only=True):
     @asynccontextmanager
     async def streams(self, ended: Ended) -> AsyncIterator[Any]:
         self.words.clear()
-        parameters = StdioServerParameters(command=self.command[0], args=list(self.command[1:]), env=self.env, cwd=self.cwd)
+        parameters = StdioServerParameters(
+            command=self.command[0], args=list(self.command[1:]), env=self.env, cwd=self.cwd, encoding=_BOUNDED_UTF8
+        )
         sink = _listening(self.words)
+
+        def refuse_line() -> None:
+            self.words.append(f"(a line of more than {MAX_MESSAGE_BYTES:,} bytes, which was not read)")
+            ended()
+
+        _on_long_line.set(refuse_line)  # for the tasks that are started from here
         try:
             async with stdio_client(parameters, errlog=sink) as (read, write):
                 sink.close()  # the process has its own: when it is gone, whoever listens hears the end
@@ -122,9 +136,11 @@ class Address(Struct, frozen=True, eq=False, kw_only=True):
     async def streams(self, ended: Ended) -> AsyncIterator[Any]:
         # A call may take its time: how long, the tool's own time limit says.
         timeout = httpx2.Timeout(30.0, read=None)
+        headers = httpx2.Headers(self.headers)
+        headers["Accept-Encoding"] = "identity"  # 400 KB of gzip may be 400 MB, unpacked in one go
         async with (
-            _Candid(headers=self.headers, timeout=timeout) as http,
-            streamable_http_client(self.url, http_client=http) as streams,
+            _Candid(headers=headers, timeout=timeout) as http,
+            streamable_http_client(self.url, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
         ):
             yield streams
 
@@ -134,13 +150,18 @@ class _Candid(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method != "POST":
-            return await super().send(request, **options)
+            return await self._send_bounded(request, **options)
         try:
-            response = await super().send(request, **options)
+            return await self._post(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol) as error:
             return _answer(request, NOT_SENT, f"no connection ({type(error).__name__})")
         except httpx2.TransportError as error:
             return _answer(request, UNKNOWN, f"the connection broke ({type(error).__name__})")
+        except httpx2.StreamError as error:
+            return _answer(request, UNKNOWN, str(error))
+
+    async def _post(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        response = await self._send_bounded(request, **options)
         if response.status_code in (400, 404) and MCP_SESSION_ID in request.headers and b"session" in (await response.aread()).lower():
             # A server that was restarted does not know us any more. The `mcp` package reads it from a bare 404 alone; its own server
             # adds words of its own (2.3), and the TypeScript one says 400 (1.32).
@@ -151,6 +172,79 @@ class _Candid(httpx2.AsyncClient):
             await response.aclose()
             return _answer(request, UNKNOWN if response.status_code >= 500 else REFUSED, f"HTTP {response.status_code}")
         return response
+
+
+    async def _send_bounded(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send it, and let no more than one message be read of the answer. A stream of events may go on: each event is bounded."""
+        response = await super().send(request, **options)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            return _answer(request, UNKNOWN, "the answer is compressed, which was not asked for")
+        is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if not (is_events and response.status_code == 200 and request.method in ("GET", "POST")):
+            response.stream = _BoundedStream(response.stream)
+        return response
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """An answer's bytes, up to the length of one message."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
+        async for chunk in self._stream:
+            count += len(chunk)
+            if count > MAX_MESSAGE_BYTES:
+                raise httpx2.StreamError(f"the answer is longer than {MAX_MESSAGE_BYTES:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+_BOUNDED_UTF8 = "legato-bounded-utf-8"
+_on_long_line: ContextVar[Callable[[], None]] = ContextVar("legato_mcp_on_long_line")
+
+
+class _BoundedLineDecoder(codecs.IncrementalDecoder):
+    """UTF-8 in whole lines, that stops at a line longer than a message may be.
+
+    The `mcp` package keeps a line until it ends, however long it is, and copies all of it for each piece that comes. Its encoding is the
+    one part of that which is ours to choose.
+    """
+
+    def __init__(self, errors: str = "strict") -> None:
+        super().__init__(errors)
+        self._pieces: list[bytes] = []
+        self._line_bytes = 0
+        self._on_long_line = _on_long_line.get()
+
+    def decode(self, data: Any, final: bool = False) -> str:
+        if self._line_bytes > MAX_MESSAGE_BYTES:
+            return ""
+        *whole, rest = bytes(data).rsplit(b"\n", 1)
+        lines = b""
+        if whole:
+            lines = b"".join([*self._pieces, *whole, b"\n"])
+            self._pieces.clear()
+            self._line_bytes = 0
+        self._pieces.append(rest)
+        self._line_bytes += len(rest)
+        if self._line_bytes > MAX_MESSAGE_BYTES:
+            self._pieces.clear()
+            self._on_long_line()
+        return lines.decode("utf-8", self.errors)
+
+
+def _find_codec(name: str) -> codecs.CodecInfo | None:
+    if name != _BOUNDED_UTF8.replace("-", "_"):
+        return None
+    return codecs.CodecInfo(codecs.utf_8_encode, codecs.utf_8_decode, incrementaldecoder=_BoundedLineDecoder, name=_BOUNDED_UTF8)
+
+
+codecs.register(_find_codec)
 
 
 def _answer(request: httpx2.Request, code: int, words: str) -> httpx2.Response:
@@ -203,7 +297,7 @@ def _listening(words: deque[str]) -> TextIO:
 
     def listen() -> None:
         with open(read, errors="replace") as lines:
-            for line in lines:
+            while line := lines.readline(MAX_MESSAGE_BYTES):
                 if line.strip():
                     words.append(line.strip()[:300])
 
@@ -256,6 +350,8 @@ class Connection:
     async def _own(self, ready: asyncio.Future[Client]) -> None:
         try:
             async with Client(self._way.streams(self._end), message_handler=self._heard, cache=None) as client:
+                # It would match the server's patterns against the server's words with `re`, and nobody relies on its answer.
+                client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]
                 if not ready.done():
                     ready.set_result(client)
                 await self._leave.wait()
@@ -270,6 +366,10 @@ class Connection:
     async def _heard(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self.looked = float("-inf")
+
+
+async def _accept_result(name: str, result: object) -> None:
+    """Check nothing: what a server's tool returns is words for a model, whatever its output schema says."""
 
 
 def first_of(error: BaseException) -> Exception:

@@ -76,15 +76,11 @@ def changes(accepted: Mapping[str, Listed], found: Mapping[str, Listed]) -> list
     return told
 
 
-def chosen(server: str, found: Mapping[str, Listed], only: Collection[str] | None) -> dict[str, Listed]:
-    """The tools that are wanted; `BadInput` if one of them is not there."""
-    if only is None:
-        return dict(found)
-    if missing := [name for name in only if name not in found]:
-        raise BadInput(
-            f"MCP server {server!r} has no tool {missing[0]!r}", found=", ".join(found) or "no tools", do="correct only=[...]"
-        )
-    return {name: listed for name, listed in found.items() if name in only}
+def require_tools(server: str, found: Mapping[str, Listed], only: Collection[str] | None, others: Collection[str]) -> None:
+    """Raise `BadInput` if a tool that is wanted was not found. `others`: names of tools that are there and are not wanted."""
+    if missing := [name for name in only or () if name not in found]:
+        names = ", ".join([*found, *others]) or "no tools"
+        raise BadInput(f"MCP server {server!r} has no tool {missing[0]!r}", found=names, do="correct only=[...]")
 
 
 class Pins(Struct, frozen=True):

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import deque
+import warnings
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 from weakref import WeakKeyDictionary
 
 from mcp import MCPError
+from mcp.types import PARSE_ERROR
 from mcp.types import Tool as ServersTool
 from pydantic import ValidationError
 
@@ -37,11 +39,17 @@ from legato.tools.mcp.connection import (
     nobody_knows,
     unreachable,
 )
-from legato.tools.mcp.listing import Change, Listed, changes, chosen, read_pins, refused, write_pins
+from legato.tools.mcp.listing import Change, Listed, changes, read_pins, refused, require_tools, write_pins
 from legato.tools.mcp.results import output_of, words_of
 
-PAGES = 100
-"""How many pages of tools are read: a server that always has one more must not hold up a program."""
+MAX_TOOLS = 1_000
+"""Tools of one server that can be used. Providers take 128 to 512 in a request, and models choose badly among fewer."""
+
+MAX_PAGES = 100
+"""Pages of one list: a server that always has one more must not hold up a program."""
+
+_MAX_NAMES = 30
+"""Names of tools that are not wanted, kept for an error."""
 
 PATIENCE = (0.0, 0.3, 1.0, 2.0)
 """Seconds before each attempt to reach a server for a call: one that is being restarted needs a moment."""
@@ -53,6 +61,10 @@ class MCPToolError(LegatoError):
     """A tool of an MCP server failed, or could not be run. The words are for the model."""
 
     code = "mcp_tool"
+
+
+class SchemaNotEnforced(UserWarning):
+    """Part of the schema of an MCP server's tool is not enforced here. The server checks it itself, or nobody does."""
 
 
 class _Place:
@@ -114,6 +126,7 @@ class MCPServer:
         self._recheck = recheck
         self._accepted: dict[str, Listed] | None = None
         self._found: dict[str, Listed] = {}
+        self._unwanted: list[str] = []
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, _Place] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
@@ -136,15 +149,17 @@ class MCPServer:
         if accept or self._accepted is None:
             accepted = None if accept else read_pins(self._file, self.name) if self._file else None
             await self._connected(anew=True)
-            found = chosen(self.name, self._found, self._only)
+            found = self._found
+            require_tools(self.name, found, self._only, self._unwanted)
             if accepted is not None and (differing := changes(accepted, found)):
                 raise refused(self.name, differing, self._file)
-            made = self._made(found)
+            made = await self._read(found)
             if accepted is None and self._file is not None:
                 write_pins(self._file, self.name, found)
             self._accepted = found
+            self._warn_of_unenforced(made)
             return made
-        return self._made(self._accepted)
+        return await self._read(self._accepted)
 
     def tools_sync(self, accept: bool = False) -> list[Tool]:
         """The same where no event loop runs, for workflows that are built when a module is imported."""
@@ -166,7 +181,7 @@ class MCPServer:
         """What differed from what was accepted when the server was last looked at."""
         if self._accepted is None:
             return []
-        return changes(self._accepted, {name: each for name, each in self._found.items() if self._only is None or name in self._only})
+        return changes(self._accepted, self._found)
 
     async def aclose(self) -> None:
         """End this event loop's connection. The next call makes another."""
@@ -174,17 +189,36 @@ class MCPServer:
         if place is not None and place.connection is not None:
             await place.connection.close()
 
-    def _made(self, found: Mapping[str, Listed]) -> list[Tool]:
+    async def _read(self, found: Mapping[str, Listed]) -> list[Tool]:
+        """The tools for agents. A hostile schema takes up to half a second, so others have a turn after each, and there is an end."""
         if isinstance(self._approval, frozenset) and (missing := sorted(self._approval - found.keys())):
             raise BadInput(
                 f"needs_approval of MCP server {self.name!r} names a tool that is not there",
                 expected=", ".join(found), found=missing[0], do="use the server's own names, without the prefix",
             )
-        made = [self._tool(listed) for listed in found.values()]
-        for each in made:
-            if sum(other.name == each.name for other in made) > 1:
-                raise BadInput(f"two tools of MCP server {self.name!r} would be called {each.name!r}", do="choose with only=[...]")
+        made = []
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                for listed in found.values():
+                    made.append(self._tool(listed))
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            told = f"the schemas of MCP server {self.name!r} could not be read in {self._connect_timeout:g} s"
+            raise MCPFailed(told, found=f"{len(found):,} tools", do="name those that you need with only=[...]") from None
+        name, count = Counter(each.name for each in made).most_common(1)[0] if made else ("", 0)
+        if count > 1:
+            raise BadInput(f"two tools of MCP server {self.name!r} would be called {name!r}", do="choose with only=[...]")
         return made
+
+    def _warn_of_unenforced(self, made: list[Tool]) -> None:
+        """Say which parts of the tools' schemas are not enforced, all in one."""
+        lines = [
+            f"  - {each.name}: {', '.join(parts)[:300]}"
+            for each in made if isinstance(each.arguments, SchemaArguments) and (parts := each.arguments.checked.unenforced)
+        ]
+        if lines:
+            told = f"parts of the schemas of MCP server {self.name!r} are not enforced before its tools are called:"
+            warnings.warn(SchemaNotEnforced("\n".join([told, *lines])), stacklevel=3)
 
     def _tool(self, listed: Listed) -> Tool:
         try:
@@ -250,6 +284,9 @@ class MCPServer:
         return output_of(result)
 
     def _told(self, listed: Listed, error: MCPError) -> MCPToolError:
+        if error.code == PARSE_ERROR:
+            told = f"MCP server {self.name!r} answered something that cannot be read: {error.message}. It may have taken effect."
+            return MCPToolError(hide(self._way, told))
         run = "was not run" if never_ran(error) else "failed"
         return MCPToolError(hide(self._way, f"{listed.name!r} of MCP server {self.name!r} {run}: {error.message}"))
 
@@ -289,14 +326,27 @@ class MCPServer:
     async def _look(self, connection: Connection) -> None:
         """See what the server has now. Its words are kept for comparing, and are offered to nobody."""
         found: dict[str, Listed] = {}
+        unwanted: list[str] = []
         cursor = None
         async with asyncio.timeout(self._connect_timeout):
-            for _ in range(PAGES):
+            for _ in range(MAX_PAGES):
                 page = await connection.client.list_tools(cursor=cursor)
-                found.update((each.name, _listed(each)) for each in page.tools)
+                for each in page.tools:
+                    if self._only is not None and each.name not in self._only:
+                        unwanted += [each.name] if len(unwanted) < _MAX_NAMES else []
+                        continue
+                    found[each.name] = _listed(each)
+                    if len(found) > MAX_TOOLS:
+                        self._refuse_list(f"at most {MAX_TOOLS:,} tools", "more")
                 if (cursor := page.next_cursor) is None:
                     break
-        connection.looked, self._found = time.monotonic(), found
+            else:
+                self._refuse_list(f"at most {MAX_PAGES} pages of tools", "more")
+        connection.looked, self._found, self._unwanted = time.monotonic(), found, unwanted
+
+    def _refuse_list(self, expected: str, found: str) -> NoReturn:
+        do = "name those that you need with only=[...]"
+        raise MCPFailed(f"the list of tools of MCP server {self.name!r} is too long", expected=expected, found=found, do=do)
 
 
 def _listed(tool: ServersTool) -> Listed:
