@@ -358,9 +358,7 @@ class Schedule:
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
         dice, process = self.dice, current_process.get()
-        index = len(self.requests)
-        self.requests.append((request, None))
-        self.request_births.append(self._born(request.session))
+        index = self.record_request(request)
         process.effect("before a model's reply")
         if dice.random() < 0.5:
             pause = dice.random() * 0.05
@@ -384,6 +382,12 @@ class Schedule:
         reply = Reply(items=items, usage=Usage(10, 5), response_id=f"r{index}", finish=finish)  # type: ignore[arg-type]
         self.requests[index] = (request, reply)
         return reply
+
+    def record_request(self, request: Request, reply: Reply | None = None) -> int:
+        """Record a model request for the checks; return its index."""
+        self.requests.append((request, reply))
+        self.request_births.append(self._born(request.session))
+        return len(self.requests) - 1
 
     def _born(self, session: str) -> str:
         """The birth name of the ledger that a session has now; empty if it has none."""

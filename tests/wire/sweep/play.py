@@ -114,7 +114,7 @@ class OverWires:
         for piece in shown:
             emit(piece)
         reply = replace(read, usage=inner.usage)
-        schedule.requests.append((request, reply))  # the simulator is to check what came over the wire
+        schedule.record_request(request, reply)  # the simulator is to check what came over the wire
         return reply
 
     # -- what is checked -----------------------------------------------------------------------------------------------
