@@ -82,9 +82,3 @@ def test_what_nobody_will_ever_wake_is_a_deadlock() -> None:
     with pytest.raises(Deadlock, match="nobody will ever wake"):
         loop.run_until_complete(forever())
     loop.bury()
-
-
-@pytest.mark.parametrize("seed", [352_946, 669_482, 860_016])
-def test_a_schedule_that_once_went_wrong_goes_right(seed: int) -> None:
-    """Found by a million: a guardrail's words between the pieces of a reply; an attempt taken for lost before it had begun."""
-    assert not simulate(random_workflow, [seed]).violations

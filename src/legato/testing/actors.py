@@ -116,7 +116,7 @@ class Actor:
             case "fork":
                 await session.refresh()
                 if session.state.length and len(schedule.branches) < 3:
-                    at = dice.choice((None, dice.randrange(1, session.state.length + 1)))
+                    at = self._position(session)
                     await session.fork(at, name := self._branch("f"))
                     self._go_on_in(name)
             case "copy":
@@ -133,6 +133,12 @@ class Actor:
                 await self._erase(session)
             case "settle":
                 await self._settle(process, value)
+
+    def _position(self, session: Session) -> int | None:
+        """Where to fork: now, anywhere, or just after somebody has decided something."""
+        dice = self.schedule.dice
+        decided = [at for at, fact in enumerate(session.facts, 1) if isinstance(fact, Decided) and fact.verdict in ("approve", "edit")]
+        return dice.choice((None, dice.randrange(1, session.state.length + 1), dice.choice(decided) if decided else None))
 
     def _branch(self, letter: str) -> str:
         """The id of a new branch."""
