@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from legato.core.child_ids import child_session_id
 from legato.core.facts import CallRef, Cancelled, Paused, Standing
 from legato.core.groups import CallState
-from legato.core.owed import NO_CHILDREN, ChildStatus, RunTool, failure_of, next_request_usage
+from legato.core.owed import NO_CHILDREN, ChildStatus, RunTool, failure_of, in_control, next_request_usage, plan
 from legato.core.requests import Pending
 from legato.core.state import State
 from legato.drive.caller import current_caller
-from legato.drive.clock import fresh_name
+from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import Ledger, failed_itself, let_rest
 from legato.drive.others import idempotency_key
 from legato.errors import DefinitionChanged, UnknownLedger
@@ -33,6 +33,7 @@ from legato.stores.contract import Store
 from legato.tools import CallerStopped, ChildMissing, ChildPaused, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
+    from legato.models.base import Model
     from legato.run import Result
     from legato.session import Session
     from legato.workflow import Workflow
@@ -100,11 +101,29 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
         # Code of the user's failed, a guardrail for example. What the child has done is recorded, and must not be done again.
         raise ChildPaused(session.id, session.state.length, f"{type(error).__name__}: {error}") from error
     idle = result.status == "running" or (result.status == "failed" and session.state.length == before)
-    if idle and caller is not None:  # it made no model request, because a limit of its callers has no room for one
-        raise ChildPaused(session.id, session.state.length, needed=next_request_usage(session.state))
+    if idle and caller is not None:
+        needed = next_request_usage(session.state)
+        if result.status == "running" and caller.slot is not None and caller.allows(needed):  # it waits for a retry, or for a slot
+            raise ChildPaused(session.id, session.state.length, retry_at=retry_time(session) or now_ms())
+        # It made no model request, because a limit of its callers has no room for one.
+        raise ChildPaused(session.id, session.state.length, needed=needed)
     if result.status in ("failed", "running"):
         raise ChildPaused(session.id, session.state.length, failure_of(session.state) or f"its session is {result.status}")
     return result
+
+
+def retry_time(session: Session) -> int:
+    """When a session goes on that waits for a retry, in milliseconds since the epoch; 0 if it does not wait."""
+    return plan(session.state, session.workflow.definition.graph, children=session._nested.known).retry_at
+
+
+def next_request(session: Session) -> tuple[Model, int] | None:
+    """The model that a session requests when it goes on, or that one of its child sessions requests, and which attempt that is."""
+    child = session._nested.next_to_resume()
+    if child is not None:
+        return next_request(child)
+    agent = session.workflow.definition.agents.get(in_control(session.state, session.workflow.definition.graph))
+    return (agent.model, session.state.next_attempt) if agent is not None else None
 
 
 def raise_if_waiting(session: Session) -> None:
@@ -196,9 +215,15 @@ class Nested:
             return NO_CHILDREN
         missing = frozenset(call.ref for call, handle in waiting if handle is not None and not handle.state.length)
         able = [call for call, handle in waiting if call.ref not in missing and (handle is None or handle.status != "pending")]
-        # One that failed goes on when the session is resumed, and not by itself.
-        able = [call for call in able if call.paused and not call.paused.error]
+        # One that failed goes on when the session is resumed, and not by itself; of one that waits for a time, the plan says it.
+        able = [call for call in able if call.paused and not call.paused.error and not call.paused.retry_at]
         return ChildStatus(frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in able), missing)
+
+    def next_to_resume(self) -> Session | None:
+        """The child session that goes on first, of those that calls wait for; None if none can."""
+        resumable = {attempt.call for attempt in self.known.resumable}
+        able = (handle for call, handle in self._waiting() if call.ref in resumable or (call.paused and call.paused.retry_at))
+        return next((handle for handle in able if handle is not None), None)
 
     def requests(self, own: list[Pending]) -> list[Pending]:
         """What is asked of people, here and there, in the order of calls."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from legato.core.explaining import Explained
     from legato.core.view import Request
     from legato.drive.driver import Driver, Role
+    from legato.drive.slots import Slot
     from legato.erasure import Redaction
     from legato.workflow import Workflow
 
@@ -44,6 +45,7 @@ class Session:
     """A handle on one conversation. Made by `workflow.session(id)`."""
 
     _role: ClassVar[Role] = "either"  # whether its runs drive, or look on while somebody else does
+    _slot: Slot | None = None  # that its runs work in, if a worker has them driven
 
     def __init__(self, workflow: Workflow, id: str, store: Store, context: Any = None, arriving: Mapping[str, Any] | None = None) -> None:
         longest = max_id_chars(id) if isinstance(id, str) else MAX_SESSION_ID_CHARS
@@ -152,7 +154,8 @@ class Session:
         caller = current_caller.get()
         if caller is not None and caller.child != self.id:
             caller = None  # another session, which user code runs within a tool
-        driver = Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role, caller)
+        slot = caller.slot if caller is not None else self._slot
+        driver = Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role, caller, slot)
         return driver, since, spent
 
     async def _end(self, key: str, since: int, spent: Usage) -> Result:

@@ -63,7 +63,7 @@ def ledgers() -> dict[str, tuple]:
         ),
         "a_lost_attempt_and_a_cancel": (
             opened(), attached, Judged(at=6, kind="input", position=1, by="g"),
-            Attempted(at=7, agent="a", frame="f", error="503", code="model_failed", number=1, usage=Usage(1)),
+            Attempted(at=7, agent="a", frame="f", error="503", code="model_failed", number=1, usage=Usage(1), retry_at=507),
             answered("a", 3, call(), finish="length", kept=((0, 0),), losses=("reasoning",), took=4),
             Judged(at=8, kind="tool", position=4, index=0), started(4), Lost(at=9, call=started(4).call, attempt=1),
             decided(4, kind="outcome"), started(4, attempt=2, epoch=2), Cancelled(at=10, words="stop"),

@@ -31,5 +31,5 @@ async def test_streaming_and_not_streaming_record_the_same_facts(story: Story) -
 
 def _lasting(told: Told) -> Counter[str]:
     """The facts, without what differs from telling to telling; parallel tools may end in any order."""
-    facts = [replace(fact, at=0, **({"took": 0} if hasattr(fact, "took") else {})) for fact in told.session.facts]
+    facts = [replace(fact, at=0, **{name: 0 for name in ("took", "retry_at") if hasattr(fact, name)}) for fact in told.session.facts]
     return Counter(str(fact).replace(told.session.state.ledger, "this ledger") for fact in facts)

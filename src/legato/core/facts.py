@@ -271,6 +271,7 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     """A model call that left no words: it failed, broke off, or was cancelled. `upto` is what it saw; `final`: not tried again unasked.
 
     `limit` names the limit that stopped it, which is no failure of the model: it is made again as the same attempt.
+    `retry_at`: not made again before this time, in milliseconds since the epoch. A driver that takes over waits until then too.
     """
 
     agent: str
@@ -283,6 +284,7 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     usage: Usage = NO_USAGE
     took: Count = 0
     limit: str = ""
+    retry_at: TimeMs = 0
 
 
 class Gated(Fact, frozen=True, tag="gated"):
@@ -352,7 +354,8 @@ class Paused(Fact, frozen=True, tag="paused"):
 
     The attempt is over, and the call is not answered: it waits, and is started again when the child session can go on. `error`: the
     child failed, and goes on when the session is resumed. `needed`: the child stopped before a model request of about this size,
-    which would exceed a limit of a caller. With neither, the child waits for people.
+    which would exceed a limit of a caller. `retry_at`: the child goes on by itself, not before this time, in milliseconds since the
+    epoch. With none of them, the child waits for people.
     """
 
     call: CallRef
@@ -362,6 +365,7 @@ class Paused(Fact, frozen=True, tag="paused"):
     took: Count = 0
     error: str = ""
     needed: Usage = NO_USAGE
+    retry_at: TimeMs = 0
 
 
 class UsageReported(Fact, frozen=True, tag="usage_reported"):

@@ -109,8 +109,14 @@ class Folded(Struct, eq=False):
 
     @property
     def failed(self) -> Attempted | None:
-        """The last call of a model, if it left no words and saw all that there is to see."""
+        """The last call of a model, if it left no words and saw all that there is to see. It says when the next is made, if one is."""
         return self._failed if self._failed and self._failed.upto >= self.spoken_at else None
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of the next attempt at a model request, from 1."""
+        failed = self.failed
+        return failed.number + (not failed.limit) if failed is not None and not failed.final else 1
 
     @property
     def frame(self) -> str:

@@ -122,10 +122,19 @@ Effect: TypeAlias = Work | Bookkeeping
 
 
 class Plan(Struct, frozen=True):
-    """What to do now and what is asked of people. With neither, the conversation waits for its user, or is over."""
+    """What to do now and what is asked of people. With neither, the conversation waits for its user, or is over.
+
+    `not_before`: the effects that are to wait for a time, in milliseconds since the epoch: what failed is tried again then.
+    """
 
     effects: list[Effect]
     requests: list[Pending]
+    not_before: dict[Effect, int] = {}
+
+    @property
+    def retry_at(self) -> int:
+        """When the first of the effects that wait may be performed; 0 if none waits."""
+        return min(self.not_before.values(), default=0)
 
 
 class ChildStatus(Struct, frozen=True):
@@ -253,7 +262,7 @@ def _batch(state: State, graph: Graph, resumable: frozenset[RunTool]) -> Plan:
         elif call.paused and tool is not None and (over := _limit_of_child(state, graph.limits, call.paused)):
             if all(each.limit != over.limit for each in requests):  # one answer is for all calls that wait for it
                 requests.append(_limit(state, over.limit, state.reply.agent, over.reason))
-        elif call.paused and tool is not None and RunTool(call.ref, len(call.attempts) + 1) not in resumable:
+        elif call.paused and tool is not None and not call.paused.retry_at and RunTool(call.ref, len(call.attempts) + 1) not in resumable:
             if graph.supersede and state.unseen:
                 effects.append(GiveUp(call.ref))
         else:
@@ -264,7 +273,16 @@ def _batch(state: State, graph: Graph, resumable: frozenset[RunTool]) -> Plan:
         _hand_over(state, graph, rules, handoffs, len(handoffs) == state.reply.unanswered, effects, requests)
     if len(requests) > 1:
         requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
-    return Plan(effects, requests)
+    return Plan(effects, requests, _retries_of_children(ready, effects))
+
+
+def _retries_of_children(ready: list[tuple[CallState, ToolRules]], effects: list[Effect]) -> dict[Effect, int]:
+    """The next attempts of calls whose child session waits until its model is requested again."""
+    times: dict[Effect, int] = {}
+    for call, _ in ready:
+        if call.paused and call.paused.retry_at and (attempt := RunTool(call.ref, len(call.attempts) + 1)) in effects:
+            times[attempt] = call.paused.retry_at
+    return times
 
 
 def _stopped(call: CallState, tool: ToolRules | None) -> Answer:
@@ -431,7 +449,9 @@ def _call_model(state: State, graph: Graph, agent: str) -> Plan:
         upto = _summary_due(state, rules)
         if upto is not None and not any(group.position <= upto for group in state.waiting):
             return Plan([Summarise(agent, upto)], [])
-    return Plan([CallModel(agent, state.replies, state.overtaken_at)], [])
+    request = CallModel(agent, state.replies, state.overtaken_at)
+    failed = state.failed
+    return Plan([request], [], {request: failed.retry_at} if failed is not None and failed.retry_at and not failed.final else {})
 
 
 def _policy_of_edge(state: State, graph: Graph, agent: str) -> bool:

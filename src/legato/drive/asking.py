@@ -1,7 +1,7 @@
 """Calling models. May know: models, frames, middleware. Decides: retries.
 
-One call of this performer is one attempt. A failure becomes an `Attempted` fact; whether the call is made again is then a question of
-the plan like any other, so that a restart between two attempts goes on with the third.
+One call of this performer is one attempt. A failure becomes an `Attempted` fact, which says whether and when the call is made again.
+Whoever drives then waits until that time, so a restart between two attempts goes on with the third, and no sooner.
 """
 
 from __future__ import annotations
@@ -45,6 +45,25 @@ LONGEST_ERROR, LONGEST_CODE = 4000, 100
 LONGEST_WAIT = 300.0
 """Seconds that a provider may ask to wait for; beyond that the session pauses, and whoever runs it decides when to go on."""
 
+
+def seconds_until(retry_at: int) -> float:
+    """Seconds until a recorded retry time, in milliseconds since the epoch; 0 if it has come.
+
+    No recorded wait is longer than `LONGEST_WAIT`. A time further ahead was written by another clock, and is not waited for.
+    """
+    wait_ms = retry_at - now_ms()
+    return wait_ms / 1000 if 0 < wait_ms <= LONGEST_WAIT * 1000 else 0.0
+
+
+def _retry_wait(failure: ModelFailed, number: int) -> float:
+    """Seconds to wait after this failure of attempt `number` before the next: what the provider says, else longer each time."""
+    if failure.another:
+        return 0.0
+    if failure.retry_after is not None and 0 <= failure.retry_after <= LONGEST_WAIT:
+        return failure.retry_after
+    return BACK_OFF[min(number, len(BACK_OFF) - 1)]
+
+
 Kept: TypeAlias = tuple[tuple[int, int], ...] | None
 """What a custom history policy chose, for the record."""
 
@@ -61,18 +80,12 @@ class ModelCaller:
         self._caller = caller
         self._ledger = ledger
         self._frames = frames
-        self._retry_after: float | None = None
         self.watch: Watch | None = None
         self._contents: dict[str, bytes] = {}  # of pictures and files that have been sent
 
     async def perform(self, effect: CallModel, emit: Callable[[str, int, str], None], wanted: Wanted) -> Outcome:
         """One attempt: a reply, or a failure, as facts to propose. Pieces of words go to `emit` with their agent and attempt."""
-        failed = self._ledger.state.failed
-        number = failed.number + (not failed.limit) if failed and not failed.final else 1
-        if number > 1 and not (failed and failed.limit):
-            wait = BACK_OFF[min(number - 1, len(BACK_OFF) - 1)] if self._retry_after is None else self._retry_after
-            await asyncio.sleep(wait)
-        self._retry_after = None
+        number = self._ledger.state.next_attempt
         prepared = await self._prepare(effect, wanted)
         if prepared is None:
             return Outcome()
@@ -102,11 +115,11 @@ class ModelCaller:
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
             if isinstance(agent.model, HasAlternatives):
                 agent.model.attribute_failure(failure, request)
-            self._retry_after = 0.0 if failure.another else failure.retry_after
             too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
             final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)
+            at = now_ms()
             attempted = Attempted(
-                at=now_ms(),
+                at=at,
                 agent=effect.agent,
                 frame=request.frame_digest,
                 upto=request.upto,
@@ -116,6 +129,7 @@ class ModelCaller:
                 final=final,
                 usage=_counted(failure.usage),
                 took=_took(begun),
+                retry_at=0 if final else at + ceil(_retry_wait(failure, number) * 1000),
             )
             return Outcome(partial(_record_failure, effect, attempted), contents)
         return Outcome(partial(_record_reply, effect, answered, number), contents)

@@ -20,6 +20,7 @@ from legato.core.state import State
 from legato.core.sums import Spent
 from legato.drive.clock import now_ms
 from legato.drive.ledger import Ledger, used
+from legato.drive.slots import Slot
 from legato.errors import UnknownLedger
 from legato.stores.contract import Store
 
@@ -60,10 +61,13 @@ class Caller:
         resumes: bool,
         reserved: Reservations,
         outer: Caller | None,
+        slot: Slot | None = None,
     ) -> None:
-        """`resumes`: an earlier attempt began in the child session. `reserved` is shared by the calls of one parent."""
+        """`resumes`: an earlier attempt began in the child session. `reserved` is shared by the calls of one parent, and `slot` by all
+        drivers of a step."""
         self.child = child
         self.resumes = resumes
+        self.slot = slot
         self._ledger = ledger
         self._limits = limits
         self._call = call

@@ -40,7 +40,7 @@ from legato.core.owed import (
     status,
 )
 from legato.core.state import State
-from legato.drive.asking import ModelCaller
+from legato.drive.asking import ModelCaller, seconds_until
 from legato.drive.caller import Caller
 from legato.drive.clock import now_ms
 from legato.drive.cursor import Cursor
@@ -52,6 +52,7 @@ from legato.drive.ledger import Ledger, failed_itself, used
 from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_each, record_later
 from legato.drive.screen import Screen
+from legato.drive.slots import Done, Slot
 from legato.drive.tools import ToolRunner
 from legato.drive.voice import Voice
 from legato.errors import DefinitionChanged, DrivenElsewhere
@@ -91,8 +92,13 @@ class Driver:
         since: int,
         role: Role = "either",
         caller: Caller | None = None,
+        slot: Slot | None = None,
     ) -> None:
-        """`show` is called with each event, if given. `caller` is the call that this session works for, if it is a child session."""
+        """`show` is called with each event, if given. `caller` is the call that this session works for, if it is a child session.
+
+        With a `slot`, this driver ends where it would only wait, for a retry or for its model's slots: whoever gave it the slot has the
+        session driven again. Without one it waits.
+        """
         self._definition = definition
         self._ledger = ledger
         self._others = others
@@ -100,6 +106,8 @@ class Driver:
         self._retried: frozenset[RunTool] = frozenset()  # attempts that go on with child sessions which failed before this driver began
         self._missing: frozenset[CallRef] = frozenset()  # calls whose child session was not there when this driver began
         self._caller = caller
+        self._slot = slot
+        self._timer: asyncio.TimerHandle | None = None  # wakes this driver when something that failed is tried again
         self._reported: tuple[int, dict[str, Usage]] = (0, {})  # what was last reported to the caller
         self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
         self._stream = stream
@@ -120,12 +128,13 @@ class Driver:
         self._leads = False
         frames = Frames(definition, ledger, context)
         self._models = ModelCaller(definition, ledger, frames, caller)
-        self._tools = ToolRunner(definition, ledger, context, others, caller)
+        self._tools = ToolRunner(definition, ledger, context, others, caller, slot)
         self._judge = Judge(definition, ledger, context)
 
     def leave(self) -> None:
         """Start nothing new; what runs is finished and recorded."""
         self._leaving = True
+        self._wake.set()
 
     async def drive(self) -> None:
         """Take the lead and drive; or follow whoever leads until the session rests. `DrivenElsewhere` if it may only lead, and cannot."""
@@ -189,7 +198,8 @@ class Driver:
 
     def _nothing_new(self, state: State) -> bool:
         """Whether to begin nothing more, and only finish and record what runs."""
-        return self._leaving or self._error is not None or self._overtaken(state)
+        refused = self._slot is not None and self._slot.refused != ""
+        return self._leaving or self._error is not None or refused or self._overtaken(state)
 
     async def _others_go_on(self) -> bool:
         """Look at the child sessions that calls wait for. True if that gives this driver something to do."""
@@ -257,6 +267,7 @@ class Driver:
                 raise self._error
         finally:
             watched()
+            self._set_timer(None)
             self._ledger.listeners.remove(self._moved)
             outcomes += self._collect()
             if outcomes:
@@ -337,7 +348,7 @@ class Driver:
     def _due(self, state: State, now: Plan) -> list[AnyFact]:
         facts: list[AnyFact | None] = []
         for effect in now.effects:
-            if type(effect) in UNCLAIMED:
+            if type(effect) in UNCLAIMED or (now.not_before and seconds_until(now.not_before.get(effect, 0))):
                 continue
             match effect:
                 case RunTool():
@@ -356,26 +367,51 @@ class Driver:
         return effect in self._plan(state).effects
 
     def _reconcile(self) -> bool:
-        """Start what is wanted, stop what is not. False if nothing is running then."""
+        """Start what is wanted, stop what is not. False if nothing is running then, and no retry is waited for."""
         state = self._ledger.state
-        wanted: list[Any] = [effect for effect in self._plan(state).effects if type(effect) not in BOOKKEEPING]
+        now = self._plan(state)
+        wanted: list[Any] = [effect for effect in now.effects if type(effect) not in BOOKKEEPING]
         if self._running:
             for effect, task in list(self._running.items()):
                 if effect not in wanted and not _still_welcome(state, effect):
                     self._stop(effect, task)
+        self._set_timer(None)
         if not wanted or self._nothing_new(state):
             return bool(self._running)
         loop = asyncio.get_running_loop()
+        waits: list[float] = []  # seconds until each effect that is too early
         for effect in wanted:
             if effect in self._running or (type(effect) is CallModel and (self._gave_up or state.waiting)):
                 continue  # no model is asked while a message is being judged: it may have to be seen
-            if type(effect) is CallModel and self._caller is not None:
-                needed = next_request_usage(state)
-                if not self._caller.allows(needed):
+            if now.not_before and (wait := seconds_until(now.not_before.get(effect, 0))):
+                waits.append(wait)
+                continue
+            done = None
+            if type(effect) is CallModel:
+                if self._caller is not None and not self._caller.allows(needed := next_request_usage(state)):
                     continue  # the parent's plan asks people about its budget, and then goes on with this session
-                self._caller.reserve(needed)
-            self._running[effect] = loop.create_task(self._performed(effect))
-        return bool(self._running)
+                if self._slot is not None and (done := self._admitted(state, self._slot, effect)) is None:
+                    continue
+                if self._caller is not None:
+                    self._caller.reserve(needed)
+            task = self._running[effect] = loop.create_task(self._performed(effect))
+            if done is not None:
+                task.add_done_callback(done)
+        if waits and self._slot is None:
+            self._set_timer(min(waits))
+        return bool(self._running) or self._timer is not None
+
+    def _admitted(self, state: State, slot: Slot, effect: CallModel) -> Done | None:
+        """What to call when this request has ended, if the slot admits it."""
+        return slot.admit(self._definition.agents[effect.agent].model, state.next_attempt)
+
+    def _set_timer(self, wait: float | None) -> None:
+        """Wake this driver after so many seconds, and at no other time that was set before."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if wait is not None:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
 
     def _stop(self, effect: Work, task: asyncio.Task[Outcome]) -> None:
         """Stop something that is not wanted any more. A tool may take its time to stop: nobody waits for it."""

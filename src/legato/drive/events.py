@@ -136,7 +136,8 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Lost():
             yield Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
         case Paused():
-            yield Event("tool_paused", _tool(state, fact.call, graph, status="waits for people", attempt=fact.attempt), position)
+            why = "waits to try again" if fact.retry_at else "waits for people"
+            yield Event("tool_paused", _tool(state, fact.call, graph, status=why, attempt=fact.attempt), position)
         case HandedOff():
             taken = state.call(fact.call)
             arrival = Arrival(fact.source, fact.target, taken.arguments if taken else "")

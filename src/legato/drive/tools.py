@@ -41,6 +41,7 @@ from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger, failed_itself
 from legato.drive.others import Others, idempotency_key
 from legato.drive.outcome import Outcome, in_background, no_outcome, record_later
+from legato.drive.slots import Slot
 from legato.tools import (
     BadArguments,
     CallerStopped,
@@ -67,12 +68,15 @@ IDEMPOTENT_ATTEMPTS = 3
 class ToolRunner:
     """Performs `RunTool` and `Admit`, and decides what needs no performing."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, context: Any, others: Others, caller: Caller | None = None) -> None:
+    def __init__(
+        self, definition: Definition, ledger: Ledger, context: Any, others: Others, caller: Caller | None = None, slot: Slot | None = None
+    ) -> None:
         self._definition = definition
         self._ledger = ledger
         self._context = context
         self._others = others
         self._caller = caller  # the call that this session works for, if it is a child session
+        self._slot = slot  # which child sessions work in too
         self._reserved: Reservations = {}  # model requests of child sessions that are under way
         self.watch: Watch | None = None
         self._validated: dict[CallRef, tuple[str, dict[str, object]]] = {}  # arguments that are about to run, and their values
@@ -271,7 +275,7 @@ class ToolRunner:
         return self._caller_for(call.ref, child_session_id(self._ledger.session, key), resumes)
 
     def _caller_for(self, call: CallRef, child: str, resumes: bool) -> Caller:
-        return Caller(self._ledger, self._definition.graph.limits, call, child, resumes, self._reserved, self._caller)
+        return Caller(self._ledger, self._definition.graph.limits, call, child, resumes, self._reserved, self._caller, self._slot)
 
     def has_room(self, call: CallRef, needed: Usage) -> bool:
         """Whether a model request of the child session of a call would be within the limits, beside those that are under way."""
@@ -338,6 +342,7 @@ def _paused(effect: RunTool, paused: ChildPaused, took: int, state: State) -> It
             took=took,
             error=paused.error,
             needed=paused.needed,
+            retry_at=paused.retry_at,
         )
 
 

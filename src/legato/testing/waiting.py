@@ -61,7 +61,7 @@ def _gone_on(
 ) -> Iterator[Violation]:
     """What became of a call that waited: it was started again, and then perhaps paused again; or it was answered."""
     followed = after[0] if after else None
-    if isinstance(followed, Started):
+    if isinstance(followed, Started) and not waits.retry_at:  # else it goes on by itself
         again = after[1] if len(after) > 1 else None
         # A child session that failed is tried again when its parent is resumed, one that had no budget when there is some.
         tried = waits.error or waits.needed != NO_USAGE

@@ -47,16 +47,17 @@ class ChildPaused(BaseException):
     """Raised by a tool that works in a child session, when that cannot go on now: no outcome, and no error of the tool either.
 
     `session` is the child, `length` how much of it the tool has seen. It waits for people, or failed with `error`, or stopped before a
-    model request of the size `needed`, for which a budget of its callers has no room. A `BaseException`, so that code that catches a
-    tool's errors does not catch it.
+    model request of the size `needed`, for which a budget of its callers has no room, or waits until `retry_at`. A `BaseException`, so
+    that code that catches a tool's errors does not catch it.
     """
 
-    def __init__(self, session: str, length: int, error: str = "", needed: Usage = NO_USAGE) -> None:
+    def __init__(self, session: str, length: int, error: str = "", needed: Usage = NO_USAGE, retry_at: int = 0) -> None:
         super().__init__(f"session {session!r} cannot go on now")
         self.session = session
         self.length = length
         self.error = error
         self.needed = needed
+        self.retry_at = retry_at
 
 
 class ChildMissing(BaseException):
