@@ -155,6 +155,8 @@ async def test_the_context_of_a_session_is_made_from_its_id() -> None:
     [
         (Rest("waiting"), 2, 1, Step("waiting")),
         (Rest("left"), 2, 1, Step("left", 0.0, failed=2, broken=1)),
+        (Rest("retrying", 7.0, "x"), 2, 1, Step("retrying", 7.0, error="x", failed=2)),
+        (Rest("busy", 2.0, model="m"), 2, 1, Step("busy", 2.0, failed=2, broken=1, model="m")),
         (Rest("elsewhere"), 0, 1, Step("elsewhere", 1.0, broken=1)),
         (Rest("failed", 0.0, "x"), 0, 0, Step("failed", 15, error="x", failed=1)),
         (Rest("failed", 900.0, "x"), 1, 0, Step("failed", 900, error="x", failed=2)),

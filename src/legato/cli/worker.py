@@ -59,7 +59,7 @@ def run(
         float | None,
         typer.Option(help="Postgres: seconds after which a worker that fell silent is no longer taken for driving.", show_default="6"),
     ] = None,
-    concurrency: Annotated[int, typer.Option(help="Sessions that are advanced at the same time.", min=1)] = AT_ONCE,
+    concurrency: Annotated[int, typer.Option(help="Sessions that are advanced at the same time, for each model.", min=1)] = AT_ONCE,
     grace: Annotated[float, typer.Option(help="Seconds to finish what runs, after SIGTERM or Ctrl-C.", min=0)] = GRACE,
     sweep: Annotated[float, typer.Option(help="Seconds between looks for sessions that nobody woke.", min=0.1)] = 15.0,
     limit: Annotated[

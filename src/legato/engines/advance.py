@@ -20,9 +20,12 @@ from typing import Any, ClassVar, TypeAlias
 from legato.core.child_ids import root_session_id
 from legato.core.facts import AnyFact, Opened
 from legato.core.view import Request
+from legato.drive.asking import seconds_until
 from legato.drive.definition import Middleware, called
 from legato.drive.driver import Role
 from legato.drive.ledger import failed_itself, used
+from legato.drive.slots import Slot
+from legato.engines.slots import ModelSlots
 from legato.errors import (
     DefinitionChanged,
     DrivenElsewhere,
@@ -35,6 +38,7 @@ from legato.errors import (
     UnknownLedger,
 )
 from legato.models.base import Reply
+from legato.nested import next_request, retry_time
 from legato.session import Session
 from legato.stores.contract import Store
 from legato.workflow import Workflow
@@ -57,21 +61,27 @@ class Rest:
     `how` is the session's status (new, waiting, pending, terminated, cancelled, failed), or why the step ended before it rested:
     `left` (this worker stops, another goes on), `elsewhere` (another driver holds the lease), `broken` (user code or the definition
     raised, or the ledger is damaged), `gone` (the session was deleted), `held` (it works for a call of another session, which alone
-    drives it). `again`: of a failure that may pass, how many seconds the provider asks to wait, 0 if it did not say; None if trying
-    again would lead to the same. `error` says what went wrong. `length`: of a failure, how many facts there were then; the store is not
-    told yet that the session rests.
+    drives it), `retrying` (its model is requested again in `again` seconds, and the ledger says so), `busy` (no slot of its model,
+    `model`, is free here; one is looked for again in `again` seconds). `again`: of a failure that may pass, how many seconds the provider
+    asks to wait, 0 if it did not say; None if trying again would lead to the same. `error` says what went wrong. `length`: of a failure,
+    how many facts there were then; the store is not told yet that the session rests.
     """
 
     how: str
     again: float | None = None
     error: str = ""
     length: int = 0
+    model: str = ""
 
 
 class Led(Session):
-    """A handle for whoever drives, and would rather be told than follow."""
+    """A handle for whoever drives, and would rather be told than follow. It works in a slot, and gives that up instead of waiting."""
 
     _role: ClassVar[Role] = "lead"
+
+    def work_in(self, slot: Slot) -> None:
+        """Have its runs work in this slot."""
+        self._slot = slot
 
 
 class Failures(Middleware):
@@ -94,21 +104,31 @@ async def advance(
     context: MakeContext | None = None,
     errors_in_full: bool = False,
     tracebacks: bool = True,
+    slots: ModelSlots | None = None,
 ) -> Rest:
     """Drive a session until it rests. When `stop` is set, what runs is finished and recorded, and nothing more is begun.
 
     `tracebacks`: whether the log has those of what was raised; else it is told the kind and place. Raises one of `PASSING` where the store
-    could not be used: that is nobody's fault here, and is tried again for as long as it takes.
+    could not be used: that is nobody's fault here, and is tried again for as long as it takes. With `slots`, the session is driven
+    only while its model has one.
     """
     if (holder := root_session_id(session)) != session:
         return Rest("held", error=f"it works for a call of {holder!r}, which goes on with it")
     failures: list[Exception] = []
     _failures.set(failures)
+    slot = Slot()
     try:
         workflow = await _workflow_of(workflows, store, session)
         if workflow is None:
             return Rest("new")
         handle = Led(workflow, session, store, await called(context, session) if context is not None else None)
+        if slots is not None:
+            requested = next_request(await handle.refresh())
+            model = slots.name_of(*requested) if requested is not None else ""
+            if (found := slots.slot(model)) is None:
+                return Rest("busy", slots.seconds_to_next_visit(model), model=model)
+            slot = found
+        handle.work_in(slot)
         status = await _driven(handle, stop)
     except DrivenElsewhere:
         return Rest("elsewhere")
@@ -119,12 +139,20 @@ async def advance(
             raise
         log.error("session %r: it cannot be advanced: %s", session, told(error, tracebacks), exc_info=error if tracebacks else None)
         return Rest("broken", error=told(error, errors_in_full))
+    finally:
+        slot.release()
+    last = failures[-1] if failures else None
+    if slots is not None and slot.refused:
+        if slots.has_room(slot.refused):
+            return Rest("left")  # it became free while the step ended
+        return Rest("busy", slots.seconds_to_next_visit(slot.refused), model=slot.refused)
     if status == "running":
+        if wait := seconds_until(retry_time(handle)):
+            return Rest("retrying", wait, _told_of_model(handle, last, errors_in_full))
         return Rest("left")
     if status == "failed":
         if stop.is_set() and not failures:
             return Rest("left")  # it failed before, and was not tried: that is owed still
-        last = failures[-1] if failures else None
         again = (last.retry_after or 0.0) if isinstance(last, ModelFailed) and last.retryable else None
         return Rest("failed", again, _told_of_model(handle, last, errors_in_full), handle.state.length)
     return Rest(status)

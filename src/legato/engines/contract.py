@@ -73,6 +73,13 @@ class Engine(ABC):
         Calls `ready` when the engine knows of this worker.
         """
 
+    def slot_freed(self, model: str) -> None:
+        """Called by a worker that has a free slot for this model: sessions whose step was `busy` for it can go on.
+
+        An engine that cannot make use of it waits as long as the step says.
+        """
+        return
+
     @abstractmethod
     async def close(self) -> None:
         """Let go of connections. Closing twice is harmless."""

@@ -13,12 +13,11 @@ import heapq
 import itertools
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from legato.drive.clock import now_ms
+from legato.drive.clock import now_ms, seconds
 from legato.engines.contract import Advance, Dead, Engine, not_aside
 from legato.engines.pace import Step
 from legato.errors import BadInput
@@ -45,6 +44,7 @@ class _Woken:
     refused: int = 0  # how often in a row the store could not be used
     turn: int = 0  # its newest place in the queue; the others are void
     stands: int = 0  # the priority with which it stands in line; 0 if it does not: it runs, or waits for its time
+    model: str = ""  # it was taken out of the queue for a slot of this model, because one was free
     running: bool = False
     again: bool = False  # it was woken while it ran
 
@@ -66,6 +66,7 @@ class LocalEngine(Engine):
         self._sessions: dict[str, _Woken] = {}
         self._ready: list[tuple[int, int, str]] = []  # by priority, then in turn
         self._later: list[tuple[float, int, str]] = []  # by the time when they are due
+        self._for_slots: dict[str, list[tuple[int, int, str]]] = {}  # as `_ready`, of those that wait for a slot of a model
         self._turns = itertools.count(1)
         self._dead: dict[str, Dead] = {}
         self._stubborn: set[asyncio.Task[None]] = set()  # steps that were broken off and went on: the event loop alone would forget them
@@ -105,11 +106,29 @@ class LocalEngine(Engine):
         elif not woken.stands or woken.priority < woken.stands:  # else it keeps its place: waking it again costs it nothing
             self._queue(session, woken)
 
+    def slot_freed(self, model: str) -> None:
+        """Advance the first of the sessions that wait for a slot of this model."""
+        with self._lock:
+            self._stand_for_slot(model)
+        self._tell()
+
+    def _stand_for_slot(self, model: str) -> None:
+        waiting = self._for_slots.get(model, [])
+        while waiting:
+            _, turn, session = heapq.heappop(waiting)
+            if self._waits(session, turn):
+                woken = self._sessions[session]
+                woken.model = model
+                self._stand(session, woken)
+                break
+        if not waiting:
+            self._for_slots.pop(model, None)
+
     def _queue(self, session: str, woken: _Woken, wait: float = 0.0) -> None:
         woken.turn = next(self._turns)
         if wait:
             woken.stands = 0
-            heapq.heappush(self._later, (time.monotonic() + wait, woken.turn, session))
+            heapq.heappush(self._later, (seconds() + wait, woken.turn, session))
         else:
             self._stand(session, woken)
 
@@ -133,6 +152,11 @@ class LocalEngine(Engine):
                 raise BadInput("a worker serves this engine already", do="one LocalEngine has one worker: give it more at once")
             self._serving = asyncio.get_running_loop(), more
         running: set[asyncio.Task[None]] = set()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            running.discard(task)
+            more.set()
+
         stopping = asyncio.get_running_loop().create_task(stop.wait())
         stopping.add_done_callback(lambda _: more.set())
         try:
@@ -142,8 +166,7 @@ class LocalEngine(Engine):
                 while len(running) < at_once and (session := self._next()) is not None:
                     task = asyncio.get_running_loop().create_task(self._advance(advance, session, stop))
                     running.add(task)
-                    task.add_done_callback(running.discard)
-                    task.add_done_callback(lambda _: more.set())
+                    task.add_done_callback(ended)
                 await _set_within(more, self._until_next() if len(running) < at_once else None)
             if running:
                 await asyncio.wait(running, timeout=grace)
@@ -163,7 +186,7 @@ class LocalEngine(Engine):
     def _next(self) -> str | None:
         """The session whose turn it is; it counts as running from now on."""
         with self._lock:
-            now = time.monotonic()
+            now = seconds()
             while self._later and self._later[0][0] <= now:
                 _, turn, session = heapq.heappop(self._later)
                 if self._waits(session, turn):
@@ -183,7 +206,7 @@ class LocalEngine(Engine):
 
     def _until_next(self) -> float | None:
         with self._lock:
-            return max(0.0, self._later[0][0] - time.monotonic()) if self._later else None
+            return max(0.0, self._later[0][0] - seconds()) if self._later else None
 
     async def _advance(self, advance: Advance, session: str, stop: asyncio.Event) -> None:
         woken = self._sessions[session]
@@ -198,6 +221,9 @@ class LocalEngine(Engine):
 
     def _after(self, session: str, woken: _Woken, step: Step | None) -> None:
         woken.running = False
+        model, woken.model = woken.model, ""
+        if model and (step is None or step.model != model):
+            self._stand_for_slot(model)  # perhaps it had no use for the slot that it was woken for
         if step is None:  # the store could not be used, or the step was broken off: nobody's fault here
             self._queue(session, woken, PATIENCE[min(woken.refused, len(PATIENCE) - 1)])
             woken.refused += 1
@@ -206,7 +232,10 @@ class LocalEngine(Engine):
             self._dead[session] = Dead(session, step.error, now_ms())
         else:
             woken.failed, woken.broken, woken.refused = step.failed, step.broken, 0
-            if woken.again or step.wait is not None:
+            if step.model and not woken.again:
+                woken.stands = woken.priority
+                heapq.heappush(self._for_slots.setdefault(step.model, []), (woken.priority, woken.turn, session))
+            elif woken.again or step.wait is not None:
                 self._queue(session, woken, 0.0 if woken.again else step.wait or 0.0)
             else:
                 del self._sessions[session]

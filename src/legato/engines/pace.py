@@ -15,7 +15,8 @@ class Step:
     """What an engine does next. As plain data: it goes through the engine.
 
     `wait`: seconds until the session is driven again, unless it is woken before; None: not before it is woken. `parked`: it is set
-    aside until a person retries it, because of `error`.
+    aside until a person retries it, because of `error`. `model`: it waits for a slot of this model, in the worker that made the step;
+    an engine that knows when one is free there need not wait so long.
     """
 
     how: str
@@ -24,6 +25,7 @@ class Step:
     error: str = ""
     failed: int = 0
     broken: int = 0
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class Pace:
                 return Step("left", 0.0, failed=failed, broken=broken)
             case "elsewhere":
                 return Step("elsewhere", self.elsewhere, failed=failed, broken=broken)
+            case "busy":
+                return Step("busy", rest.again, failed=failed, broken=broken, model=rest.model)
+            case "retrying":
+                return Step("retrying", rest.again, error=rest.error, failed=failed)
             case "broken" if broken >= len(self.raised):
                 return Step("broken", parked=True, error=rest.error)
             case "broken":

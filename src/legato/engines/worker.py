@@ -14,12 +14,14 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 
 from legato.core.child_ids import parent_calls, root_session_id
-from legato.core.owed import status
+from legato.core.owed import plan, status
 from legato.core.state import fold
-from legato.drive.clock import now_ms
+from legato.drive.asking import seconds_until
+from legato.drive.clock import now_ms, seconds
 from legato.drive.ledger import let_rest
 from legato.drive.others import waits_for
 from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
@@ -27,6 +29,7 @@ from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace, Step
 from legato.engines.reaching import reached
+from legato.engines.slots import ModelSlots
 from legato.errors import BadInput, DamagedStore, LegatoError, StoreError, StoreRefused
 from legato.stores.contract import LedgerInfo, Store
 from legato.workflow import Workflow
@@ -34,7 +37,7 @@ from legato.workflow import Workflow
 log = logging.getLogger("legato.worker")
 
 AT_ONCE = 20
-"""Sessions that a worker advances at the same time. They mostly wait for models."""
+"""Sessions that a worker advances at the same time, for each model. They mostly wait for it."""
 
 GRACE = 25.0
 """Seconds in which a worker that is told to stop finishes what runs: within the 30 that most platforms give."""
@@ -46,6 +49,14 @@ PAGE = 500  # ledgers that the store is asked for at a time
 TIME_TO_BE_WOKEN = 5.0  # seconds after which nobody is taken to be about to wake a session
 
 
+@dataclass(frozen=True)
+class _Due:
+    """The session to wake for a ledger, if it is one of ours, and not before which time, in milliseconds since the epoch."""
+
+    session: str = ""
+    retry_at: int = 0
+
+
 class Worker:
     """Advances sessions of some workflows, for an engine.
 
@@ -53,6 +64,7 @@ class Worker:
     what runs is finished and recorded within `grace` seconds, and other workers go on. A signal that comes more than a second after the
     first ends the process at once.
 
+    `concurrency`: sessions that are advanced at the same time, for each model of the workflows: those of a silent one hold up no others.
     `context` makes the caller's context of a session from its id. `sweep`: seconds between looks for sessions that were given something
     and that nobody woke. `limits` hold across all workers of a store. `errors_in_full` also tells the engine what errors say, which may
     be words of the conversation; without it, it is told their kind and place. Without `tracebacks` the log is told no more either.
@@ -85,8 +97,8 @@ class Worker:
         observed = [limits.applied_to(each, store) if limits is not None else each for each in given]
         self._workflows = {each.name: each.observed_by(Failures()) for each in observed}
         self._engine = engine
+        self._slots = ModelSlots(given, concurrency, engine.slot_freed)
         self._store = store
-        self._at_once = concurrency
         self._grace = grace
         self._sweep_every = sweep
         self._pace = pace or Pace()
@@ -97,7 +109,7 @@ class Worker:
         self._signalled_at: float | None = None
         self._running = 0
         self._timed: dict[str, float] = {}  # sessions that raised here, and when the engine comes back to each by itself
-        self._known: dict[LedgerInfo, frozenset[str] | None] = {}  # what wanted a driver at the last look, and whom to wake for it
+        self._known: dict[LedgerInfo, _Due | None] = {}  # what wanted a driver at the last look, and whom to wake for it
 
     def stop(self) -> None:
         """Take no more; finish and record what runs; then `run()` returns."""
@@ -115,7 +127,7 @@ class Worker:
             await reached(self._let_in, self._stop)
             sweeping = asyncio.get_running_loop().create_task(self._sweep(known))
             try:
-                await self._engine.serve(self._step, self._stop, ready, self._at_once, self._grace)
+                await self._engine.serve(self._step, self._stop, ready, self._slots.total, self._grace)
             finally:
                 sweeping.cancel()
                 with suppress(asyncio.CancelledError):
@@ -156,7 +168,9 @@ class Worker:
     async def _step(self, session: str, failed: int, broken: int, stop: asyncio.Event) -> Step:
         self._running += 1
         try:
-            rest = await advance(self._workflows, self._store, session, stop, self._context, self._errors_in_full, self._tracebacks)
+            slots = self._slots if self._slots.shared else None
+            told = self._errors_in_full, self._tracebacks
+            rest = await advance(self._workflows, self._store, session, stop, self._context, *told, slots)
         except LegatoError as error:
             log.warning("session %r: the store failed: %s", session, error.code)
             raise
@@ -164,8 +178,8 @@ class Worker:
             self._running -= 1
         step = self._pace.after(rest, failed, broken)
         self._timed.pop(session, None)
-        if step.how == "broken" and step.wait:  # else it rests, or is driven
-            self._timed[session] = time.monotonic() + step.wait
+        if step.how in ("broken", "busy") and step.wait:  # else it rests, or is driven, or its ledger says when
+            self._timed[session] = seconds() + step.wait
         if step.parked:
             log.error("session %r was set aside: %s", session, step.error)
             if self._engine.remembers:
@@ -178,7 +192,8 @@ class Worker:
                 await let_rest(self._store, session, rest.length)
             why = f": {step.error}" if step.error else ""
             when = f"; again in {step.wait:g} s" if step.wait else ""
-            log.log(logging.WARNING if stays_failed else logging.INFO, "session %r is %s%s%s", session, step.how, why, when)
+            level = logging.DEBUG if step.how == "busy" else logging.WARNING if stays_failed else logging.INFO
+            log.log(level, "session %r is %s%s%s", session, step.how, why, when)
         return step
 
     async def _let_rest(self, session: str) -> None:
@@ -217,23 +232,27 @@ class Worker:
         They are those that were given it before, as their own clocks say, or that looked the same when they were last looked at. What one
         session does, or its ledger, or the engine at its name, is not in the way of another. What raised here waits for its timer.
         """
-        now = time.monotonic()
+        now = seconds()
         self._timed = {session: due for session, due in self._timed.items() if due > now}
-        seen: dict[LedgerInfo, frozenset[str] | None] = {}
+        first = before == math.inf
+        seen: dict[LedgerInfo, _Due | None] = {}
         woken: set[str] = set()
         refused: dict[str, str] = {}
         async for info in self._unrested():
             waits = info.updated <= before or info in self._known
-            ours = seen[info] = await self._ours(info, before == math.inf) if waits else None
-            for session in (ours or frozenset()) - woken - self._timed.keys():
-                if not await self._waited_for(info.ledger):
-                    await let_rest(self._store, info.ledger, info.length)
-                    continue
-                try:
-                    await self._engine.wake(session)
-                    woken.add(session)
-                except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
-                    refused[session] = in_a_word(error)
+            due = seen[info] = await self._due(info, first) if waits else None
+            if due is None or not due.session or due.session in woken or due.session in self._timed:
+                continue
+            if seconds_until(due.retry_at) and not first:  # an engine that has just begun may not know of it
+                continue
+            if not await self._waited_for(info.ledger):
+                await let_rest(self._store, info.ledger, info.length)
+                continue
+            try:
+                await self._engine.wake(due.session)
+                woken.add(due.session)
+            except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
+                refused[due.session] = in_a_word(error)
         self._known = seen
         if woken:
             log.info("woke %d sessions that nobody had woken", len(woken))
@@ -241,8 +260,8 @@ class Worker:
             some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
             log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
 
-    async def _ours(self, info: LedgerInfo, first: bool) -> frozenset[str]:
-        """The session to wake for a ledger, if it is one of ours. While the ledger does not change, it is read once.
+    async def _due(self, info: LedgerInfo, first: bool) -> _Due:
+        """The session to wake for a ledger, if it is one of ours, and when. While the ledger does not change, it is read once.
 
         What is held for a call of another session is never woken itself: it is for that session to go on with it, as its caller and
         in its context. One that failed, and was given nothing since, waits for its time in an engine; in none any more, perhaps, if this is
@@ -252,7 +271,20 @@ class Worker:
         if known is not None:
             return known
         session = root_session_id(info.ledger)
-        return frozenset([session] if await self._serves(session, first) else [])
+        try:
+            facts = await self._store.read(session)
+            workflow = self._workflows.get(workflow_named(facts))
+            if workflow is None:
+                return _Due()
+            state, graph = fold(facts, session), workflow.definition.graph
+            if not first and status(state, graph) == "failed":
+                return _Due()
+            return _Due(session, plan(state, graph).retry_at)
+        except PASSING:
+            raise
+        except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look
+            log.error("session %r: its ledger cannot be read: %s", session, type(error).__name__)
+            return _Due(session)
 
     async def _waited_for(self, session: str) -> bool:
         """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
@@ -265,14 +297,3 @@ class Worker:
         except LegatoError:
             pass  # whose it is cannot be read: whoever is woken for it says so
         return True
-
-    async def _serves(self, session: str, first: bool) -> bool:
-        try:
-            facts = await self._store.read(session)
-            workflow = self._workflows.get(workflow_named(facts))
-            return workflow is not None and (first or status(fold(facts, session), workflow.definition.graph) != "failed")
-        except PASSING:
-            raise
-        except Exception as error:  # whose it is cannot be read: whoever is woken for it sets it aside, where people look
-            log.error("session %r: its ledger cannot be read: %s", session, type(error).__name__)
-            return True

@@ -21,7 +21,7 @@ from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, failing, needs, no_key, read_by, shown, tell
+from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, configured_address, failing, needs, no_key, read_by, shown, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
 from legato.wire.anthropic.stream import StreamReader
@@ -90,6 +90,7 @@ class Anthropic(Priced):
         self.prices = prices
         self._betas = {"anthropic-beta": ",".join(betas)} if betas else {}
         self._base_url = base_url
+        self.address = configured_address(base_url, client)
         where = {"base_url": base_url, "api_key": api_key}
         client_options = {name: value for name, value in where.items() if value}
         self._clients = Clients(partial(_make, client_options, timeout or TIMEOUT_S), client, timeout)

@@ -10,7 +10,7 @@ from typing import Any
 
 from legato.errors import BadInput
 from legato.models.openai import OpenAIResponses
-from legato.models.sdk import WITHOUT_A_KEY, needs, no_key
+from legato.models.sdk import WITHOUT_A_KEY, configured_address, needs, no_key
 from legato.wire.options import Memory
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -38,6 +38,7 @@ class AzureOpenAIResponses(OpenAIResponses):
         self._endpoint = endpoint
         self._credential = credential
         super().__init__(deployment, api_key=api_key, memory=memory, **more)
+        self.address = configured_address(endpoint, more.get("client"))
 
     @property
     def name(self) -> str:

@@ -18,7 +18,20 @@ from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, failing, needs, no_key, read_by, shown, tell, whole_of
+from legato.models.sdk import (
+    JSON,
+    TIMEOUT_S,
+    Clients,
+    address_of,
+    configured_address,
+    failing,
+    needs,
+    no_key,
+    read_by,
+    shown,
+    tell,
+    whole_of,
+)
 from legato.wire.chat.compile import REASONING, compile_request, judged_options
 from legato.wire.chat.read import read_reply
 from legato.wire.chat.stream import StreamReader
@@ -81,6 +94,7 @@ class OpenAIChat(Priced):
         self._check = check
         self.prices = prices
         self._base_url = base_url
+        self.address = configured_address(base_url, client)
         where = {"base_url": base_url, "api_key": api_key, "organization": organization}
         client_options = {name: value for name, value in where.items() if value}
         self._clients = Clients(partial(_make, client_options, timeout or TIMEOUT_S), client, timeout)

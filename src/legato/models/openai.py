@@ -18,7 +18,20 @@ from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, bounded_request, failing, needs, no_key, read_by, shown, tell
+from legato.models.sdk import (
+    JSON,
+    TIMEOUT_S,
+    Clients,
+    address_of,
+    bounded_request,
+    configured_address,
+    failing,
+    needs,
+    no_key,
+    read_by,
+    shown,
+    tell,
+)
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
 from legato.wire.loose import json_of
@@ -84,6 +97,7 @@ class OpenAIResponses(Priced):
         self.prices = prices
         self._has_conversations = True  # until the provider says otherwise
         self._base_url = base_url
+        self.address = configured_address(base_url, client)
         where = {"base_url": base_url, "api_key": api_key, "organization": organization}
         client_options = {name: value for name, value in where.items() if value}
         self._clients = Clients(partial(self._make, client_options, timeout or TIMEOUT_S), client, timeout)

@@ -103,6 +103,11 @@ def shown(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip("/")
 
 
+def configured_address(base_url: str | None, client: Any) -> str:
+    """Where a model's requests go, as far as it was told: empty for where its SDK sends them by default."""
+    return shown(str(base_url or getattr(client, "base_url", "")))
+
+
 def address_of(client: Any) -> str:
     """Where a client sends its requests. The SDKs put it together anew whenever they are asked; it stays as it is."""
     found = _addresses.get(client)
