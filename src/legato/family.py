@@ -6,10 +6,8 @@ transaction. A fork takes along those of unanswered calls, which the branch goes
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from legato.core.child_ids import child_session_id
-from legato.core.facts import Opened, Origin, Paused
+from legato.core.facts import Opened, Origin
 from legato.core.groups import CallState
 from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
@@ -22,8 +20,9 @@ from legato.stores.contract import Store
 async def fork_family(ledger: Ledger, at: int, new: str) -> None:
     """Make the session `new` from the first `at` facts of a ledger, with forks of the child sessions that its unanswered calls need.
 
-    A child session is forked where it is now if the branch begins where the parent is now; in an earlier branch, where it was when the
-    parent last waited for it. One whose length at that time nobody knows is left out: the branch then asks for the call's outcome.
+    A child session is forked where it is now if the branch begins where the parent is now; in an earlier branch, where it was while the
+    parent waited for it. One that was at work at that time is left out, because what it had done by then is unknown: the branch asks for
+    the call's outcome.
     """
     state = await ledger.refresh()
     shared = state if at == state.length else fold(state.facts[:at], ledger.session)
@@ -34,10 +33,20 @@ async def fork_family(ledger: Ledger, at: int, new: str) -> None:
             continue
         length = child.state.length if at == state.length else _length_at(call)
         if 0 < length <= child.state.length:
-            with suppress(LedgerExists):  # an earlier try at the same branch was interrupted
+            try:
                 await fork_family(child, length, child_session_id(new, key))
+            except LedgerExists:
+                if not await _is_fork(child, length, child_session_id(new, key)):
+                    raise
     opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=state.workflow, origin=Origin(ledger.session, at))
     await ledger.fork(at, new, opened)
+
+
+async def _is_fork(ledger: Ledger, at: int, name: str) -> bool:
+    """Whether a session is the fork of this ledger at this point: an earlier try at the same branch was interrupted."""
+    facts = list(await ledger.store.read(name))
+    marker = facts[at] if len(facts) > at else None
+    return isinstance(marker, Opened) and marker.origin == Origin(ledger.session, at) and facts[:at] == ledger.state.facts[:at]
 
 
 async def _child(store: Store, id: str) -> Ledger | None:
@@ -51,6 +60,5 @@ async def _child(store: Store, id: str) -> Ledger | None:
 
 
 def _length_at(call: CallState) -> int:
-    """How many facts the child session had when its parent last waited for it; 0 if it never did."""
-    waited: Paused | None = call.waited
-    return waited.length if waited is not None else 0
+    """How many facts the child session had while its parent waited for it; 0 if the parent did not wait: it may have done anything."""
+    return call.paused.length if call.paused is not None else 0

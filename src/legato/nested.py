@@ -182,13 +182,13 @@ class Nested:
         await self.refresh()
         return self.known
 
-    async def missing(self) -> frozenset[CallRef]:
-        """The calls with an open attempt whose child session is not in the store."""
+    async def missing(self) -> frozenset[RunTool]:
+        """The open attempts whose child session is not in the store."""
         found = []
         for call in _unanswered(self._ledger.state):
             with suppress(DefinitionChanged):  # there is one, although not one that this workflow may open
                 if call.running and (handle := await self._open(call)) is not None and not (await handle.refresh()).state.length:
-                    found.append(call.ref)
+                    found.append(RunTool(call.ref, call.running.number))
         return frozenset(found)
 
     def failed(self) -> frozenset[RunTool]:

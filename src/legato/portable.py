@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from legato.core.checking import function, secret_key
-from legato.core.child_ids import child_session_id, is_child_of, parent_calls
+from legato.core.child_ids import child_session_id, parent_calls
 from legato.core.codec import newer
 from legato.core.digest import digest_bytes
 from legato.core.facts import AnyFact, Opened, Origin, Started
@@ -67,9 +67,7 @@ async def depart(
             do="pass serialize_context=..., or strict=False to leave it behind",
         )
     # Child sessions are read after their parent: one that is ahead of it is gone on with, one behind it would do things again.
-    facts = session.facts
-    names = [info.ledger for info in await session.store.children(session.id)]
-    envelope = await _envelope(session.store, session.id, facts, names)
+    envelope = await _envelope(session.store, session.id, session.facts)
     if serialize is not None and session.context is not None:
         envelope.context, envelope.has_context = serialize(session.context), True
     try:
@@ -79,13 +77,12 @@ async def depart(
     return f"{text}\n{_signature(text, secret_key('sign_with', sign_with))}" if sign_with is not None else text
 
 
-async def _envelope(store: Store, id: str, facts: list[AnyFact], below: list[str]) -> _Envelope:
+async def _envelope(store: Store, id: str, facts: list[AnyFact]) -> _Envelope:
     contents = {digest: b64encode(await store.content(id, digest)).decode() for digest in _named(facts)}
     children = {}
-    for name in below:
+    for name in [info.ledger for info in await store.children(id)]:
         if next(parent_calls(name))[0] == id:
-            read = list(await store.read(name))
-            children[name.removeprefix(f"{id}/")] = await _envelope(store, name, read, [each for each in below if is_child_of(each, name)])
+            children[name.removeprefix(f"{id}/")] = await _envelope(store, name, list(await store.read(name)))
     shapes, rows = to_rows(facts)
     return _Envelope(TEXT, id, rows, shapes, contents, children=children)
 
@@ -150,7 +147,30 @@ def _opened(envelope: _Envelope) -> dict[str, Any]:
 
 async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
     """Put a copy into the session's store, or find that it is there. `LedgerExists` if another conversation is."""
+    await _check_all(session.store, session.id, arriving)
     await _all_arrive(session.store, session.id, arriving, "move" if arriving["move"] else "copy")
+
+
+async def _check_all(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
+    """Refuse a family before any of it is written, if the store has one of its sessions in another version."""
+    _, there = await meet(store, id)
+    _check(id, list(there), arriving["facts"])
+    for key, each in arriving["children"].items():
+        await _check_all(store, child_session_id(id, key), each)
+
+
+def _check(id: str, there: list[AnyFact], facts: list[AnyFact]) -> bool:
+    """Whether the store has all these facts; `LedgerExists` if it has others."""
+    if there[: len(facts)] == facts:
+        return True
+    if facts[: len(there)] != there:
+        raise LedgerExists(
+            f"the store has another session {id!r}: the two went different ways",
+            expected=f"a ledger that begins with the {len(facts)} loaded facts",
+            found=f"{len(there)} facts that differ",
+            do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
+        )
+    return False
 
 
 async def _all_arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
@@ -167,15 +187,8 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Lite
     facts: list[AnyFact] = arriving["facts"]
     born, read = await meet(store, id)
     there = list(read)
-    if there[: len(facts)] == facts:
+    if _check(id, there, facts):
         return
-    if facts[: len(there)] != there:
-        raise LedgerExists(
-            f"the store has another session {id!r}: the two went different ways",
-            expected=f"a ledger that begins with the {len(facts)} loaded facts",
-            found=f"{len(there)} facts that differ",
-            do='load it as a session of its own: workflow.load(text, id="another-name"); nothing was changed',
-        )
     name = fresh_name()
     opened = Opened(at=now_ms(), ledger=name, workflow=arriving["workflow"], origin=Origin(arriving["session"], len(facts), kind))
     if there:  # what is there is how the copy begins: it was restored from a backup, perhaps, and the original may have gone on elsewhere

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from legato.core.facts import NO_USAGE, AnyFact, CallRef, Usage
+from legato.core.facts import NO_USAGE, AnyFact, Usage
 from legato.core.graph import Graph
 from legato.core.owed import (
     NO_CHILDREN,
@@ -104,7 +104,7 @@ class Driver:
         self._others = others
         self._children = NO_CHILDREN  # what is known of the child sessions that calls wait for
         self._retried: frozenset[RunTool] = frozenset()  # attempts that go on with child sessions which failed before this driver began
-        self._missing: frozenset[CallRef] = frozenset()  # calls whose child session was not there when this driver began
+        self._missing: frozenset[RunTool] = frozenset()  # open attempts whose child session was not there when this driver began
         self._caller = caller
         self._slot = slot
         self._timer: asyncio.TimerHandle | None = None  # wakes this driver when something that failed is tried again
@@ -208,7 +208,8 @@ class Driver:
         resumable = found.resumable | self._retried
         # One that stopped for a budget would stop there again while that is reserved for others, here or in this session's callers.
         resumable = frozenset(each for each in resumable if self._has_room(each))
-        children = ChildStatus(resumable, found.missing | self._missing)
+        missing = frozenset(each.call for each in self._missing if self._is_open(each))
+        children = ChildStatus(resumable, found.missing | missing)
         if children != self._children:
             self._children, self._planned = children, None
         effects = self._plan(self._ledger.state).effects if children != NO_CHILDREN else []
@@ -218,6 +219,11 @@ class Driver:
         """Whether an attempt is still to be started."""
         call = self._ledger.state.call(attempt.call)
         return call is not None and call.paused is not None and len(call.attempts) + 1 == attempt.attempt
+
+    def _is_open(self, attempt: RunTool) -> bool:
+        """Whether an attempt is the one that runs."""
+        call = self._ledger.state.call(attempt.call)
+        return call is not None and call.running is not None and call.running.number == attempt.attempt
 
     def _has_room(self, next_attempt: RunTool) -> bool:
         """Whether the budgets have room for what a child session needs to go on. Those that siblings have reserved are free again soon."""

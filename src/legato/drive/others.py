@@ -27,8 +27,8 @@ class Others(Protocol):
         """The same, as of the last look."""
         ...
 
-    async def missing(self) -> frozenset[CallRef]:
-        """The calls with an open attempt whose child session is not in the store."""
+    async def missing(self) -> frozenset[RunTool]:
+        """The open attempts whose child session is not in the store."""
         ...
 
     def failed(self) -> frozenset[RunTool]:

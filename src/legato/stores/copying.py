@@ -4,8 +4,8 @@ A copy is the same ledger: the same name, birth name, positions and contents. Ea
 session begins there, and the rest is appended to it. So a copy that was killed goes on where it stopped, and one of a session that has
 grown brings what is new. Forks come after what they were forked from, and share with it in the target too.
 
-A session is copied with its child sessions. They are read after it and written before it: so the target never has a session without its
-child sessions, nor a child session that is behind what its parent knows of it.
+A session is copied with its child sessions, or not at all. They are read after it and written before it: so the target never has a session
+without its child sessions, nor a child session that is behind what its parent knows of it.
 
 Words that were erased in the source since are erased in the target as well.
 """
@@ -107,7 +107,7 @@ def families(infos: Sequence[LedgerInfo]) -> list[list[LedgerInfo]]:
     for info in ordered:
         above = [name for name, _, _ in parent_calls(info.ledger) if name in names]
         found.setdefault(above[-1] if above else info.ledger, []).append(info)
-    return [sorted(family, key=lambda info: (info.ledger.count("/"), info.ledger)) for family in found.values()]
+    return [sorted(family, key=_depth) for family in found.values()]
 
 
 class Copier:
@@ -122,9 +122,12 @@ class Copier:
 
     async def bring(self, family: Sequence[LedgerInfo]) -> Copied:
         """Bring all of a session and its child sessions that the target has not. Nothing of them is driven there meanwhile."""
-        read = [(info, *await self._read(info)) for info in family]
+        read = await self._read_all(family)
         lease = await self._target.lease(family[0].ledger)
         try:
+            if diverged := [info.ledger for info, born, facts in read if len(read) > 1 and await self._differs(info, born, facts)]:
+                self.diverged += diverged
+                return Copied()
             total = Copied()
             for info, born, facts in reversed(read):
                 total = _sum(total, await self._bring(info, born, facts))
@@ -132,6 +135,26 @@ class Copier:
         finally:
             if lease is not None:
                 await self._target.release(lease)
+
+    async def _read_all(self, family: Sequence[LedgerInfo]) -> list[tuple[LedgerInfo, str, list[AnyFact]]]:
+        """Each session with its birth name and facts, parents first; also child sessions that began since the family was listed."""
+        read: dict[str, tuple[LedgerInfo, str, list[AnyFact]]] = {}
+        new = list(family)
+        while new:
+            for info in new:
+                read[info.ledger] = (info, *await self._read(info))
+            began = [info for info in await self._source.children(family[0].ledger) if info.ledger not in read]
+            new = sorted(began, key=_depth)
+        return sorted(read.values(), key=lambda each: _depth(each[0]))
+
+    async def _differs(self, info: LedgerInfo, born: str, facts: list[AnyFact]) -> bool:
+        """Whether the target has another version of a session: neither goes on where the other ends."""
+        there = list(await self._target.read(info.ledger))
+        if not there or not facts:
+            return False
+        if await self._target.born(info.ledger) != born:
+            return True
+        return not _same_conversation(there, facts)
 
     async def _read(self, info: LedgerInfo) -> tuple[str, list[AnyFact]]:
         """The birth name and the facts of a ledger; no facts if it was deleted meanwhile."""
@@ -167,7 +190,7 @@ class Copier:
         known = len(there)
         changed = same_but_for_erased(there, facts) if there[: len(facts)] != facts[:known] else {}
         if changed is None:
-            if len(there) < len(facts) or same_but_for_erased(facts, there) is None:
+            if not _same_conversation(there, facts):
                 self.diverged.append(name)
             return Copied()  # else the target is ahead, and has erased something
         start = known or await self._begin(info, born, facts)
@@ -232,6 +255,18 @@ class _Follows(Struct, frozen=True):
         replaced = {position: fact for position, fact in self.done.replaced.items() if position < shared}
         after = (replaced.get(position, fact) for position, fact in enumerate(facts))
         return Erased(replaced, named=frozenset().union(*map(contents_of, after)))
+
+
+def _depth(info: LedgerInfo) -> tuple[int, str]:
+    """Sorts parents before their child sessions."""
+    return info.ledger.count("/"), info.ledger
+
+
+def _same_conversation(there: list[AnyFact], facts: list[AnyFact]) -> bool:
+    """Whether one of two ledgers goes on where the other ends, perhaps with words erased in the newer one."""
+    if there[: len(facts)] == facts[: len(there)] or same_but_for_erased(there, facts) is not None:
+        return True
+    return len(there) >= len(facts) and same_but_for_erased(facts, there) is not None
 
 
 def _in_common(one: list[AnyFact], other: list[AnyFact]) -> int:
