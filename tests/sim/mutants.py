@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from legato import nested, portable, session
+from legato import family, nested, portable
 from legato.answering import Given
 from legato.core import erasing, folded, groups, owed, state, view
 from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Origin, Redacted, Returned, Said, Words
@@ -494,7 +494,7 @@ def _(patch: Patch) -> None:
         opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=now.workflow, origin=Origin(ledger.session, at))
         await ledger.fork(at, new, opened)
 
-    patch(session, "fork_family", fork_alone)
+    patch(family, "fork_family", fork_alone)
 
 
 @mutant("a call that waits for an agent is started again although nobody has answered")
