@@ -1,4 +1,4 @@
-"""`make crash`: every first death of every story, second deaths during some of the recoveries, then a thousand real kills."""
+"""`make crash`: every first death of every story, second deaths during some of the recoveries, branches at every fact, a thousand kills."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 
+from legato.testing.branches import branch_sweep
 from legato.testing.crash import SweepReport, crash_sweep
 from tests.crash.kills import KillReport, kill_until
 from tests.crash.test_sweep import ALL, MODES
@@ -53,12 +54,17 @@ def main() -> int:
             pool.terminate()
             print("\nstopped", end="")
     print(f"\nsweep: {total}\n{time.monotonic() - begun:,.0f} s")
+    branches, begun = SweepReport(), time.monotonic()
+    for title in ALL:
+        if asked.story in title:
+            branches.add(branch_sweep(ALL[title], name=title))
+    print(f"branches: {branches}\n{time.monotonic() - begun:,.0f} s")
     killed = KillReport()
     if asked.kills:
         begun = time.monotonic()
         killed = kill_until(asked.kills, asked.seed, lambda report: show(f"{report.kills:,}/{asked.kills:,} kills"))
         print(f"\nkills: {killed}\n{time.monotonic() - begun:,.0f} s; the last thing acknowledged before the kill: {killed.moments}")
-    return 1 if total.violations or killed.violations else 0
+    return 1 if total.violations or branches.violations or killed.violations else 0
 
 
 if __name__ == "__main__":

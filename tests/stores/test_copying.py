@@ -77,6 +77,16 @@ async def test_sessions_arrive_as_they_are_and_go_on(stores: tuple[Store, Store]
     assert len([fact for fact in await target.read("s") if isinstance(fact, Started)]) == 3
 
 
+async def test_copied_session_can_be_driven(stores: tuple[Store, Store]) -> None:
+    """The facts that a copy brings name epochs above the lease that it holds meanwhile."""
+    source, target = stores
+    await talk(source, "s", "ann", "bob", "cyd")
+    await copy(source, target)
+    lease = await target.lease("s")
+    assert lease is not None
+    await target.release(lease)
+
+
 async def test_a_second_copy_brings_what_is_new_and_nothing_else(stores: tuple[Store, Store]) -> None:
     source, target = stores
     await talk(source, "s", "Ann")

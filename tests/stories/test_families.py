@@ -10,7 +10,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Limits, ToolContext, Workflow, guardrail, tool
 from legato.core.child_ids import root_session_id
-from legato.core.facts import Cancelled, Paused, Returned, Started, Usage
+from legato.core.facts import Answered, Cancelled, Paused, Returned, Started, Usage
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit, Reply
@@ -145,6 +145,23 @@ async def test_child_without_room_waits_for_sibling() -> None:
     await driving
     assert [request.kind for request in session.pending] == ["limit"]
     assert sum(isinstance(fact, Started) for fact in session.facts) == 2
+
+
+@pytest.mark.parametrize("turns", range(4, 16))
+async def test_parallel_grandchildren_share_one_budget(turns: int) -> None:
+    """The limit of the outermost session is not passed by what runs two levels below it, in parallel."""
+    store = MemoryStore()
+    inner = spender(looks(4))
+
+    def delegate(seen: Any) -> Any:
+        return "Passed on." if seen.agent_turn else [call("ask_spender", task="Look"), call("ask_spender", task="Look there")]
+
+    middle = Agent("middle", model=ScriptedModel(delegate), tools=[inner.as_tool()])
+    calls = [call("ask_middle", task="One"), call("ask_middle", task="Two")]
+    session = boss(middle.as_tool(), calls=calls, limits=Limits(turns=turns)).session("s", store=store)
+    await session.run("Go")
+    replies = [fact for name in await lengths(store) for fact in await store.read(name) if isinstance(fact, Answered)]
+    assert len(replies) <= turns
 
 
 async def test_refused_limit_is_not_asked_again(store: Store) -> None:

@@ -182,6 +182,7 @@ class Driver:
                 raise DrivenElsewhere(f"somebody else drives session {session!r}", do="nothing was changed; come again")
             pause = LOOK_ON_SECONDS if self._role == "follow" else FOLLOW_SECONDS
             await used(store, store.wait(session, self._ledger.recorded, pause))
+        await self._report()  # also what another driver recorded here, and was stopped before it reported that
         self._show_rest()
 
     def _rested(self) -> int | None:

@@ -126,6 +126,7 @@ class Actor:
             case "retire":
                 await self._retire(process)
             case "delete":
+                await schedule.archive.delete(session.id)  # or a copy of it would come back
                 await process.store.delete(session.id)
             case "forge":
                 await self._forge(session)
@@ -181,6 +182,7 @@ class Actor:
                 return  # somebody has gone on with it
             name = session.id if dice.random() < 0.5 or len(schedule.branches) >= 3 else self._branch("m")
             schedule.effects.move(session.id, name)
+            await schedule.archive.delete(session.id)  # what was moved does not go on there either
             await schedule.stage.workflow.load(text, id=name, store=schedule.base, move=True).refresh()
         finally:
             await process.store.release(lease)

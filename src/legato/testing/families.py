@@ -13,11 +13,12 @@ from legato.testing.effects import call_key
 from legato.testing.violations import Violation
 
 
-def check_families(ledgers: Mapping[str, Sequence[AnyFact]], *, orphans: bool = False) -> Iterator[Violation]:
+def check_families(ledgers: Mapping[str, Sequence[AnyFact]], *, orphans: bool = False, late_attempts: bool = False) -> Iterator[Violation]:
     """Promises that are broken between a session and its child sessions. These are all ledgers of one store.
 
     `orphans`: child sessions may be there without their parent, since a copy was killed that would have brought it. A fork or a beginning
-    that was interrupted leaves some too, in which nothing has happened.
+    that was interrupted leaves some too, in which nothing has happened. `late_attempts`: one that was taken for lost may have begun a child
+    session after the next had started.
     """
     for name, facts in ledgers.items():
         parent = next(parent_calls(name), None)
@@ -25,7 +26,7 @@ def check_families(ledgers: Mapping[str, Sequence[AnyFact]], *, orphans: bool = 
             if orphans or not any(isinstance(fact, (Answered, Attempted)) for fact in facts[_own(facts) :]):
                 continue
             yield Violation("D2", f"the child session {name} is there without its parent")
-        elif parent is not None:
+        elif parent is not None and not late_attempts:
             yield from _check_birth(name, facts, parent[2], ledgers[parent[0]])
         with suppress(IllegalFact):  # `check_promises` says so
             yield from _check_answers(name, facts, ledgers)

@@ -228,6 +228,7 @@ class Schedule:
         self.erased: dict[str, dict[int, AnyFact]] = {}
         self.base = _Remembering(self.erased)
         self.archive = _Remembering(self.erased)
+        self.lease_was_lost = False  # then an attempt goes on that others have taken for lost
         self.copy_was_killed = False  # then child sessions may be there whose parent the next copy brings
         self.effects = EffectLog()
         self.calm = False
@@ -311,6 +312,7 @@ class Schedule:
             for lease in list(process.store.held.values()):
                 self.tell(f"process {process.name} loses its lease on {lease.ledger}, and does not know")
                 _now(self.base.release(lease))
+                self.lease_was_lost = True
 
     def _settle(self, actors: list[Actor]) -> None:
         """No more faults: a fresh process brings every branch to rest, and a last message must get an answer."""
@@ -438,7 +440,9 @@ class Schedule:
         process.effect("before a tool's effect")
         await self._dawdle(tool)
         now = self.base._ledgers.get(context.session_id)
-        facts = len(now.facts) if now and now.born == born else -1
+        name = context.idempotency_key.partition(":")[0]
+        here = now is not None and any(isinstance(fact, Opened) and fact.ledger == name for fact in now.facts)
+        facts = len(now.facts) if now is not None and here else -1  # it may have been deleted, and begun anew
         self.deeds.append(Deed(context.idempotency_key, tool.name, context.session_id, context.attempt, facts, born))
         self.effects.add_effect(context)
         self.tell(f"process {process.name} in {context.session_id}: {tool.name} {context.call.id} attempt {context.attempt} DONE")
@@ -485,11 +489,11 @@ class Schedule:
                 if not any(is_recorded(facts, position, confirmed) for facts in there):
                     self.violate("D1", f"what was acknowledged at {position} of {name} is not there")
         for each in every:
-            self._check_ledger(each)
+            self._check_ledger(each, [deed for deed in self.deeds if self._belongs(deed, each, every)])
         for store in (self.base, self.archive):
             ledgers = {name: kept.facts for name, kept in store._ledgers.items() if kept.facts}
             self.broken += check_waiting(ledgers)
-            self.broken += check_families(ledgers, orphans=self.copy_was_killed)
+            self.broken += check_families(ledgers, orphans=self.copy_was_killed, late_attempts=self.lease_was_lost)
         self.broken += check_effects(self.effects, self.stage.rules)
         self._check_words(every)
         if self.told is not None:
@@ -498,20 +502,27 @@ class Schedule:
 
     def _incarnations(self) -> list[_Incarnation]:
         """Every ledger that there was, each as long as it became: those that are there, in the archive, and deleted."""
-        longest: dict[tuple[str, str], _Incarnation] = {}
+        found: list[_Incarnation] = []
         for each in (*self.deleted, *self.base.deleted, *self.archive.deleted, *self.archive.incarnations(), *self.base.incarnations()):
-            known = longest.get((each.name, each.born))
-            if known is None or len(each.facts) >= len(known.facts):
-                longest[each.name, each.born] = each
-        return list(longest.values())
+            for index, known in enumerate(found):
+                least = min(len(each.before), len(known.before))
+                if (known.name, known.born) == (each.name, each.born) and known.before[:least] == each.before[:least]:
+                    found[index] = each if len(each.before) >= len(known.before) else known
+                    break
+            else:
+                found.append(each)
+        return found
 
-    def _check_ledger(self, each: _Incarnation) -> None:
+    def _belongs(self, deed: Deed, each: _Incarnation, every: Sequence[_Incarnation]) -> bool:
+        """Whether a deed was done in this ledger: in the one that was there then, unless that was another one by then."""
+        if deed.session != each.name:
+            return False
+        there = next((one for one in every if (one.name, one.born) == (deed.session, deed.born)), None)
+        key = deed.key.partition(":")[0]
+        return there is each if there is not None and key in there.names else key in each.names
+
+    def _check_ledger(self, each: _Incarnation, deeds: Sequence[Deed]) -> None:
         self.report.facts += len(each.facts)
-        names = {fact.ledger for fact in each.facts if isinstance(fact, Opened)}
-        # A deed of a call that a branch shares belongs to the branch it was done in.
-        deeds = [
-            deed for deed in self.deeds if deed.session == each.name and (deed.born == each.born if deed.born else deed.key[:32] in names)
-        ]
         rules = self.stage.rules if root_session_id(each.name) == each.name else self.stage.rules.of_tools()
         # One that was made for another ledger of that name is no request of this session, but what a model replied may be copied to it.
         requests = [
@@ -571,6 +582,11 @@ class _Incarnation(NamedTuple):
     facts: Sequence[AnyFact]
     before: Sequence[AnyFact]
     contents: frozenset[str]
+
+    @property
+    def names(self) -> set[str]:
+        """Those that idempotency keys of its calls begin with."""
+        return {fact.ledger for fact in self.facts if isinstance(fact, Opened)}
 
     def fits(self, request: Request) -> bool:
         """Whether what users say in a request was said here."""
