@@ -151,7 +151,21 @@ async def test_child_without_room_waits_for_sibling() -> None:
 async def test_parallel_grandchildren_share_one_budget(turns: int) -> None:
     """The limit of the outermost session is not passed by what runs two levels below it, in parallel."""
     store = MemoryStore()
-    inner = spender(looks(4))
+
+    class Uneven(ScriptedModel):
+        """Two of three replies take long, in steps of the event loop."""
+
+        async def reply(self, request: Request, emit: Emit) -> Reply:
+            reply = await super().reply(request, emit)
+            for _ in range(0 if len(self.requests) % 3 else 200):
+                await asyncio.sleep(0)
+            return reply
+
+    @tool
+    async def look() -> str:
+        return "seen"
+
+    inner = Agent("spender", model=Uneven(by_agent={"spender": looks(4)}), tools=[look])
 
     def delegate(seen: Any) -> Any:
         return "Passed on." if seen.agent_turn else [call("ask_spender", task="Look"), call("ask_spender", task="Look there")]
