@@ -26,7 +26,7 @@ from legato.core.requests import Pending
 from legato.core.state import State
 from legato.drive.caller import current_caller
 from legato.drive.clock import fresh_name, now_ms
-from legato.drive.ledger import Ledger, failed_itself, let_rest
+from legato.drive.ledger import Ledger, failed_itself, let_rest, used
 from legato.drive.others import idempotency_key
 from legato.errors import DefinitionChanged, UnknownLedger
 from legato.stores.contract import Store
@@ -91,7 +91,7 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
         try:
             await caller.check_parent()
         except UnknownLedger:
-            await session.store.delete(session.id)  # it was begun just after its parent was deleted
+            await used(session.store, session.store.delete(session.id))  # it was begun just after its parent was deleted
             raise
     try:
         result = await session.run(task, key=key)

@@ -574,8 +574,12 @@ def _(patch: Patch) -> None:
 
 @mutant("a copy takes a session without its child sessions")
 def _(patch: Patch) -> None:
-    before = copying.Copier.bring
-    patch(copying.Copier, "bring", lambda self, family: before(self, family[:1]))
+    before = copying.Copier._read_all
+
+    async def alone(self: copying.Copier, family: Any) -> Any:
+        return (await before(self, family))[:1]
+
+    patch(copying.Copier, "_read_all", alone)
 
 
 @mutant("retiring deletes child sessions before their parent")
@@ -593,8 +597,15 @@ def _(patch: Patch) -> None:
 def _(patch: Patch) -> None:
     before = portable._envelope
 
-    async def envelope(store: Any, id: str, facts: Any, below: Any) -> Any:
-        return await before(store, id, facts, [])
+    class Childless:
+        def __init__(self, store: Any) -> None:
+            self.content = store.content
+
+        async def children(self, id: str) -> list[Any]:
+            return []
+
+    async def envelope(store: Any, id: str, facts: Any) -> Any:
+        return await before(Childless(store), id, facts)  # type: ignore[arg-type]
 
     patch(portable, "_envelope", envelope)
 

@@ -291,6 +291,28 @@ async def test_a_session_that_is_replaced_in_the_source_is_another_one(stores: t
         await copy(source, target)
 
 
+async def test_copy_ends_when_its_source_is_deleted() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    await talk(source, "s", "ann")
+
+    class Vanishing(MemoryStore):
+        """A source whose session is deleted once its facts were read."""
+
+        reads = 0
+
+        async def content(self, ledger: str, digest: str) -> bytes:
+            await source.delete("s")
+            self.reads += 1
+            assert self.reads < 10, "it is asked for again and again"
+            return await source.content(ledger, digest)
+
+    vanishing = Vanishing()
+    for name in ("list", "born", "read", "children"):
+        setattr(vanishing, name, getattr(source, name))
+    assert (await copy(vanishing, target)).gone == ("s",)
+    assert await target.read("s") == []
+
+
 async def test_progress_is_told() -> None:
     source, told = MemoryStore(), []
     await talk(source, "s", "Ann")

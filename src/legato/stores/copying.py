@@ -177,6 +177,8 @@ class Copier:
             except LedgerConflict:
                 continue  # somebody else writes to the target: look again
             except (LedgerExists, UnknownLedger):
+                if await self._source.born(name) != born:
+                    return Copied(gone=(name,))  # deleted there while it was copied
                 if await self._target.born(name) in ("", born):
                     continue  # it was made, or deleted, at this moment
                 self.diverged.append(name)

@@ -124,7 +124,6 @@ class FailingStore:
         if operation not in self._only:
             return 0
         self.operations += 1
-        self._fail(operation, "before", self.operations)
         return self.operations
 
     def _fail(self, operation: str, when: str, number: int) -> None:
@@ -159,6 +158,7 @@ class FailingStore:
         number = self._before("append")
 
         async def append() -> int:
+            self._fail("append", "before", number)
             await self._dawdle()
             length = await self.store.append(ledger, expected, facts, contents=contents, durable=durable, born=born)
             self._fail("append", "after", number)
@@ -172,6 +172,7 @@ class FailingStore:
         number = self._before(operation)
 
         async def do() -> Any:
+            self._fail(operation, "before", number)
             if operation == "read":
                 await self._dawdle()
             value = await awaitable()
@@ -210,6 +211,7 @@ class FailingStore:
         number = self._before("lease")
 
         async def take() -> Lease | None:
+            self._fail("lease", "before", number)
             await self._dawdle()
             lease = await self.store.lease(ledger)
             if lease is not None:
@@ -232,6 +234,7 @@ class FailingStore:
         number = self._before("release")
 
         async def give() -> None:
+            self._fail("release", "before", number)
             await self.store.release(lease, rested=rested)
             if self.held.get(lease.ledger) == lease:
                 del self.held[lease.ledger]
@@ -243,7 +246,7 @@ class FailingStore:
         return self._do("wait", lambda: self.store.wait(ledger, position, timeout))
 
     def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
-        self._before("watch")
+        self._fail("watch", "before", self._before("watch"))
         return self.store.watch(ledger, position, moved)
 
     async def close(self) -> None:
