@@ -82,10 +82,13 @@ def child_store() -> Store | None:
 async def run_child(session: Session, task: Any, key: str) -> Result:
     """Give a child session its task, once, and drive it. `ChildPaused` if it failed or may not spend more: `resume()` goes on with it."""
     caller = current_caller.get()
-    await session.refresh()
-    if caller is not None and caller.resumes and not session.state.length:
-        raise ChildMissing
-    await session.say(task, key=key)
+    try:
+        await session.refresh()
+        if caller is not None and caller.resumes and not session.state.length:
+            raise ChildMissing
+        await session.say(task, key=key)
+    except DefinitionChanged as error:
+        raise _failed(session, error) from error
     before = session.state.length
     if caller is not None:
         try:
@@ -96,10 +99,9 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
     try:
         result = await session.run(task, key=key)
     except Exception as error:
-        if failed_itself(session.store, error) or isinstance(error, DefinitionChanged):
+        if failed_itself(session.store, error):
             raise
-        # Code of the user's failed, a guardrail for example. What the child has done is recorded, and must not be done again.
-        raise ChildPaused(session.id, session.state.length, f"{type(error).__name__}: {error}") from error
+        raise _failed(session, error) from error
     idle = result.status == "running" or (result.status == "failed" and session.state.length == before)
     if idle and caller is not None:
         needed = next_request_usage(session.state)
@@ -124,6 +126,12 @@ def next_request(session: Session) -> tuple[Model, int] | None:
         return next_request(child)
     agent = session.workflow.definition.agents.get(in_control(session.state, session.workflow.definition.graph))
     return (agent.model, session.state.next_attempt) if agent is not None else None
+
+
+def _failed(session: Session, error: Exception) -> ChildPaused:
+    """Code of the user's failed, a guardrail for example, or the agent has another name now. What the child session has done is recorded,
+    and must not be done again: its parent waits until somebody has mended this, and resumes it."""
+    return ChildPaused(session.id, session.state.length, f"{type(error).__name__}: {error}")
 
 
 def raise_if_waiting(session: Session) -> None:
@@ -173,7 +181,7 @@ class Nested:
         for call in _unanswered(self._ledger.state):
             if call.waited is not None:
                 handles[call.ref] = None
-                with suppress(DefinitionChanged):  # then the tool says so to the model, when it is started again
+                with suppress(DefinitionChanged):  # then its call fails so, when it is started again
                     handles[call.ref] = await self._read(call)
         self._handles = handles
 

@@ -589,7 +589,9 @@ async def test_a_fork_at_every_position_asks_for_itself_and_does_nothing_twice_u
         branch = await trunk.fork(at, f"branch-{at}")
         result = await branch.resume()
         if result.status == "pending":
-            assert [request.tool for request in result.pending] == ["pay"]  # the trunk's approval is the trunk's
+            waits = branch.state.batch[0].paused is not None
+            # The trunk's approval is the trunk's; and what the child has done since it was given is unknown here.
+            assert [request.tool for request in result.pending] == ["pay" if waits else "ask_payer"]
             await branch.reject(result.pending[0], "not here")
             result = await branch.resume()
         assert result.status == "waiting"
@@ -654,14 +656,21 @@ async def test_a_tool_that_is_gone_is_answered_so_and_the_session_goes_on(store:
     assert "no longer there" in checking.outputs((await checking.requests_of(session))[-1])[0]
 
 
-async def test_an_agent_of_another_name_behind_the_same_tool_does_not_go_on_with_it(store: Store) -> None:
+async def test_renamed_agent_pauses_the_caller_of_its_child(store: Store) -> None:
+    """What the child has done is not to be done again: the session fails, and goes on when the agent has its name again."""
     world = World()
     await waiting(store, world)
     other = Agent("lender", model=ScriptedModel(["I lend."])).as_tool(name="ask_payer")
     model = ScriptedModel(by_agent={"boss": [call("ask_payer", task="Pay ann"), "So be it."]})
     session = HandoffBuilder("office", [Agent("boss", model=model, tools=[other])]).build().session("s", store=store)
-    assert (await session.resume()).text == "So be it."
-    assert "belongs to workflow 'payer'" in checking.outputs((await checking.requests_of(session))[-1])[0]
+    result = await session.resume()
+    assert result.status == "failed"
+    assert "belongs to workflow 'payer'" in result.error
+    session = office(world).session("s", store=store)
+    (request,) = (await session.resume()).pending
+    await session.approve(request)
+    assert (await session.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 1
 
 
 async def test_missing_child_session_asks_for_its_outcome(store: Store) -> None:
