@@ -109,6 +109,8 @@ class Agent:
         from legato.workflow import HandoffBuilder
 
         if limits is not None:
+            if not isinstance(limits, Limits):
+                raise BuildError("as_tool takes Limits", found=type(limits).__name__, do="write as_tool(limits=Limits(turns=50))")
             return HandoffBuilder(name=self.name, participants=[self]).with_limits(limits).build()
         if self._alone is None:
             self._alone = HandoffBuilder(name=self.name, participants=[self]).build()

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from legato import Agent, HandoffBuilder
 from legato.stores import SQLiteStore
+from legato.testing import ScriptedModel, call
 from tests.cli.conftest import CANARY, REFUND, Shell
 
 HELLO = "hello \x1b[2J there"
@@ -164,6 +166,20 @@ def test_delete_asks_first_and_says_what_is_gone(talked: Shell) -> None:
     assert talked("delete", "over", "--yes").code == 2, "it is gone"
     assert talked("delete", "waits", "-y", "--json").json == {"session": "waits", "deleted": True}
     assert talked("ls", "--json").json == []
+
+
+async def _family(path: Path) -> None:
+    inner = Agent("inner", model=ScriptedModel(["Done."]))
+    outer = Agent("outer", model=ScriptedModel([call("ask_inner", task="Work"), "All done."]), tools=[inner.as_tool()])
+    async with SQLiteStore(path) as store:
+        await HandoffBuilder("office", [outer]).build().session("one", store=store).run("Go")
+
+
+def test_delete_counts_child_sessions(shell: Shell) -> None:
+    asyncio.run(_family(shell.folder / "family.db"))
+    told = shell("delete", "one", "--yes", "--store", "family.db")
+    assert told.out == "deleted one (2 messages, waiting, with 1 child session)\n"
+    assert shell("ls", "--json", "--store", "family.db").json == []
 
 
 def test_a_damaged_session_is_told_and_hides_no_other(talked: Shell) -> None:

@@ -186,6 +186,7 @@ DEFINITIONS = {
     "a start agent that is a number": lambda: builder().with_start_agent(5),
     "a store that is a class": lambda: builder().with_checkpointing(MemoryStore),
     "limits that are a number": lambda: builder().with_limits(5),
+    "limits of a tool that are a number": lambda: Agent("clerk").as_tool(limits=5),
     "messages in another mode": lambda: builder().with_messages("drop"),
     "messages in a list of modes": lambda: builder().with_messages(["queue"]),
     "no tools in parallel": lambda: builder().with_parallel_tools(0),

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,6 +20,7 @@ from psycopg import sql
 
 from legato.core.facts import Said
 from legato.errors import (
+    BadInput,
     DamagedStore,
     LegatoError,
     NewerFormat,
@@ -378,6 +380,22 @@ def _number(connection: psycopg.Connection[tuple[int]], name: str) -> int:
     row = connection.execute("SELECT id FROM legato.ledgers WHERE name = %s", (name,)).fetchone()
     assert row is not None
     return row[0]
+
+
+async def test_damage_names_its_session(database: str) -> None:
+    async with PostgresStore(database) as store:
+        await store.append("s", 0, said(0, 1, 2))
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("UPDATE legato.facts SET crc = crc + 1 WHERE position = 1")
+        with pytest.raises(DamagedStore) as raised:
+            await store.read("s")
+    assert (raised.value.readable, raised.value.found) == (1, "session 's'")
+
+
+@pytest.mark.parametrize("seconds", ["20", None, True], ids=repr)
+def test_answer_timeout_must_be_a_number(seconds: Any) -> None:
+    with pytest.raises(BadInput, match="answer_timeout is a number of seconds"):
+        PostgresStore("postgresql://127.0.0.1/x", answer_timeout=seconds)
 
 
 async def test_an_append_to_a_ledger_whose_length_was_changed_is_refused_as_damage(database: str) -> None:

@@ -60,7 +60,7 @@ async def test_a_changed_byte_in_a_fact_is_told_and_what_lies_before_it_is_salva
         async with SQLiteStore(path) as store:
             with pytest.raises(DamagedStore) as raised:
                 await store.read("s")
-            assert raised.value.readable == position
+            assert (raised.value.readable, raised.value.found) == (position, "session 's'")
             assert await store.salvage("s") == facts[:position]
             assert await store.read("s", position + 1) == facts[position + 1 :]
             assert await store.read("t") == said(0)

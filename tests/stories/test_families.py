@@ -12,7 +12,8 @@ from legato import Agent, HandoffBuilder, Limits, ToolContext, Workflow, guardra
 from legato.core.child_ids import root_session_id
 from legato.core.facts import Answered, Cancelled, Paused, Returned, Started, Usage
 from legato.core.view import Request
-from legato.errors import BadInput, ModelFailed
+from legato.drive.events import ToolData
+from legato.errors import BadInput, DefinitionChanged, ModelFailed
 from legato.models.base import Emit, Reply
 from legato.session import Session
 from legato.stores import MemoryStore, Store, copy, retire
@@ -512,6 +513,29 @@ async def test_child_session_cannot_be_copied_alone(store: Store) -> None:
     child = session.pending[0].session
     with pytest.raises(BadInput, match="is a child session of 's'"):
         await copy(store, MemoryStore(), sessions=child)
+
+
+async def test_wrong_workflow_names_the_parent_session(store: Store) -> None:
+    session = await waiting(store, World())
+    other = boss(calls="Hello").session(session.pending[0].session, store=store)
+    with pytest.raises(DefinitionChanged, match="open 's', the session that it works for"):
+        await other.refresh()
+
+
+def fails_once() -> Agent:
+    return Agent("spender", model=ScriptedModel([ModelFailed("overloaded"), "Found."]))
+
+
+@pytest.mark.parametrize(
+    ("inner", "limits", "status"),
+    [(fails_once(), None, "failed, goes on with resume()"), (spender(looks(9)), Limits(tokens=300), "waits for a limit of its caller")],
+    ids=["failed", "limit"],
+)
+async def test_paused_event_says_why(inner: Agent, limits: Limits | None, status: str) -> None:
+    events = [event async for event in boss(inner.as_tool(), calls=call("ask_spender", task="Look"), limits=limits).session().run("Go")]
+    (paused,) = [event.data for event in events if event.type == "tool_paused"]
+    assert isinstance(paused, ToolData)
+    assert paused.status == status
 
 
 async def test_cancelled_family_stays_whole(store: Store) -> None:

@@ -153,7 +153,10 @@ def fork(
     tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
-    """Begin a new session with the first facts of another. Neither sees what the other does afterwards."""
+    """Begin a new session with the first facts of another. Neither sees what the other does afterwards.
+
+    What was approved there and has not happened yet is asked again. Child sessions that it waits for are forked too.
+    """
     asyncio.run(_fork(session, at, id, store, workflow, tenant, as_json))
 
 
@@ -179,7 +182,7 @@ def delete(
     tenant: Tenant = "",
     as_json: Json = False,
 ) -> None:
-    """Delete a session. What its forks share with it stays readable through them."""
+    """Delete a session and its child sessions. What its forks share with it stays readable through them."""
     asyncio.run(_delete(session, yes, store, workflow, tenant, as_json))
 
 
@@ -192,7 +195,9 @@ async def _delete(id: str, yes: bool, store: str, workflow: str, tenant: str, as
     async with looked_into(store, workflow, tenant) as here:
         try:
             found = await here.session(id)
-            what = f"{id} ({counted(len(found.messages), 'message')}, {found.status})"
+            children = len(await here.store.children(id))
+            along = f", with {counted(children, 'child session')}" if children else ""
+            what = f"{id} ({counted(len(found.messages), 'message')}, {found.status}{along})"
         except LegatoError as error:
             if error.code == "unknown_ledger":
                 raise

@@ -75,8 +75,9 @@ def retire_(
 ) -> None:
     """Delete sessions that nobody has used for long, after copying them to an archive.
 
-    One that somebody drives, or that grows meanwhile, stays. What forks share stays with them. It may be stopped at any point and asked
-    again. Bring a session back with `legato copy`.
+    One that somebody drives, or that grows meanwhile, stays. Child sessions (of agents that worked as tools) are archived and deleted with
+    their session. What forks share stays with them. It may be stopped at any point and asked again. Bring a session back with `legato
+    copy`.
 
     \b
     legato retire --older-than 90d --archive /var/archive --store desk.db
@@ -107,8 +108,8 @@ def copy_(
 ) -> None:
     """Copy sessions from one store to another, each fact once.
 
-    Ids, positions and birth names stay the same, forks share what they shared, contents come along, and so does what was erased. It may be
-    stopped at any point and asked again, and brings then what is missing or new.
+    Ids, positions and birth names stay the same, forks share what they shared, child sessions and contents come along, and so does what was
+    erased. It may be stopped at any point and asked again, and brings then what is missing or new.
 
     \b
     legato copy desk.db postgresql://desk@db.example.com/desk

@@ -66,7 +66,7 @@ class Transcript:
                 self.note("done" if call.status == "ok" else "failed", f"{call.tool}: {_shortened(call)}")
             case ("tool_lost" | "tool_late" | "tool_paused") as kind, ToolData() as call:
                 told = {"tool_lost": "nobody knows how it ended", "tool_late": "ended after its call had been answered"}
-                self.note("note", f"{call.tool}: {told.get(kind, 'waits for people')}{f' = {_shortened(call)}' if call.output else ''}")
+                self.note("note", f"{call.tool}: {told.get(kind, call.status)}{f' = {_shortened(call)}' if call.output else ''}")
             case "decided", text:
                 verdict, _, about = str(text).partition(" ")
                 self.note("note", f"{_DECIDED.get(verdict, verdict)}: {shortened(about, LONGEST)}")

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from legato.core.facts import (
+    NO_USAGE,
     Answered,
     AnyFact,
     Attempted,
@@ -136,8 +137,7 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Lost():
             yield Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
         case Paused():
-            why = "waits to try again" if fact.retry_at else "waits for people"
-            yield Event("tool_paused", _tool(state, fact.call, graph, status=why, attempt=fact.attempt), position)
+            yield Event("tool_paused", _tool(state, fact.call, graph, status=_why_paused(fact), attempt=fact.attempt), position)
         case HandedOff():
             taken = state.call(fact.call)
             arrival = Arrival(fact.source, fact.target, taken.arguments if taken else "")
@@ -177,6 +177,15 @@ def _spoken(fact: Answered, position: int) -> Iterator[Event]:
 def _said_by(author: str, words: str, position: int) -> Iterator[Event]:
     yield Event("output", OutputData(words, author), position)
     yield Event("message", Message(role="assistant", parts=parts_of(words), author_name=author, position=position), position)
+
+
+def _why_paused(fact: Paused) -> str:
+    """What the agent waits for that works as a tool."""
+    if fact.error:
+        return "failed, goes on with resume()"
+    if fact.retry_at:
+        return "waits to try again"
+    return "waits for people" if fact.needed == NO_USAGE else "waits for a limit of its caller"
 
 
 def _tool(state: State, ref: CallRef, graph: Graph, output: str = "", status: str = "", attempt: int = 0) -> ToolData:

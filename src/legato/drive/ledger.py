@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
+from legato.core.child_ids import root_session_id
 from legato.core.codec import FactT, proved
 from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Redacted, Started
 from legato.core.messages import contents_of
@@ -233,9 +234,11 @@ class Ledger:
             self._sound = self.state.length
         self.loaded = True
         if self.state.workflow not in ("", self._workflow):
+            root = root_session_id(self.session)
+            other = f"open {root!r}, the session that it works for" if root != self.session else "use another session id"
             raise DefinitionChanged(
                 f"session {self.session!r} belongs to workflow {self.state.workflow!r}, not to {self._workflow!r}",
-                do="open it with a workflow of that name, or use another session id; nothing was changed",
+                do=f"open it with a workflow of that name, or {other}; nothing was changed",
             )
         if read:
             self._tell()

@@ -74,7 +74,7 @@ class PostgresStore:
         live: bool = True,
     ) -> None:
         for name, value in (("lease_seconds", lease_seconds), ("lock_timeout", lock_timeout), ("answer_timeout", answer_timeout)):
-            if not 0 < value <= LONGEST:
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST:
                 raise BadInput(f"{name} is a number of seconds, above 0 and at most a day", found=repr(value))
         if pool_size < 1:
             raise BadInput("pool_size is a number of connections, at least 1", found=repr(pool_size))
@@ -149,7 +149,7 @@ class PostgresStore:
             return []
         if born and rows[0][1] != born:
             raise another_ledger(ledger)
-        facts, damage = facts_in(rows, start)
+        facts, damage = facts_in(ledger, rows, start)
         if damage is not None:
             raise damage
         return facts
@@ -162,7 +162,7 @@ class PostgresStore:
     async def salvage(self, ledger: str) -> Sequence[AnyFact]:
         """The facts that come before the first damage: all of them, if there is none."""
         rows = await self._look(sql.READ, (self._tenant, ledger, Int4(0)))
-        return facts_in(rows, 0)[0] if rows else []
+        return facts_in(ledger, rows, 0)[0] if rows else []
 
     async def verify(self) -> Sequence[str]:
         """Read all ledgers and contents of this tenant and say what is wrong with them, one line each; nothing if they are sound."""

@@ -40,22 +40,23 @@ def refuse(outcome: str, ledger: str) -> None:
         raise StoreError(f"the database answered {outcome!r}, which this Legato does not know", do="upgrade legato")
 
 
-def facts_in(rows: Sequence[tuple[Any, ...]], start: int) -> tuple[list[AnyFact], DamagedStore | None]:
+def facts_in(ledger: str, rows: Sequence[tuple[Any, ...]], start: int) -> tuple[list[AnyFact], DamagedStore | None]:
     """The facts in these rows, of which the first says how many there are; and what is wrong with them, if something is."""
     length = rows[0][0]
     facts: list[AnyFact] = []
     position = start
     for _, _, found, format, crc, body in rows[1:]:
         if found != position or position >= length or crc != checksum(position, body, format):
-            return facts, _damage(position, length)
+            return facts, _damage(ledger, position, length)
         facts.append(decode(body, format))
         position += 1
-    return facts, None if position >= length else _damage(position, length)
+    return facts, None if position >= length else _damage(ledger, position, length)
 
 
-def _damage(position: int, length: int) -> DamagedStore:
+def _damage(ledger: str, position: int, length: int) -> DamagedStore:
     return DamagedStore(
         f"a stored fact was changed since it was written: position {position} of {length}",
         readable=position,
+        found=f"session {ledger!r}",
         do="store.salvage(ledger) gives the facts before it; restore the rest from a backup",
     )

@@ -384,14 +384,14 @@ def _facts(
                     yield from [decode(body, fact[1]) for body, fact in zip(written, some, strict=False)]
                     position += whole
                     if whole < len(some):
-                        raise _damage(position, row.length)
+                        raise _damage(row.name, position, row.length)
             if position != end:
-                raise _damage(position, row.length)
+                raise _damage(row.name, position, row.length)
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise
         if together == 1:
-            raise _damage(position, row.length) from error
+            raise _damage(row.name, position, row.length) from error
         yield from _facts(connection, row, position, most_bytes, 1)  # some of those that were asked for together may be whole
 
 
@@ -455,10 +455,11 @@ def _damaged_index(ledger: str) -> DamagedStore:
     )
 
 
-def _damage(position: int, length: int) -> DamagedStore:
+def _damage(ledger: str | None, position: int, length: int) -> DamagedStore:
     return DamagedStore(
         f"a stored fact was changed since it was written: position {position} of {length}",
         readable=position,
+        found=f"session {ledger!r}" if ledger is not None else "a deleted session that others were forked from",
         do="store.salvage(ledger) gives the facts before it; restore the rest from a copy",
     )
 

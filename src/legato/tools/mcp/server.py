@@ -217,7 +217,8 @@ class MCPServer:
             for each in made if isinstance(each.arguments, SchemaArguments) and (parts := each.arguments.checked.unenforced)
         ]
         if lines:
-            told = f"parts of the schemas of MCP server {self.name!r} are not enforced before its tools are called:"
+            told = f"parts of the schemas of MCP server {self.name!r} are not enforced before its tools are called"
+            told += " (the server may check them itself):"
             warnings.warn(SchemaNotEnforced("\n".join([told, *lines])), stacklevel=3)
 
     def _tool(self, listed: Listed) -> Tool:
