@@ -113,6 +113,16 @@ async def test_refused_limit_stops_child_session(store: Store) -> None:
     assert len(inner.model.requests) == spent  # type: ignore[attr-defined]
 
 
+async def test_refused_limit_says_that_the_child_began(store: Store) -> None:
+    """Otherwise the caller's model would take what the child has done for undone, and ask for it again."""
+    session = boss(spender(looks(9)).as_tool(), calls=call("ask_spender", task="Look"), limits=Limits(tokens=400)).session("s", store=store)
+    (request,) = (await session.run("Go")).pending
+    await session.reject(request)
+    await session.resume()
+    (output,) = [fact.output for fact in session.facts if isinstance(fact, Returned)]
+    assert output.startswith("'ask_spender' had begun when a limit stopped this run, and did not finish. It may have taken effect")
+
+
 async def test_parallel_children_share_one_budget() -> None:
     inner = spender([*[call("look") for _ in range(60)], "Found."])
     calls = [call("ask_spender", task=f"Look {number}") for number in range(4)]

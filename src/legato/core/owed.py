@@ -287,7 +287,7 @@ def _retries_of_children(ready: list[tuple[CallState, ToolRules]], effects: list
 
 def _stopped(call: CallState, tool: ToolRules | None) -> Answer:
     if call.stopped == "limit":
-        return Answer(call.ref, 0, "stopped", wording.stopped(call.call.tool))
+        return Answer(call.ref, 0, "stopped", wording.stopped(call.call.tool, bool(call.attempts)))
     attempt = call.running or call.lost
     told = wording.arguments_erased if call.stopped == "erased" else wording.cancelled
     words = told(call.call.tool, bool(call.attempts), tool is not None and tool.idempotent)

@@ -60,8 +60,10 @@ def given_up(name: str) -> str:
     return f"{name!r} had begun and waited for people. It was stopped, because the user sent a new message first."
 
 
-def stopped(name: str) -> str:
-    return f"Not run: {name!r} was not started because a limit stopped this run."
+def stopped(name: str, started: bool) -> str:
+    if not started:
+        return f"Not run: {name!r} was not started because a limit stopped this run."
+    return f"{name!r} had begun when a limit stopped this run, and did not finish. {MAYBE}"
 
 
 def handed_off(target: str) -> str:

@@ -359,7 +359,7 @@ def _superseded(ref: CallRef, state: State) -> Iterator[AnyFact]:
         words = wording.arguments_erased(call.call.tool, started=True, idempotent=True)
         yield Returned(at=now_ms(), call=ref, status="cancelled", output=words)
     elif call is not None and call.paused and call.stopped == "limit":
-        yield Returned(at=now_ms(), call=ref, status="stopped", output=wording.stopped(call.call.tool))
+        yield Returned(at=now_ms(), call=ref, status="stopped", output=wording.stopped(call.call.tool, started=True))
     elif call is not None and call.paused:
         yield Returned(at=now_ms(), call=ref, status="superseded", output=wording.given_up(call.call.tool))
 
