@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import traceback
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, encodebytes
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -194,11 +194,28 @@ def test_harmless_words_are_not_masked(values: list[str], text: str) -> None:
         html.escape(KEY).replace("+", "&#43;").replace("/", "&#x2F;").replace("=", "&#61;"),
         b64encode(f"Authorization: Bearer {KEY}\n".encode()).decode(),
         b64encode(quote(f"?key={KEY}&more=1", safe="").encode()).decode(),
+        encodebytes(f"Authorization: Bearer {KEY * 3}\n".encode()).decode(),
+        json.dumps(encodebytes(f"Authorization: Bearer {KEY * 3}\n".encode()).decode()),
     ],
-    ids=["cut", "encoded twice", "every character encoded", "JSON in JSON", "escaped", "HTML", "base64 of a header", "base64 of a query"],
+    ids=[
+        "cut", "encoded twice", "every character encoded", "JSON in JSON", "escaped", "HTML", "base64 of a header", "base64 of a query",
+        "base64 in lines", "base64 in lines in JSON",
+    ],
 )
 def test_spellings_of_a_key_are_masked(text: str) -> None:
     assert not leaked(html.unescape(Masks([KEY]).mask(text)), KEY)
+
+
+def test_other_case_of_a_key_is_masked() -> None:
+    assert Masks(["2f9dc41b77aae0583bd6"]).mask("no such key: 2F9DC41B77AAE0583BD6.") == "no such key: ***."
+
+
+@pytest.mark.parametrize(
+    ("query", "text"), [("key=Zk3/9a+Qw==~7Lm_2x", "key: Zk3/9a+Qw==~7Lm_2x"), ("sk-0123456789", "?sk-0123456789")], ids=["plus", "no name"]
+)
+def test_any_value_in_a_query_is_masked(query: str, text: str) -> None:
+    masks = Masks(secrets_of(httpx2.Request("GET", f"http://host/?{query}")))
+    assert masks.mask(text) in ("key: ***", "?***")
 
 
 def test_pieces_of_basic_credentials_are_masked() -> None:

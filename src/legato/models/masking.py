@@ -32,6 +32,9 @@ MIN_SECRET_CHARS = 6
 PREFIX_CHARS = 8
 """A longer value is masked from its beginning as far as it goes: whoever repeats it may have cut it."""
 
+LINE_BREAKS = r"(?:[\r\n]|\\{1,4}[rn]|%0[AD]){0,2}"
+"""A regular expression for what may stand between two characters of a value: base64 is often broken into lines."""
+
 MAX_ERROR_CHARS = 20_000
 """Longer errors are cut before they are masked. The ledger keeps 4,000 characters of them."""
 
@@ -85,9 +88,11 @@ def secrets_of(request: Any) -> Iterator[str]:
         if scheme.lower() == "basic":
             yield from _basic(credentials)
     query = request.url.query
-    for name, value in parse_qsl(query.decode("ascii", "replace") if isinstance(query, bytes) else query):
-        if name.lower() not in HARMLESS_PARAMETERS:
-            yield value
+    query = query.decode("ascii", "replace") if isinstance(query, bytes) else query
+    for text in {query, query.replace("+", "%2B")}:  # gateways disagree whether a plus sign is a space
+        for name, value in parse_qsl(text, keep_blank_values=True):
+            if name.lower() not in HARMLESS_PARAMETERS:
+                yield value or name
     yield request.url.username
     yield request.url.password
 
@@ -111,7 +116,7 @@ class Masks:
         secrets = {value for value in values if len(value) >= MIN_SECRET_CHARS}
         self._forms = {form for value in secrets for form in (value, *_in_base64(value), *_in_base64(quote(value, safe="")))}
         heads = sorted({form[:PREFIX_CHARS] for form in self._forms}, key=len, reverse=True)
-        self._heads = re.compile("|".join("".join(map(_spellings, head)) for head in heads)) if heads else None
+        self._heads = re.compile("|".join(LINE_BREAKS.join(map(_spellings, head)) for head in heads), re.IGNORECASE) if heads else None
 
     def mask(self, text: str) -> str:
         """The text without the values, cut if it is very long."""
@@ -165,7 +170,7 @@ def _spellings(char: str) -> str:
 
 @cache
 def _spelling(char: str) -> re.Pattern[str]:
-    return re.compile(_spellings(char))
+    return re.compile(LINE_BREAKS + _spellings(char), re.IGNORECASE)
 
 
 def _end(text: str, start: int, form: str) -> int:
