@@ -116,6 +116,24 @@ async def test_seconds_limit_bounds_the_whole_request(make: Callable[..., Any], 
     await provider.idle()
 
 
+class EndlessLine(httpx2.AsyncByteStream):
+    """One event that never ends."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"data: "
+        while True:
+            yield b"x" * 1000
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_endless_line_is_not_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legato.models.sdk.MAX_REPLY_BYTES", 100_000)
+    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, headers={"content-type": kind}, stream=EndlessLine()))
+    client = openai.AsyncOpenAI(api_key="any", max_retries=0, http_client=httpx2.AsyncClient(transport=transport))
+    result = await HandoffBuilder("desk", [Agent("a", model=OpenAIChat("m", client=client))]).build().session("s").run("Hello")
+    assert (result.status, result.error) == ("failed", "openai-chat:m: the reply is longer than 100,000 bytes")
+
+
 class PingingBody(httpx2.AsyncByteStream):
     """A message begins, and then there are only pings, one a second."""
 

@@ -28,6 +28,9 @@ JSON = {"Content-Type": "application/json"}
 TIMEOUT_S = 600.0
 """Seconds that a request may take as a whole, unless the caller says otherwise: what the SDKs wait for an answer."""
 
+MAX_REPLY_BYTES = 256 * 1024 * 1024
+"""Bytes of an answer that is streamed. A fast one could fill the memory before `timeout` ends it."""
+
 LONGEST = 300
 """How much of an error that is no proper one is told, in characters."""
 
@@ -203,7 +206,7 @@ async def events_of(stream: Any) -> AsyncIterator[bytes]:
     note_request(stream.response)
     events = EventReader()
     try:
-        async for chunk in stream.response.aiter_bytes():
+        async for chunk in _bounded_chunks(stream):
             for data in events.feed(chunk):
                 yield data
     except (ModelFailed, GeneratorExit, asyncio.CancelledError):
@@ -212,6 +215,16 @@ async def events_of(stream: Any) -> AsyncIterator[bytes]:
         raise _broken(error) from error
     finally:
         await stream.response.aclose()
+
+
+async def _bounded_chunks(stream: Any) -> AsyncIterator[bytes]:
+    """The bytes of an answer; `ModelFailed` if they are too many."""
+    count = 0
+    async for chunk in stream.response.aiter_bytes():
+        count += len(chunk)
+        if count > MAX_REPLY_BYTES:
+            raise ModelFailed(f"the reply is longer than {MAX_REPLY_BYTES:,} bytes")
+        yield chunk
 
 
 class Reader(Protocol):
@@ -254,7 +267,9 @@ async def whole_of(stream: Any) -> bytes:
     """The body of an answer that was to be a stream and is none."""
     note_request(stream.response)
     try:
-        body: bytes = await stream.response.aread()
+        body = b"".join([chunk async for chunk in _bounded_chunks(stream)])
+    except ModelFailed:
+        raise
     except Exception as error:
         raise _broken(error) from error
     finally:

@@ -99,15 +99,16 @@ def test_validation_stops_at_its_budget(case):
     assert run_with_kill_switch(program) == "stopped\n"
 
 
-LARGE = {
+UNREADABLE = {
     "long": ({"description": "x" * 300_000}, "longer than"),
     "many parts": ({"allOf": [{} for _ in range(20_000)]}, "too much work"),
+    "odd dialect": ({"$schema": []}, "no text"),
 }
 
 
-@pytest.mark.parametrize("case", LARGE)
-def test_schema_too_large_to_read_is_refused(case):
-    schema, words = LARGE[case]
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_schema_that_cannot_be_read_is_refused(case):
+    schema, words = UNREADABLE[case]
     with pytest.raises(BadInput, match=f"the schema of MCP tool 'large' is not valid: .*{words}") as error:
         SchemaArguments.of("large", schema)
     assert "only=" in error.value.do

@@ -67,6 +67,8 @@ class CheckedSchema:
             plain = _without_dialects(schema)
             if len(json.dumps(plain, ensure_ascii=False)) > MAX_SCHEMA_CHARS:
                 raise ValueError(f"it is longer than {MAX_SCHEMA_CHARS:,} characters")
+            if not isinstance(schema.get("$schema", ""), str):
+                raise ValueError("its $schema is no text")
             kind = _counted_validator(validator_for(schema, default=Draft202012Validator))
             with _working(_Work(MAX_SCHEMA_STEPS)) as work:
                 if error := next(kind(kind.META_SCHEMA, registry=_metaschemas()).iter_errors(plain), None):
