@@ -131,6 +131,23 @@ def test_retry_wait_leaves_slots_for_others() -> None:
     in_virtual_time(play)
 
 
+def test_child_that_ended_gives_its_slot_back() -> None:
+    """While one child of a step waits for a silent model, the slot of another child that has answered is free."""
+
+    async def play() -> None:
+        quick = SlowModel(AT_ONCE_S / 2, "quick")  # long enough that both children are under way at the same time
+        children = [Agent("slow_child", model=SlowModel(3600)), Agent("quick_child", model=quick)]
+        calls = [call("ask_slow_child", task="Go"), call("ask_quick_child", task="Go")]
+        boss = workflow_of("boss", ScriptedModel(lambda seen: calls, name="boss"), tools=[each.as_tool() for each in children])
+        other = workflow_of("other", quick)
+        desk = Desk(boss, other)
+        waiting = await desk.say(boss, SLOTS)
+        assert await desk.seconds_to_answer(other, "other") < AT_ONCE_S
+        await desk.stop(*waiting)
+
+    in_virtual_time(play)
+
+
 @pytest.mark.parametrize("sessions", [SLOTS, 10 * SLOTS])
 def test_silent_model_leaves_slots_for_others(sessions: int) -> None:
     async def play() -> None:

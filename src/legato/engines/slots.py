@@ -77,7 +77,7 @@ class ModelSlots:
 
 
 class StepSlot(Slot):
-    """The slot of one step. While requests to several models run side by side, it is one of each."""
+    """The slot of one step. While requests to several models run side by side, it is one of each, and afterwards one of the last."""
 
     def __init__(self, slots: ModelSlots, name: str) -> None:
         self._slots = slots
@@ -97,8 +97,12 @@ class StepSlot(Slot):
         return partial(self._ended, name)
 
     def _ended(self, name: str, _: object) -> None:
-        if name in self._requests:
-            self._requests[name] -= 1
+        if name not in self._requests:
+            return
+        self._requests[name] -= 1
+        if not self._requests[name] and len(self._requests) > 1:
+            del self._requests[name]
+            self._slots.give_back(name)
 
     def release(self) -> None:
         names, self._requests = list(self._requests), {}
