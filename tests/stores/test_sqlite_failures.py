@@ -179,6 +179,22 @@ async def test_a_ledger_whose_entry_is_damaged_is_told_and_its_facts_are_salvage
             assert await store.read("s") == said(0, 1, 2)
 
 
+async def test_circle_of_parents_is_damage(tmp_path: Path) -> None:
+    """Whoever made the file up can write checksums too. Following the circle would take all memory."""
+    path = tmp_path / "store.db"
+    await fill_store(path)
+    columns = ", ".join(sqlite_ledgers.Row._fields)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        row = sqlite_ledgers.Row._make(connection.execute(f"SELECT {columns} FROM ledgers WHERE name = 'fork'").fetchone())
+        row = row._replace(parent=row.id)
+        connection.execute("UPDATE ledgers SET parent = id, crc = ? WHERE id = ?", (sqlite_ledgers._row_crc(row), row.id))
+        connection.commit()
+    async with SQLiteStore(path) as store:
+        with pytest.raises(DamagedStore, match="'fork' shares facts with a ledger that has none for it"):
+            await store.read("fork")
+        assert len(await store.read("ledger 1")) == 20
+
+
 async def test_a_damaged_content_is_told(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     await fill_store(path)

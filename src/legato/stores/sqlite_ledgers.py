@@ -340,7 +340,10 @@ def _parent(connection: sqlite3.Connection, row: Row) -> Row:
     found = connection.execute(_ROW.replace("SELECT ", "SELECT name, ") + "id = ?", (row.parent,)).fetchone()
     if found is None:
         raise DamagedStore(f"what ledger {row.name!r} shares with another is gone", do="restore the file from a copy")
-    return _whole(Row._make(found[:-1]), found[-1])
+    parent = _whole(Row._make(found[:-1]), found[-1])
+    if parent.shared >= row.shared:  # none that contributes nothing is kept as a parent, and a circle would be followed without end
+        raise DamagedStore(f"ledger {row.name!r} shares facts with a ledger that has none for it", do="restore the file from a copy")
+    return parent
 
 
 def _record(connection: sqlite3.Connection, id: int, position: int, bodies: Sequence[bytes]) -> None:
