@@ -73,12 +73,12 @@ class ATenantsEndIsEverybodys(MemoryStore):
 
 class NamesWhatSomebodyDrives(MemoryStore):
     async def unrested(self, limit=100, after=None):
-        held = [kept for kept in self._ledgers.values() if kept.held]
-        for kept in held:
-            kept.held = False
+        held = [(kept, kept.held) for kept in self._ledgers.values() if kept.held]
+        for kept, _ in held:
+            kept.held = None
         found = await super().unrested(limit, after)
-        for kept in held:
-            kept.held = True
+        for kept, lease in held:
+            kept.held = lease
         return found
 
 

@@ -104,7 +104,7 @@ class Kept(MemoryStore):
 
     def bury(self) -> None:
         for ledger in self._ledgers.values():
-            ledger.held = False
+            ledger.held = None
 
 
 def workflow(dice: Random, store: MemoryStore, model: Talker) -> Workflow:
