@@ -336,11 +336,16 @@ def _whole(row: Row, crc: int) -> Row:
     return row
 
 
-def _parent(connection: sqlite3.Connection, row: Row) -> Row:
-    found = connection.execute(_ROW.replace("SELECT ", "SELECT name, ") + "id = ?", (row.parent,)).fetchone()
+def _relative(connection: sqlite3.Connection, row: Row, id: int | None) -> Row:
+    """The ledger of this number, which shares facts with `row`."""
+    found = connection.execute(_ROW.replace("SELECT ", "SELECT name, ") + "id = ?", (id,)).fetchone()
     if found is None:
         raise DamagedStore(f"what ledger {row.name!r} shares with another is gone", do="restore the file from a copy")
-    parent = _whole(Row._make(found[:-1]), found[-1])
+    return _whole(Row._make(found[:-1]), found[-1])
+
+
+def _parent(connection: sqlite3.Connection, row: Row) -> Row:
+    parent = _relative(connection, row, row.parent)
     if parent.shared >= row.shared:  # none that contributes nothing is kept as a parent, and a circle would be followed without end
         raise DamagedStore(f"ledger {row.name!r} shares facts with a ledger that has none for it", do="restore the file from a copy")
     return parent

@@ -91,7 +91,7 @@ def _kin(connection: sqlite3.Connection, row: Row) -> list[Row]:
     while first.parent is not None:
         first = ledgers._parent(connection, first)
     ids = [id for (id,) in connection.execute(_FAMILY, (first.id,)).fetchall()]
-    return [ledgers._parent(connection, row._replace(parent=id)) for id in ids]
+    return [ledgers._relative(connection, row, id) for id in ids]
 
 
 def _shared(connection: sqlite3.Connection, one: Row, other: Row) -> int:
