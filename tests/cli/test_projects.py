@@ -72,7 +72,7 @@ def test_check_draws_a_workflow_and_finds_nothing_wrong_with_it(shell: Shell) ->
     )
     assert shell("check", "desk:desk", "--mermaid").out.startswith("flowchart LR\n")
     told = shell("check", "desk:desk", "--json").json
-    assert (told["start"], told["problems"], told["limits"]) == ("triage", [], {"handoffs": 4})
+    assert (told["start"], told["problems"], told["limits"]) == ("triage", [], {"handoffs": 4, "tool_rounds": 50})
 
 
 def test_check_says_what_cannot_work_in_a_definition(shell: Shell) -> None:

@@ -13,7 +13,7 @@ from legato.core.child_ids import root_session_id
 from legato.core.facts import Answered, Cancelled, Paused, Returned, Started, Usage
 from legato.core.view import Request
 from legato.drive.events import ToolData
-from legato.errors import BadInput, DefinitionChanged, ModelFailed
+from legato.errors import BadInput, DefinitionChanged, LedgerExists, ModelFailed
 from legato.models.base import Emit, Reply
 from legato.session import Session
 from legato.stores import MemoryStore, Store, copy, retire
@@ -523,6 +523,12 @@ async def test_child_session_cannot_be_copied_alone(store: Store) -> None:
     child = session.pending[0].session
     with pytest.raises(BadInput, match="is a child session of 's'"):
         await copy(store, MemoryStore(), sessions=child)
+
+
+async def test_fork_onto_a_taken_id_names_it(store: Store) -> None:
+    session = await waiting(store, World())
+    with pytest.raises(LedgerExists, match="there already is a session 's' in this store"):
+        await session.fork(id="s")
 
 
 async def test_wrong_workflow_names_the_parent_session(store: Store) -> None:
