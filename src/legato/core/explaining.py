@@ -15,7 +15,7 @@ from legato.core.facts import Judged
 from legato.core.groups import Group
 from legato.core.history import Custom, Dialogue, Everything, HistorySpec, Last, OwnTools, SinceHandoff, Summarised, arrival
 from legato.core.state import State
-from legato.core.view import admitted, visible
+from legato.core.view import visible
 
 Mark: TypeAlias = Literal["whole", "words", "no"]
 """Whether an agent is shown a group: all of it, its words without tool traffic and reasoning, or nothing."""
@@ -100,7 +100,7 @@ class _Telling:
         self._from: Group | None = None  # the reply that handed over
         self._upto = -1  # where the summary ends
         if type(spec) is SinceHandoff:
-            groups = admitted(state, agent)
+            groups = [*state.groups, *state.tail]
             at = groups[arrival(groups, agent)] if groups else None
             self._from = at if at is not None and at.handed_to == agent else None
         elif type(spec) is Summarised and agent in state.summaries:

@@ -67,9 +67,9 @@ class Request(Struct, frozen=True):
         return f"<request of {self.agent!r} in {self.session!r}: {len(self.groups)} groups up to {self.upto}>"
 
 
-def admitted(state: State, agent: str) -> list[Group]:
-    """The groups that any policy may choose from for this agent: no withheld messages, no rejected replies of others."""
-    groups = [*state.groups, *state.tail]
+def admitted(state: State, agent: str, start: int = 0) -> list[Group]:
+    """The groups from an index on that any policy may choose from for this agent: no withheld messages, no rejected replies of others."""
+    groups = [*state.groups, *state.tail][start:]
     if state.withheld:
         groups = [group for group in groups if not group.blocked]
     if state.rejections:
@@ -86,7 +86,8 @@ def visible(state: State, spec: HistorySpec, agent: str, kept: tuple[tuple[int, 
         case Dialogue():
             return [words for group in groups if (words := group.words())]
         case SinceHandoff():
-            return groups[arrival(groups, agent) :]
+            # The reply that handed over may be a rejected one, which this agent does not see.
+            return admitted(state, agent, arrival([*state.groups, *state.tail], agent))
         case Last(turns=turns):
             return groups[last_turns(groups, turns) :]
         case OwnTools():
