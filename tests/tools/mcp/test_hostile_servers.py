@@ -11,6 +11,7 @@ from legato.tools.arguments import BadArguments
 from legato.tools.context import OutcomeUnknown
 from legato.tools.mcp import MCPServer, MCPToolError, SchemaNotEnforced, server
 from legato.tools.mcp.arguments import SchemaArguments
+from legato.tools.mcp.connection import Address, hide
 from legato.tools.mcp.json_schema import MAX_STEPS, CheckedSchema, TooMuchWork
 from tests.tools.mcp.conftest import ROOT, Http
 from tests.tools.mcp.hostile import EVIL, LOOKAHEAD, TOOLS
@@ -157,6 +158,13 @@ async def test_unsupported_pattern_is_reported_and_the_rest_enforced():
         assert looks.arguments.validate("looks", '{"word": "no digit"}') == {"word": "no digit"}
         with pytest.raises(BadArguments, match="count: 'two' is not of type 'integer'"):
             looks.arguments.validate("looks", '{"word": "no digit", "count": "two"}')
+
+
+@pytest.mark.parametrize("words", ["no such key: k3y+99/secret", "no such key: k3y 99/secret", "at ?key=k3y+99/secret&v=1", "pa55word"])
+def test_repeated_credentials_of_an_address_are_hidden(words):
+    address = Address(url="http://user:pa55word@host/mcp?key=k3y+99/secret&v=1", headers={})
+    assert "99/secret" not in hide(address, words)
+    assert "pa55word" not in hide(address, words)
 
 
 def test_secret_names_and_values_are_not_repeated():

@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol, TextIO
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import msgspec
@@ -124,6 +124,8 @@ class Address(Struct, frozen=True, eq=False, kw_only=True):
     def hidden(self) -> Iterator[str]:
         parts = urlsplit(self.url)
         yield from (value for value in (parts.username, parts.password, parts.query) if value)
+        for query in (parts.query, parts.query.replace("+", "%2B")):  # servers disagree whether a plus sign is a space
+            yield from (value for _, value in parse_qsl(query))
         for value in self.headers.values():
             yield value
             yield value.split()[-1] if value.split() else value  # "Bearer x": also x
