@@ -60,6 +60,8 @@ def workflow_as_tool(workflow: Workflow, name: str, description: str) -> Tool:
         session = workflow.session(child_id(ctx.session_id, ctx.idempotency_key), store=child_store(), context=ctx.context)
         result = await run_child(session, task, ctx.idempotency_key)
         raise_if_waiting(session)
+        if session.state.halt == "limit":
+            raise RuntimeError(f"{workflow.name} was stopped at its limit and did not finish. What it did before may have taken effect.")
         if result.status not in ("waiting", "terminated"):
             raise RuntimeError(f"{workflow.name} did not finish: {result.status}")
         return result.output

@@ -236,6 +236,16 @@ async def test_child_limits_are_asked_in_callers_session(store: Store) -> None:
     assert (await session.resume()).text == "All done."
 
 
+async def test_child_with_refused_limit_is_no_answer(store: Store) -> None:
+    inner = spender(looks(9))
+    session = boss(inner.as_tool(limits=Limits(turns=2)), calls=call("ask_spender", task="Look")).session("s", store=store)
+    await session.reject((await session.run("Go")).pending[0], "enough")
+    await session.resume()
+    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    assert returned.status == "error"
+    assert "stopped at its limit" in str(returned.output)
+
+
 # -- a child session that fails --------------------------------------------------------------------------------------------
 
 

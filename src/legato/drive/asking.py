@@ -115,6 +115,8 @@ class ModelCaller:
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
             if isinstance(agent.model, HasAlternatives):
                 agent.model.attribute_failure(failure, request)
+            else:
+                failure.another = False  # a model may raise one object again and again, also one that another model has marked
             too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
             final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)
             at = now_ms()
