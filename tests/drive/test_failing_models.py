@@ -129,3 +129,13 @@ async def test_the_last_call_of_a_reply_that_a_filter_stopped_is_not_run() -> No
     assert len([fact for fact in session.facts if isinstance(fact, Started)]) == 1
     told = [fact.output for fact in session.facts if isinstance(fact, Returned)]
     assert any("Not run: the reply was cut off" in str(output) for output in told)
+
+
+async def test_marked_failure_of_one_model_ends() -> None:
+    """A model raises one error object, which a `FallbackModel` has marked: it is tried as often as any other."""
+    failure = ModelFailed("overloaded", retryable=True, retry_after=0.0)
+    failure.another = True
+    session = Agent("a", model=Always(failure))._workflow().session("s", store=MemoryStore())
+    result = await session.run("Hi")
+    assert result.status == "failed"
+    assert sum(isinstance(fact, Attempted) for fact in session.facts) == 4
