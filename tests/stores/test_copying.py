@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from legato import Agent, HandoffBuilder, Workflow, file, tool
 from legato.core.facts import Redacted, Returned, Started
 from legato.core.messages import contents_of
 from legato.core.wording import ERASED
-from legato.errors import LedgerExists, UnknownLedger
+from legato.errors import DamagedStore, LedgerExists, UnknownLedger
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy
 from legato.stores import copying as module
 from legato.testing import Died, FailingStore, Fault, ScriptedModel, call
@@ -311,6 +312,19 @@ async def test_copy_ends_when_its_source_is_deleted() -> None:
         setattr(vanishing, name, getattr(source, name))
     assert (await copy(vanishing, target)).gone == ("s",)
     assert await target.read("s") == []
+
+
+async def test_damaged_session_costs_no_other_its_copy(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "s.db") as source:
+        for name in ("a", "b", "c"):
+            await talk(source, name, "Ann")
+    with closing(sqlite3.connect(tmp_path / "s.db")) as file, file:
+        file.execute("UPDATE facts SET body = x'00' WHERE key = (SELECT max(key) FROM facts WHERE key >> 32 = 2)")
+    async with SQLiteStore(tmp_path / "s.db") as source, MemoryStore() as target:
+        with pytest.raises(DamagedStore, match="1 of 3 sessions are damaged and were not copied: 'b'"):
+            await copy(source, target)
+        await same(source, target, "a", "c")
+        assert not await target.read("b")
 
 
 async def test_progress_is_told() -> None:

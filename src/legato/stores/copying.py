@@ -54,8 +54,8 @@ async def copy(
 
         await copy(SQLiteStore("desk.db"), PostgresStore("postgresql://..."))
 
-    The source may be in use, and keeps all it has. A session that the target has in another version is left alone; when all others are
-    done, `LedgerExists` says which.
+    The source may be in use, and keeps all it has. A damaged session, and one that the target has in another version, is left out; when all
+    others are done, `DamagedStore` or `LedgerExists` says which.
     """
     chosen = None if sessions is None else [sessions] if isinstance(sessions, str) else list(sessions)
     all_families = families(await source.list(ALL))
@@ -66,13 +66,23 @@ async def copy(
             raise BadInput(f"{name!r} is a child session of {root!r}", do=f"nothing was copied; copy {root!r}: its child sessions go along")
         raise UnknownLedger(f"there is no session {name!r} in {source!r}", do="nothing was copied; look at store.list()")
     total = Copied(sessions=sum(map(len, wanted)))
-    copier = Copier(source, target)
+    copier, damaged = Copier(source, target), dict[str, DamagedStore]()
     for number, family in enumerate(wanted):
         if progress is not None:
             progress(number, len(wanted), family[0].ledger)
-        total = _sum(total, await copier.bring(family))
+        try:
+            total = _sum(total, await copier.bring(family))
+        except DamagedStore as error:
+            damaged[family[0].ledger] = error
     if progress is not None:
         progress(len(wanted), len(wanted), "")
+    if damaged:
+        name, first = next(iter(damaged.items()))
+        raise DamagedStore(
+            f"{len(damaged)} of {len(wanted)} sessions are damaged and were not copied: {', '.join(map(repr, [*damaged][:5]))}",
+            found=f"{name}: {first.summary}",
+            do="the others were copied; restore the damaged ones from a copy of the store",
+        ) from first
     if copier.diverged:
         raise LedgerExists(
             f"the target has another session {copier.diverged[0]!r}: the two went different ways",
