@@ -217,6 +217,7 @@ export class Story {
   _paused(fact) {
     this.#attempt(fact, (attempt) => {
       attempt.paused = fact.session;
+      attempt.pausedFor = pauseReason(fact);
     });
   }
 
@@ -315,4 +316,11 @@ function readArguments(text) {
   } catch {
     return { reason: "", input: "" };
   }
+}
+
+/** Why the call of an agent that works as a tool cannot go on now. */
+export function pauseReason(fact) {
+  if (fact.error) return "agent failed";
+  if (fact.retry_at) return "waits to try again";
+  return fact.needed ? "waits for a limit" : "waits for people";
 }

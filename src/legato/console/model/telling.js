@@ -1,7 +1,7 @@
 /** A fact in one line. May know: facts. Decides: what of a fact is read at a glance. */
 
 import { brief, lasted } from "../parts/format.js";
-import { callName, wordsOf } from "./story.js";
+import { callName, pauseReason, wordsOf } from "./story.js";
 
 /** What kinds of facts there are, for those who want to see some of them. */
 export const KINDS = {
@@ -45,7 +45,11 @@ const TOLD = {
     return `${calledAt(fact.call, facts)}${how}${fact.took ? ` after ${lasted(fact.took)}` : ""}: ${wordsOf(fact.output)}`;
   },
   lost: (fact, facts) => `nobody knows how ${calledAt(fact.call, facts)} ended`,
-  paused: (fact, facts) => `${calledAt(fact.call, facts)} waits for the people of ${fact.session}`,
+  paused: (fact, facts) => `${calledAt(fact.call, facts)} ${pauseReason(fact)} in ${fact.session}`,
+  usage_reported: (fact, facts) => {
+    const tokens = fact.agents.reduce((sum, [, usage]) => sum + (usage.input ?? 0) + (usage.output ?? 0), 0);
+    return `${calledAt(fact.call, facts)}: ${tokens} tokens so far`;
+  },
   handed_off: (fact) => `${fact.source} to ${fact.target}`,
   judged: (fact) => `${fact.kind} ${fact.about ?? ""}: ${fact.stop ? fact.words || "stop" : "passes"}`,
   prompted: (fact) => fact.text,

@@ -29,7 +29,7 @@ export function callStatus(row) {
   if (row.output) return { word: ENDED[row.output.status] ?? row.output.status, tone: row.output.status === "ok" ? "good" : "bad" };
   const attempt = row.attempts.at(-1);
   if (attempt?.lost && row.decisions.at(-1)?.kind !== "outcome") return { word: "outcome unknown", tone: "warn" };
-  if (attempt?.paused) return { word: "waits for people", tone: "warn" };
+  if (attempt?.paused) return { word: attempt.pausedFor, tone: attempt.pausedFor === "agent failed" ? "bad" : "warn" };
   if (attempt && !attempt.lost) return { word: "runs", tone: "live" };
   if (row.gated && row.decisions.length === 0) return { word: "waits for approval", tone: "warn" };
   return { word: row.handoff ? "is about to hand over" : "waits", tone: "" };
