@@ -99,7 +99,7 @@ def check_cache(told: Travelled) -> None:
 
 PASSING = (
     *("at", "took", "call_id", "item_id", "encrypted", "response_id", "request_id", "held", "base", "conversation"),
-    *("usage", "agents", "needed"),
+    *("usage", "agents", "needed", "retry_at"),
 )
 """What differs from telling to telling: times, what the provider made up, and how many tokens its ids were counted as."""
 
