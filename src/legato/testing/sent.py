@@ -47,6 +47,7 @@ def expected(reading: Reading, upto: int, agent: str) -> list[tuple[list[_Token]
             groups += [(tokens, "", "") for at, tokens in waiting if at <= fact.upto]
             waiting = [(at, tokens) for at, tokens in waiting if at > fact.upto]
             if position in refused and fact.agent != agent:
+                groups.append(([], fact.agent, handed.get(position, "")))  # it is not shown, and passed control all the same
                 continue
             reply: list[_Token] = [("reply", position)] if fact.items else []
             calls = reading.by_reply.get(position, ())

@@ -268,10 +268,19 @@ class Schedule:
             self.homes[actor] = actor.index % 2 if two else 0
         self.busy = set(actors)
         try:
+            self._run(actors)
+        finally:  # also where a bug of a mutant ends it: what is left would be closed by the garbage collector, in another test
+            for process in self.processes:
+                process.store.dead = True
+                process.loop.bury()
+        self._count(total)
+
+    def _run(self, actors: list[Actor]) -> None:
+        try:
             for home in sorted(set(self.homes.values())):
                 self._launch(home)
-            if dice.random() < 0.15:
-                SimulatedLoop(self.timeline).call_later(dice.random() * 0.3, self._expire)
+            if self.dice.random() < 0.15:
+                SimulatedLoop(self.timeline).call_later(self.dice.random() * 0.3, self._expire)
             self.timeline.run(lambda: not self.busy, MOST_STEPS)
             self._settle(actors)
         except (Deadlock, Endless) as error:
@@ -280,10 +289,6 @@ class Schedule:
             if not isinstance(uncaught, StoreError):
                 self.violate("loop", f"an error nobody caught: {uncaught!r}")
         self._check()
-        for process in self.processes:
-            process.store.dead = True
-            process.loop.bury()
-        self._count(total)
 
     def _launch(self, home: int) -> None:
         process = Process(self, home)
