@@ -57,9 +57,13 @@ class Terminal:
         os.write(self._main, line.encode() + b"\r")
 
     def press(self, key: bytes) -> None:
-        if key == CTRL_D:  # before somebody edits a line, a terminal takes it for the end of an empty one, and it is lost
-            eventually(lambda: not termios.tcgetattr(self._main)[3] & termios.ICANON)
+        if key == CTRL_D:  # before a line is edited, a terminal takes it for the end of an empty one, and it is lost
+            self.wait_for_editing()
         os.write(self._main, key)
+
+    def wait_for_editing(self) -> None:
+        """Wait until the prompt that is shown takes keys. Ctrl-C is lost in between."""
+        eventually(lambda: not termios.tcgetattr(self._main)[3] & termios.ICANON)
 
     def kill(self) -> None:
         """kill -9."""

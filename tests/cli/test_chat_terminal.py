@@ -89,6 +89,7 @@ def test_an_approval_is_declined_in_words_left_for_later_or_given_for_always(she
     person.type(REFUND)
     person.until("✓ refund")
     person.until("you ›")
+    person.wait_for_editing()
     person.press(CTRL_C)
     assert person.end() == 130
 
