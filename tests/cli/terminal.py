@@ -58,12 +58,25 @@ class Terminal:
 
     def press(self, key: bytes) -> None:
         if key == CTRL_D:  # before a line is edited, a terminal takes it for the end of an empty one, and it is lost
-            self.wait_for_editing()
+            eventually(lambda: not termios.tcgetattr(self._main)[3] & termios.ICANON)
         os.write(self._main, key)
 
-    def wait_for_editing(self) -> None:
-        """Wait until the prompt that is shown takes keys. Ctrl-C is lost in between."""
-        eventually(lambda: not termios.tcgetattr(self._main)[3] & termios.ICANON)
+    def interrupt_prompt(self) -> int:
+        """Press Ctrl-C at a prompt until the program ends: the exit code. A prompt that was just shown may lose a signal: Python's
+        `input` looks for signals before it waits for keys, and not in between."""
+        for _ in range(6):
+            self.press(CTRL_C)
+            if self.is_over(5):
+                break
+        return self.end()
+
+    def is_over(self, seconds: float) -> bool:
+        """Whether the program ends within so many seconds."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def kill(self) -> None:
         """kill -9."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +342,7 @@ async def test_interrupted_retirement_pays_nothing_twice(number: int, tmp_path: 
     session = await waiting(store, world)
     await session.approve(session.pending[0])
     failing = FailingStore(store, _dies(number))
+    time.sleep(0.002)  # times are whole milliseconds: what was recorded in this one is not old yet
     try:
         await retire(failing, LONG_AGO, archive=tmp_path)
     except Died:
@@ -368,6 +370,7 @@ async def test_retirement_keeps_child_that_was_just_answered() -> None:
             await session.approve(request)
             return await self.store.lease(ledger)
 
+    time.sleep(0.002)
     done = await retire(Answered(store), LONG_AGO)
     assert (done.retired, done.busy) == ((), ("s",))
     assert (await session.resume()).text == "All done."
