@@ -218,8 +218,10 @@ async def test_failed_child_without_room_asks_for_limit(store: Store) -> None:
         return "Done."
 
     flaky = Agent("flaky", model=ScriptedModel(reply))
-    calls = [call("ask_flaky", task="Go"), call("ask_spender", task="Look")]
-    session = boss(flaky.as_tool(), spender(["Found."]).as_tool(), calls=calls, limits=Limits(turns=2)).session("s", store=store)
+    model = Metered("boss", [[call("ask_flaky", task="Go"), call("ask_spender", task="Look")], "All done."], Usage(20, 2))
+    agent = Agent("boss", model=model, tools=[flaky.as_tool(), spender(["Found."]).as_tool()])
+    builder = HandoffBuilder("office", [agent]).with_limits(Limits(turns=2)).with_parallel_tools(1)  # first one fails, then one works
+    session = builder.build().session("s", store=store)
     assert (await session.run("Go")).status == "failed"
     broken[0] = False
     (request,) = (await session.resume()).pending
