@@ -37,8 +37,8 @@ async def fork_family(ledger: Ledger, at: int, new: str) -> None:
                 await fork_family(child, length, child_session_id(new, key))
             except LedgerExists as error:
                 if not await _is_fork(child, length, child_session_id(new, key)):
-                    told = f"there already is a session {new!r} in this store, or a child session of it"
-                    raise LedgerExists(told, do="choose another id") from error
+                    summary = f"there already is a session {new!r} in this store, or a child session of it"
+                    raise LedgerExists(summary, do="choose another id") from error
     opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=state.workflow, origin=Origin(ledger.session, at))
     await ledger.fork(at, new, opened)
 

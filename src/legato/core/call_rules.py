@@ -162,7 +162,7 @@ class CallRules(Folded):
         attempt.paused, attempt.known = fact, True
         self._work(fact.at, fact.took)
         if self.halt == "limit" and fact.needed != NO_USAGE:
-            self._open_call(fact, fact.call).stopped = "limit"  # a limit was refused meanwhile: nobody is asked about one again
+            self._open_call(fact, fact.call).stopped = "limit"  # a limit was refused meanwhile, and is not asked about again
 
     def _open_attempt(self, fact: Lost | Paused) -> Attempt:
         call = self._open_call(fact, fact.call)

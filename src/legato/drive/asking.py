@@ -255,8 +255,8 @@ def _stopped(effect: CallModel, request: Request, number: int, error: Exception,
 
 def _counted(usage: Any) -> Usage:
     """What a failed call cost, where that was told as it should be."""
-    told = isinstance(usage, Usage) and all(type(count) is int and 0 <= count <= MAX_COUNT for count in astuple(usage))
-    return usage if told else NO_USAGE
+    valid = isinstance(usage, Usage) and all(type(count) is int and 0 <= count <= MAX_COUNT for count in astuple(usage))
+    return usage if valid else NO_USAGE
 
 
 def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:

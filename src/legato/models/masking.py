@@ -30,7 +30,7 @@ MIN_SECRET_CHARS = 6
 """Shorter values are not masked: they are words such as `none` and `true`, and errors would become unreadable."""
 
 PREFIX_CHARS = 8
-"""A longer value is masked from its beginning as far as it goes: whoever repeats it may have cut it."""
+"""Longer values are masked when only their beginning is found: a gateway may cut off what it repeats."""
 
 LINE_BREAKS = r"(?:[\r\n]|\\{1,4}[rn]|%0[AD]){0,2}"
 """A regular expression for what may stand between two characters of a value: base64 is often broken into lines."""

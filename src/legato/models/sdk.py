@@ -259,7 +259,7 @@ async def read_by(reader: Reader, stream: Any, whole: Callable[[], T]) -> T:
         failure.usage = reader.usage if failure.usage is None else failure.usage
         raise
     except asyncio.CancelledError as stop:
-        stop.usage = reader.usage  # type: ignore[attr-defined] # for whoever stopped it: the provider is paid for it
+        stop.usage = reader.usage  # type: ignore[attr-defined] # the driver records it: the provider charges for it
         raise
 
 

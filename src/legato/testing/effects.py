@@ -124,8 +124,8 @@ def check_effects(log: EffectLog, rules: Rules) -> Iterator[Violation]:
                     permitting.append(each)
                     break
             if allowed < (1 if repeatable else number):
-                told = f"took effect for {where} without consent" if not allowed else f"took effect {number} times for {where}"
-                yield Violation("S2" if gated else "D2", f"{tool} {told}, with {len(permitting)} consents given there")
+                what = f"took effect for {where} without consent" if not allowed else f"took effect {number} times for {where}"
+                yield Violation("S2" if gated else "D2", f"{tool} {what}, with {len(permitting)} consents given there")
             elif gated and not any(_covers(consent, effect) for consent in permitting):
                 yield Violation("S2", f"{tool} took effect for {where} with arguments that nobody had approved")
 

@@ -62,9 +62,9 @@ def _check_answers(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Se
             reported[fact.call] = now
         elif isinstance(fact, Lost) and fact.missing:
             missing.add(fact.call)
-    told = fold(facts).spent.total
-    if not missing and told.total != counted:
-        yield Violation("usage", f"{name} says that it used {told.total} tokens, and its facts say otherwise")
+    usage = fold(facts).spent.total
+    if not missing and usage.total != counted:
+        yield Violation("usage", f"{name} says that it used {usage.total} tokens, and its facts say otherwise")
     for fact in facts[_own(facts) :]:
         if not isinstance(fact, Returned) or fact.status not in ("ok", "error") or fact.late or fact.call in missing:
             continue

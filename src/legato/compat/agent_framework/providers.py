@@ -1,7 +1,7 @@
 """Context providers under the framework's names. May know: Legato's context providers. Decides: what one may contribute.
 
 A provider contributes instructions and messages to what surrounds an agent's turn. History is the ledger's: a history provider is
-accepted and never asked; one with methods of its own is refused, since nobody would call them.
+accepted and never asked; one with methods of its own is refused, because they would not be called.
 """
 
 from __future__ import annotations

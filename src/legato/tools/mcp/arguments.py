@@ -54,8 +54,8 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
         try:
             mistakes = self.checked.find_errors(values)
         except TooMuchWork:
-            told = f"the arguments of {tool} are too many to be checked, and it did not run: pass fewer in one call"
-            raise BadArguments(told) from None
+            message = f"the arguments of {tool} are too many to be checked, and it did not run: pass fewer in one call"
+            raise BadArguments(message) from None
         except Exception as error:  # a reference that leads nowhere, or around in circles: the schema's fault, and no reason to run
             raise BadArguments(f"the arguments of {tool} could not be checked: {type(error).__name__}") from None
         if mistakes:
