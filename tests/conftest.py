@@ -27,6 +27,24 @@ settings.register_profile("legato", deadline=None)
 settings.load_profile("legato")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out tests with Postgres, and stories on a store that is not in memory")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `--quick` leaves out."""
+    if config.getoption("--quick"):
+        left_out = [item for item in items if needs_stored_data(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not needs_stored_data(item)]
+
+
+def needs_stored_data(item: pytest.Item) -> bool:
+    """Tell whether a test uses Postgres, or the store of its parameters is not in memory."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return parameters.get("store", "memory") != "memory" or not {"postgres_server", "place"}.isdisjoint(getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[databases.Server]:
     """A Postgres server, one for all processes of a test run: started by the first test that needs it, ended with the last."""
