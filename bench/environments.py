@@ -91,9 +91,10 @@ PEERS = (
         script="langgraph.py",
         environment="langgraph",
         packages=(
-            "langgraph==1.2.20",
+            "langgraph==1.2.22",
             "langgraph-swarm==0.1.0",
             "langgraph-checkpoint-sqlite==3.1.2",
+            "deepagents==0.7.32",
             "langchain-openai==1.7.3",
             "openai==3.51.0",
         ),
@@ -101,7 +102,11 @@ PEERS = (
         imports="import langgraph_swarm",
         ready="from langchain.agents import create_agent; from langgraph_swarm import create_handoff_tool, create_swarm; "
         "from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver",
-        variants={"W2": ("sqlite",), "W3": ("memory", "sqlite"), "W4": ("sqlite", "sqlite kept open")},
+        variants={
+            "W2": ("sqlite", "sqlite delta"),
+            "W3": ("memory", "sqlite", "sqlite delta"),
+            "W4": ("sqlite", "sqlite kept open", "sqlite delta", "sqlite delta kept open"),
+        },
     ),
     System(
         name="pydantic-ai",

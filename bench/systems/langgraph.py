@@ -1,5 +1,8 @@
 """LangGraph with langgraph-swarm: `create_agent`, `create_handoff_tool`, `create_swarm`; `AsyncSqliteSaver` on a file for what is durable.
 
+A variant named *delta* keeps messages in a `DeltaChannel`, which stores what was added instead of the whole list. It is in beta, and the
+default of deepagents, whose state schema is used here; `create_agent` and `create_swarm` alone do not use it.
+
 In its favour: where nothing is stored there is no checkpointer, and the state is handed from one run to the next; the recursion limit is
 lifted, as the documentation allows; with a checkpointer, its default durability ("async": a step is written while the next one runs).
 What was not possible: with `HumanInTheLoopMiddleware` the open calls of a batch wait together with the gated one.
@@ -13,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import _path  # noqa: F401 - this tree can be imported from here on
-from langchain.agents import create_agent
+from deepagents import DeepAgentState
+from langchain.agents import AgentState, create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -22,7 +26,7 @@ from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command
-from langgraph_swarm import create_handoff_tool, create_swarm
+from langgraph_swarm import SwarmState, create_handoff_tool, create_swarm
 
 from bench.measuring import Clock, Figures, Options, crowd, crowd_reply, first_and_last, main, median_opening, size_of
 from bench.sdk_calls import KEY, MODEL, Say, w7
@@ -39,6 +43,8 @@ from bench.workloads import (
     plain_chat,
 )
 
+DELTA = "sqlite delta"
+SQLITE = ("sqlite", DELTA)
 THREAD: Any = {"configurable": {"thread_id": "s"}, "recursion_limit": 1_000_000}
 
 
@@ -75,19 +81,32 @@ def seen(messages: list[BaseMessage]) -> Seen:
     )
 
 
-def desk(model: Any, saver: Any = None) -> Any:
+class DeltaSwarmState(DeepAgentState):
+    """The state of a swarm with its messages in a `DeltaChannel`."""
+
+    active_agent: str | None
+
+
+def desk(model: Any, saver: Any = None, delta: bool = False) -> Any:
     """Two agents who may hand over to each other."""
     ann, bob = AGENTS
-    agents = [
-        create_agent(model, [create_handoff_tool(agent_name=bob, name=handoff_to(bob))], system_prompt=INSTRUCTIONS, name=ann),
-        create_agent(model, [create_handoff_tool(agent_name=ann, name=handoff_to(ann))], system_prompt=INSTRUCTIONS, name=bob),
-    ]
-    return create_swarm(agents, default_active_agent=ann).compile(checkpointer=saver)
+    agent_state: Any = DeepAgentState if delta else AgentState
+    swarm_state: Any = DeltaSwarmState if delta else SwarmState
+
+    def agent(name: str, other: str) -> Any:
+        handoff = create_handoff_tool(agent_name=other, name=handoff_to(other))
+        return create_agent(model, [handoff], system_prompt=INSTRUCTIONS, name=name, state_schema=agent_state)
+
+    agents = [agent(ann, bob), agent(bob, ann)]
+    return create_swarm(agents, default_active_agent=ann, state_schema=swarm_state).compile(checkpointer=saver)
 
 
-def chatting(model: Any, tools: list[BaseTool], saver: Any = None, gated: str = "") -> Any:
+def chatting(model: Any, tools: list[BaseTool], saver: Any = None, gated: str = "", delta: bool = False) -> Any:
     middleware = [HumanInTheLoopMiddleware(interrupt_on={gated: True})] if gated else []
-    return create_agent(model, tools, system_prompt=INSTRUCTIONS, name="ann", checkpointer=saver, middleware=middleware)
+    state: Any = DeepAgentState if delta else AgentState
+    return create_agent(
+        model, tools, system_prompt=INSTRUCTIONS, name="ann", checkpointer=saver, middleware=middleware, state_schema=state
+    )
 
 
 def tools_of(play: Play) -> list[BaseTool]:
@@ -118,12 +137,15 @@ async def w1(options: Options) -> AsyncIterator[Figures]:
 
 
 async def w2(options: Options) -> AsyncIterator[Figures]:
-    play, path = ping_pong(options.n), options.folder / "checkpoints.db"
-    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
-        app = desk(Fake(play=play), saver)
-        with Clock(play) as clock:
-            await app.ainvoke(user(play.user(0)), THREAD)
-    yield clock.figures(options.n, "sqlite", stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play))
+    for variant in SQLITE:
+        if not options.wants(variant):
+            continue
+        play, path = ping_pong(options.n), options.folder / f"{variant}.db"
+        async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+            app = desk(Fake(play=play), saver, delta=variant == DELTA)
+            with Clock(play) as clock:
+                await app.ainvoke(user(play.user(0)), THREAD)
+        yield clock.figures(options.n, variant, stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play))
 
 
 async def w3(options: Options) -> AsyncIterator[Figures]:
@@ -135,25 +157,27 @@ async def w3(options: Options) -> AsyncIterator[Figures]:
             for number in range(options.n):
                 messages = (await agent.ainvoke({"messages": [*messages, HumanMessage(play.user(number))]}, THREAD))["messages"]
         yield clock.figures(options.n, "memory")
-    if options.wants("sqlite"):
-        play, path = chat_with_tools(options.n), options.folder / "checkpoints.db"
+    for variant in SQLITE:
+        if not options.wants(variant):
+            continue
+        play, path = chat_with_tools(options.n), options.folder / f"{variant}.db"
         async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
-            agent = chatting(Fake(play=play), tools_of(play), saver)
+            agent = chatting(Fake(play=play), tools_of(play), saver, delta=variant == DELTA)
             with Clock(play) as clock:
                 for number in range(options.n):
                     await agent.ainvoke(user(play.user(number)), THREAD)
-        yield clock.figures(options.n, "sqlite", stored_bytes=size_of(path), written_bytes=clock.written)
+        yield clock.figures(options.n, variant, stored_bytes=size_of(path), written_bytes=clock.written)
 
 
 async def w4(options: Options) -> AsyncIterator[Figures]:
-    for variant in ("sqlite", "sqlite kept open"):
+    for variant in ("sqlite", "sqlite kept open", DELTA, f"{DELTA} kept open"):
         if options.wants(variant):
             yield await approvals(options.n, variant, str(options.folder / f"{variant}.db"))
 
 
 async def approvals(n: int, variant: str, path: str) -> Figures:
     play = chat_with_tools(n)
-    agent = chatting(Fake(play=play), tools_of(play), gated=TOOLS[0])
+    agent = chatting(Fake(play=play), tools_of(play), gated=TOOLS[0], delta=variant.startswith(DELTA))
     approved = Command(resume={"decisions": [{"type": "approve"}]})
 
     async def step(what: Any) -> None:
@@ -161,7 +185,7 @@ async def approvals(n: int, variant: str, path: str) -> Figures:
             await agent.ainvoke(what, THREAD)
 
     with Clock(play) as clock:
-        if variant == "sqlite":
+        if not variant.endswith("kept open"):
             for number in range(n):
                 await step(user(play.user(number)))
                 await step(approved)
