@@ -4,6 +4,7 @@
     python -m bench --quick                  smaller sizes for the peers, once: a few minutes
     python -m bench --workload W1 --system legato --system langgraph
     python -m bench --more --system legato   further repetitions, added to what the last full run measured
+    python -m bench --replace --workload W2  measure a workload anew, and keep what the last full run measured of the others
     python -m bench --report                 only write the report anew
 
 Every measurement is a fresh process in the system's own environment, which is set up when it is first needed. Its JSON lines go to
@@ -155,6 +156,12 @@ def ready(systems: list[System]) -> Iterator[System]:
             yield system
 
 
+def remove_measurements(file: Path, workloads: set[str]) -> None:
+    """Remove the lines of these workloads from a file of measurements."""
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    file.write_text("".join(line for line in lines if json.loads(line)["workload"] not in workloads))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="smaller sizes for the peers, once")
@@ -164,10 +171,11 @@ def main() -> int:
     parser.add_argument("--budget", type=float, help="seconds that one measurement may take, by prediction (40; quick: 8)")
     parser.add_argument("--minutes", type=float, default=60, help="after so long, repetitions of peers are left out")
     parser.add_argument("--more", action="store_true", help="add to the last full run, instead of starting over")
+    parser.add_argument("--replace", action="store_true", help="keep the other workloads of the last full run")
     parser.add_argument("--report", action="store_true", help="measure nothing: only write the report anew")
     parser.add_argument("--install", action="store_true", help="only set the environments up")
     given = parser.parse_args()
-    whole = given.more or not (given.quick or given.system or given.workload)
+    whole = given.more or given.replace or not (given.quick or given.system or given.workload)
     results = RESULTS if whole else RESULTS / "quick"
     page = ROOT / "docs" / "benchmarks.md" if whole else results / "benchmarks.md"
     results.mkdir(parents=True, exist_ok=True)
@@ -177,7 +185,7 @@ def main() -> int:
         if given.install:
             return 0 if systems == wanted else 1
         if not given.more:
-            (results / "measurements.jsonl").unlink(missing_ok=True)
+            remove_measurements(results / "measurements.jsonl", set(given.workload or FULL) if given.replace else set(FULL))
         budget = given.budget or (8 if given.quick else 40)
         bench = Bench(systems, given.workload or sorted(FULL), given.quick, budget, given.minutes, results)
         bench.run(given.repeats or (1 if given.quick else 3))

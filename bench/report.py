@@ -166,14 +166,16 @@ def set_up() -> list[str]:
 
 def page(of: Measured, plots_at: str) -> str:
     repeats = max((len(cell.lines) for cell in of.cells), default=0)
-    versions = {cell.system: cell.lines[0].get("version", "") for cell in of.cells if cell.lines and cell.lines[0].get("version")}
-    named = ", ".join(f"{system} {version}" for system, version in versions.items() if system != BARE)
+    versions: dict[str, set[str]] = defaultdict(set)
+    for cell in of.cells:
+        versions[cell.system] |= {line["version"] for line in cell.lines if line.get("version")}
+    named = ", ".join(f"{system} {' and '.join(sorted(found))}" for system, found in versions.items() if found and system != BARE)
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores of a shared machine"
     parts = [
         "# Benchmarks",
         "Legato beside its peers and beside *the bare limit*, a hand-written loop that does the least that is correct: it joins the "
         "request from what is there, appends to SQLite with the settings of Legato's store, and does nothing else. `make bench` measures "
-        "all of it in one run. `bench/systems/` has one script per system, which says how it is set up and what was not possible. The "
+        "each workload in one run. `bench/systems/` has one script per system, which says how it is set up and what was not possible. The "
         "model is a fake that answers at once, so that what is measured is the system alone. *Lost, doubled*: what the last requests lack "
         "of all that was said (words, calls, outputs), and what stands in them more than once.",
         f"Measured: {named}; {machine}. CPU time of all threads, medians of {'1 run' if repeats == 1 else f'up to {repeats} runs'} "

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench import report
-from bench.__main__ import predict
+from bench.__main__ import predict, remove_measurements
 from bench.environments import ALL, BARE, LEGATO, variants_of
 from bench.goals import goals
 from bench.measured import Measured
@@ -200,3 +200,13 @@ def test_every_system_is_pinned_and_has_a_script():
     for system in ALL:
         assert (ROOT / "bench" / "systems" / system.script).exists()
         assert system is LEGATO or system is BARE or all("==" in package for package in system.packages)
+
+
+def test_replacing_keeps_the_other_workloads(tmp_path):
+    file = tmp_path / "measurements.jsonl"
+    lines = [line("legato", workload, 100, 0.1) for workload in ("W1", "W2", "W3")]
+    file.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    remove_measurements(file, {"W2"})
+    assert [json.loads(each)["workload"] for each in file.read_text().splitlines()] == ["W1", "W3"]
+    remove_measurements(tmp_path / "new.jsonl", {"W2"})
+    assert (tmp_path / "new.jsonl").read_text() == ""
