@@ -7,7 +7,7 @@ import pytest
 from legato.core.facts import Decided, Started
 from tests.races.desk import build, deliver, opened
 
-TIMES = 1_000
+TIMES = 200
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
