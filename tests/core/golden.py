@@ -57,7 +57,7 @@ def ledgers() -> dict[str, tuple]:
             answered("b", 3, Reasoning("hm", "enc", "rs"), call(), call(), call()),
             gated(4, 1), gated(4, 2), gated(4, 3, needed=False),
             started(4, 3), returned(4, 3),
-            decided(4, 1, standing=Standing("b", "t"), by="ada", key="k2"), decided(4, 2, verdict="reject", words="no"),
+            decided(4, 1, standing=Standing("b", "t"), source="ada", key="k2"), decided(4, 2, verdict="reject", words="no"),
             started(4, 1, digest=OK), returned(4, 1, full="f" * 32, took=3),
             answered("b", 13, "done"), Judged(at=9, kind="termination", position=14, stop=True),
         ),

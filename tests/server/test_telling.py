@@ -7,13 +7,27 @@ from contextlib import aclosing
 
 import pytest
 
-from legato.core.facts import HandedOff, Said
+from legato.core.facts import IMPORTED, STANDING, Decided, HandedOff, Said
 from legato.core.owed import resting
 from legato.core.state import fold
 from legato.drive.driver import SETTLED
 from legato.server.agui.snapshot import messages_before
 from legato.server.agui.writing import Writer
-from legato.server.telling import Called, Ended, HandedOver, Heard, Moment, Piece, Rested, Spoke, Withdrawn, first_rest, moments, usage_of
+from legato.server.telling import (
+    Called,
+    Ended,
+    HandedOver,
+    Heard,
+    Moment,
+    Piece,
+    Rested,
+    Spoke,
+    Withdrawn,
+    first_rest,
+    is_input,
+    moments,
+    usage_of,
+)
 from legato.server.telling import recorded as told_from_the_ledger
 from legato.session import Session
 from legato.stores import MemoryStore
@@ -97,6 +111,11 @@ async def test_the_first_rest_after_a_message_is_where_the_session_first_rested(
     for position in [at for at, fact in enumerate(facts) if isinstance(fact, Said)]:
         rests = [length for length in range(position + 1, len(facts) + 1) if resting(fold(facts[:length], session.id), graph)[0] in SETTLED]
         assert first_rest(session, position) == (rests[0] if rests else 0)
+
+
+@pytest.mark.parametrize(("source", "outside"), [("", True), ("ann", True), (STANDING, False), (IMPORTED, False)])
+def test_only_callers_decisions_are_input(source: str, outside: bool) -> None:
+    assert is_input(Decided(at=1, kind="result", verdict="answer", source=source)) == outside
 
 
 @pytest.mark.parametrize("name", STORIES)

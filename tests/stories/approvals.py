@@ -286,7 +286,7 @@ def always(request: Pending) -> Verdict:
 def stands_for_one_agent(told: Told, requests: list[Request]) -> None:
     assert [told.world.times(f"sent to {name}") for name in ("ann", "bob", "cid", "dan")] == [1, 1, 1, 0]
     decisions = [fact for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "approval"]
-    decided = [(nth_call(told.session.facts, fact.call), fact.by) for fact in decisions if fact.call]
+    decided = [(nth_call(told.session.facts, fact.call), fact.source) for fact in decisions if fact.call]
     assert decided == [(0, ""), (0, "standing"), (1, "standing"), (0, "")]
     assert "Not this one." in outputs(requests[-1])[-1]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 FORMAT = 1
 """The newest ledger format that this version writes and reads. See `codec.py` for the table of formats."""
@@ -21,6 +21,12 @@ MAX_COUNT = 2**53
 
 MAX_TIME_MS = 253_402_214_400_000
 """The last day of the year 9999, the last that dates are written for."""
+
+STANDING = "standing"
+"""The source of a `Decided` that a standing approval made."""
+
+IMPORTED = "brought along"
+"""The source of a `Decided` that was made in another conversation and imported with it."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 """A number that the decoder refuses unless it is in these bounds: facts may come from anywhere, and are counted with."""
@@ -296,7 +302,7 @@ class Gated(Fact, frozen=True, tag="gated"):
 
 
 class Decided(Fact, frozen=True, tag="decided"):
-    """A person (or a standing approval, see `by`) answered a request.
+    """A request was answered: by whoever called Legato, or by what `source` names.
 
     `kind` says what was asked: approval of a call, result of a deferred call, outcome of a lost attempt, a limit, or a
     standing approval withdrawn. `digest` is that of the arguments the answer was given for.
@@ -311,8 +317,14 @@ class Decided(Fact, frozen=True, tag="decided"):
     arguments: str = ""
     output: Content = ""
     standing: Standing | None = None
-    by: str = ""
+    source: str = field(default="", name="by")
+    """What answered: nothing for the caller of Legato, or `STANDING` or `IMPORTED`. Its name in a stored ledger is `by`."""
     key: str = ""
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether the caller gave this answer to this conversation."""
+        return self.source not in (STANDING, IMPORTED)
 
 
 class Started(Fact, frozen=True, tag="started"):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from legato.core import wording
 from legato.core.digest import digest_arguments
-from legato.core.facts import NO_USAGE, AnyFact, CallRef, Decided, Lost, Paused, Prompted, Returned, Usage
+from legato.core.facts import NO_USAGE, STANDING, AnyFact, CallRef, Decided, Lost, Paused, Prompted, Returned, Usage
 from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules
 from legato.core.groups import AssistantEntry, CallState, Group
 from legato.core.history import last_turns
@@ -578,7 +578,7 @@ def fact_of(effect: Bookkeeping, at: int) -> AnyFact:
         case Answer(call=call, attempt=attempt, status=status, words=words):
             return Returned(at=at, call=call, attempt=attempt, status=status, output=words)  # type: ignore[arg-type]
         case AdmitStanding(call=call, digest=digest):
-            return Decided(at=at, kind="approval", verdict="approve", call=call, digest=digest, by="standing")
+            return Decided(at=at, kind="approval", verdict="approve", call=call, digest=digest, source=STANDING)
         case DeclareLost(call=call, attempt=attempt, missing=missing):
             return Lost(at=at, call=call, attempt=attempt, missing=missing)
         case Prompt(agent=agent, text=text):

@@ -269,7 +269,7 @@ def first_rest(session: Session, after: int) -> int:
 
 def is_input(fact: object) -> bool:
     """Whether somebody gave this to the conversation, from outside."""
-    return isinstance(fact, Said) or (isinstance(fact, Decided) and not fact.by)
+    return isinstance(fact, Said) or (isinstance(fact, Decided) and fact.from_outside)
 
 
 def usage_of(state: State, since: int, upto: int) -> Usage:

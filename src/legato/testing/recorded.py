@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from legato.core.digest import digest_arguments
 from legato.core.erasing import without_words
 from legato.core.facts import (
+    STANDING,
     Answered,
     AnyFact,
     Call,
@@ -215,7 +216,7 @@ class Reading:
             self.say("S2", f"at {position} call {call.ref} was decided for other arguments")
         reply = self.facts[call.reply]
         agent = reply.agent if isinstance(reply, Answered) else ""
-        if fact.by == "standing" and Standing(agent, call.tool) not in standing:
+        if fact.source == STANDING and Standing(agent, call.tool) not in standing:
             self.say("S2", f"at {position} call {call.ref} was admitted by a standing approval that is not in force here")
         call.decided.append((fact.kind, fact.verdict, position))
         if fact.verdict == "answer":

@@ -14,7 +14,7 @@ from typing import Any
 
 from legato.compat.agents.exceptions import UserError
 from legato.core.digest import digest_arguments, digest_bytes
-from legato.core.facts import Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Prompted, Said, Text
+from legato.core.facts import IMPORTED, Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Prompted, Said, Text
 from legato.core.frame import Frame, encode_frame
 from legato.core.graph import Graph
 from legato.core.messages import checked_text
@@ -25,7 +25,7 @@ from legato.drive.driver import check_definition
 from legato.wire.compiled import Compiled
 from legato.wire.responses.read import read_reply
 
-BROUGHT = "brought along"
+NOT_ASKED = "brought along"
 """The options of a frame that nobody was asked in: no model has these, so a new frame is due."""
 
 GO_ON = "Go on."
@@ -165,7 +165,7 @@ def _check(found: Brought) -> None:
 
 def recording(what: Brought, agent: str, workflow: str, graph: Graph, origin: str, run: bool) -> Callable[[State], Iterator[AnyFact]]:
     """What the items say, as facts for `Ledger.append`. `run`: a run is to begin with it, so something must be left to reply to."""
-    frame, _ = encode_frame(Frame(agent=agent, options=BROUGHT))
+    frame, _ = encode_frame(Frame(agent=agent, options=NOT_ASKED))
 
     def propose(state: State) -> Iterator[AnyFact]:
         if not state.facts:
@@ -189,7 +189,7 @@ def recording(what: Brought, agent: str, workflow: str, graph: Graph, origin: st
 
 def frame_contents(agent: str) -> dict[str, bytes]:
     """The frame that replies are recorded with which nobody here asked for."""
-    digest, data = encode_frame(Frame(agent=agent, options=BROUGHT))
+    digest, data = encode_frame(Frame(agent=agent, options=NOT_ASKED))
     return {digest: data}
 
 
@@ -216,5 +216,5 @@ def _decided(turn: _Result, state: State) -> Decided:
         call=call.ref,
         digest=digest_arguments(call.arguments),
         output=turn.content,
-        by=BROUGHT,
+        source=IMPORTED,
     )

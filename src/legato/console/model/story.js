@@ -169,7 +169,7 @@ export class Story {
       words: fact.words ?? "",
       arguments: fact.arguments ?? "",
       output: partsOf(fact.output ?? ""),
-      by: fact.by ?? "",
+      source: fact.by ?? "",
       standing: Boolean(fact.standing),
       at: fact.at,
       position: fact.position,

@@ -21,6 +21,12 @@ const DECIDED = {
   revoke: "Withdrawn",
 };
 
+/** Decisions that no caller of this conversation made, by the `by` of their fact. */
+const SOURCES = {
+  standing: "Approved by a standing approval",
+  "brought along": "Decided in the conversation that was imported",
+};
+
 /** Where a call stands: a word, and its tone. */
 export function callStatus(row) {
   const last = row.decisions.at(-1)?.verdict;
@@ -77,8 +83,7 @@ function longArguments(text) {
 
 function decisionTold(decision, before, at) {
   const all = decision.standing ? ", and all like it in this session" : "";
-  const person = `${DECIDED[decision.verdict] ?? decision.verdict}${decision.by ? ` by ${decision.by}` : ""}${all}`;
-  const how = decision.by === "standing" ? "Approved by a standing approval" : person;
+  const how = SOURCES[decision.source] ?? `${DECIDED[decision.verdict] ?? decision.verdict}${all}`;
   const again = decision.kind === "outcome" && decision.verdict === "approve" ? "To be run again" : how;
   return el(
     "div",

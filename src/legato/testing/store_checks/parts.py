@@ -90,7 +90,7 @@ def one_of_each() -> list[AnyFact]:
         Attempted(at=0, agent="a", frame="", error="e", code="c", number=2, final=True, usage=usage, took=9),
         Attempted(at=0, agent="a", frame="", error="e", retry_at=9_000),
         Gated(at=3, call=ref, needed=True, digest="d"),
-        Decided(at=4, kind="approval", verdict="edit", call=ref, digest="d", arguments="{}", standing=Standing("a", "t"), by="me"),
+        Decided(at=4, kind="approval", verdict="edit", call=ref, digest="d", arguments="{}", standing=Standing("a", "t"), source="me"),
         Decided(at=4, kind="limit", verdict="approve", limit="turns", words="go on", output=(Text("x"),), key="k"),
         Started(at=5, call=ref, attempt=1, epoch=2, digest="d"),
         Returned(at=6, call=ref, output="", attempt=1, status="error", full="x", late=True, took=1),
