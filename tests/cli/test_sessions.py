@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from legato.testing import ScriptedModel, call
 from tests.cli.conftest import CANARY, REFUND, Shell
 
 HELLO = "hello \x1b[2J there"
+UNPRINTED = "\x9b2J \u202e \U000e0041"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,21 @@ def talked(shell: Shell, before: Path) -> Shell:
         shutil.copy(path, shell.folder)
     shell.environment["LEGATO_STORE"] = "desk.sqlite"
     return shell
+
+
+def test_json_has_no_control_characters(talked: Shell) -> None:
+    talked("chat", "desk:desk", "-s", "odd", "-m", UNPRINTED)
+    for command in ("ls --json", "show odd --json", "show odd --facts --json", "export odd --as json", "export odd --as session"):
+        printed = talked(*command.split()).out
+        assert printed.replace("\n", "").isprintable(), command
+        assert command == "ls --json" or UNPRINTED in strings([json.loads(line) for line in printed.splitlines()]), command
+
+
+def strings(document: Any) -> str:
+    """All strings of a JSON document."""
+    if isinstance(document, dict):
+        document = list(document.values())
+    return "".join(map(strings, document)) if isinstance(document, list) else str(document)
 
 
 def test_ls_lists_sessions_the_most_recent_first(talked: Shell) -> None:

@@ -35,6 +35,7 @@ async def test_what_was_said_cannot_become_markup_of_the_page() -> None:
     lines = (await page(session)).splitlines()
     assert [line for line in lines if line.startswith("#")] == ["# s"]
     assert "> \\# not a heading" in lines
+    assert any("&lt;/div>&lt;script>" in line for line in lines)
     assert "\x1b" not in await page(session)
     assert PIN not in await page(await refunded())
 

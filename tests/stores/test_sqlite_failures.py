@@ -425,3 +425,26 @@ async def test_a_folder_in_the_place_of_the_file_is_told(tmp_path: Path) -> None
     async with SQLiteStore(tmp_path) as store:
         with pytest.raises(StoreError, match="could not use"):
             await store.read("s")
+
+
+@pytest.mark.parametrize("mode", [None, 0o660], ids=["a new file", "a file that a group shares"])
+async def test_sqlite_files_have_one_mode(tmp_path: Path, mode: int | None) -> None:
+    path = tmp_path / "store.db"
+    if mode is not None:
+        path.touch()
+        path.chmod(mode)
+    store = SQLiteStore(path)
+    await store.append("s", 0, said(0))
+    assert await store.lease("s") is not None
+    files = list(tmp_path.iterdir())
+    assert {each.name for each in files} == {"store.db", "store.db-wal", "store.db-shm", "store.db-leases"}
+    assert {each.stat().st_mode & 0o777 for each in files} == {mode or 0o600}
+    await store.close()
+
+
+async def test_dangling_link_makes_private_file(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
+    store = SQLiteStore(tmp_path / "link.db")
+    await store.append("s", 0, said(0))
+    await store.close()
+    assert (tmp_path / "store.db").stat().st_mode & 0o777 == 0o600

@@ -85,7 +85,9 @@ def _check_request(request: Path, api: str, switch: list[str] | None, as_json: b
         api, body = body["api"], body["request"]
     complaints = judge(body, api, switches_of(switch))
     if as_json:
-        typer.echo(msgspec.json.encode([_plain(complaint) for complaint in complaints]).decode())
+        from legato.cli.telling import write_json
+
+        write_json([_plain(complaint) for complaint in complaints])
     elif not complaints:
         typer.secho("legal", fg="green")
     else:

@@ -42,6 +42,7 @@ async def _export(id: str, form: Form, out: Path | None, store: str, workflow: s
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.shown.exporting import document, page
+    from legato.shown.plain import escaped_json
 
     async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
@@ -50,7 +51,7 @@ async def _export(id: str, form: Form, out: Path | None, store: str, workflow: s
         elif form is Form.markdown:
             text = await page(session)
         else:
-            text = await session.to_string()
+            text = escaped_json(await session.to_string())
             tell("exact: secret arguments are in it, if there are any; workflow.load(text) reads it", err=True)
     if out is not None:
         _written(out, text)

@@ -54,7 +54,9 @@ def import_(
         report = asyncio.run(_save(conversation, store, session, workflow, names))
     agents = [names.get(name, name) for name in conversation.agents]
     if as_json:
-        typer.echo(msgspec.json.encode({"imported": bool(session), "agents": agents, "report": report}).decode())
+        from legato.cli.telling import write_json
+
+        write_json({"imported": bool(session), "agents": agents, "report": report})
         return
     typer.echo(str(report))
     typer.echo(printable(f"  agents: {', '.join(agents) or 'none'}"))

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from legato.errors import BadInput
@@ -67,7 +66,9 @@ def migrate(
             if not write and (len(paths) == 1 or done.program != source):
                 typer.echo(f"# {path}\n{done.program}" if len(paths) > 1 else done.program, nl=False)
     if as_json:
-        typer.echo(msgspec.json.encode(told).decode())
+        from legato.cli.telling import write_json
+
+        write_json(told)
     elif not paths:
         typer.echo("there is no Python program there", err=True)
     if broken or missing:

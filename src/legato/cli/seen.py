@@ -153,8 +153,6 @@ def _tell_lines(diff: str) -> None:
 
 
 def _indented(body: str) -> str:
-    import msgspec
+    from legato.shown.plain import escaped_json
 
-    from legato.shown.plain import harmless
-
-    return harmless(msgspec.json.format(body, indent=2), joiners="")
+    return escaped_json(body, indent=2)

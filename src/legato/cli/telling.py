@@ -14,9 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from legato.shown.plain import harmless
+from legato.shown.plain import harmless, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,7 +83,7 @@ class Colours:
 
 def write_json(document: Any) -> None:
     """One JSON document, or one line of several, on standard output."""
-    sys.stdout.write(msgspec.json.encode(document, enc_hook=str).decode() + "\n")
+    sys.stdout.write(json_text(document) + "\n")
     sys.stdout.flush()
 
 

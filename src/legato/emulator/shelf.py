@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from legato.errors import BadInput
+from legato.private_files import create_private
 
 
 class Shelf:
@@ -28,6 +29,8 @@ class Shelf:
     def __init__(self, path: str | Path | None = None) -> None:
         base: sqlite3.Connection | None = None
         try:
+            if path:
+                create_private(path)
             self._base = base = sqlite3.connect(str(path) if path else ":memory:", isolation_level=None, check_same_thread=False)
             self._base.execute("PRAGMA journal_mode=WAL")
             self._base.execute("PRAGMA synchronous=NORMAL")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from legato.errors import BadInput
+from legato.private_files import create_private
 
 if TYPE_CHECKING:
     import sqlite3
@@ -109,6 +110,8 @@ class SQLitePermits:
         import sqlite3
 
         if self._connection is None:
+            if self._path:
+                create_private(self._path)
             connection = sqlite3.connect(self._path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = OFF")  # what a power cut takes nobody misses

@@ -17,6 +17,7 @@ from legato.engines.address import address, needs, shown, shown_within
 from legato.engines.contract import Advance, Dead, Engine, not_aside
 from legato.engines.reaching import reached
 from legato.errors import BadInput, EngineUnavailable
+from legato.http_logs import mask_logged_urls
 
 try:
     import httpx
@@ -135,6 +136,7 @@ class RestateEngine(Engine):
 
     def _http(self) -> httpx.AsyncClient:
         if self._client is None:
+            mask_logged_urls()
             self._client = httpx.AsyncClient(timeout=5)
         return self._client
 

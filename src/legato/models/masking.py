@@ -16,15 +16,13 @@ from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from legato.errors import LegatoError, ModelFailed
-
-MASK = "***"
+from legato.http_logs import HARMLESS_PARAMETERS, MASK
 
 HARMLESS_HEADERS = frozenset(
     ("accept", "accept-encoding", "accept-language", "anthropic-beta", "anthropic-version", "connection", "content-length", "content-type",
      "host", "openai-beta", "openai-organization", "openai-project", "transfer-encoding", "user-agent")
 )  # fmt: skip
 HARMLESS_HEADER_PREFIX = "x-stainless-"
-HARMLESS_PARAMETERS = frozenset(("api-version", "beta"))
 
 MIN_SECRET_CHARS = 6
 """Shorter values are not masked: they are words such as `none` and `true`, and errors would become unreadable."""

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from legato.core.facts import Refusal, Usage, Words
 from legato.core.reply import Reply
 from legato.errors import BadInput, ModelFailed
+from legato.http_logs import mask_logged_urls
 from legato.models.base import Emit, usage_of_stopped
 from legato.models.masking import masked_errors, note_request
 from legato.wire.failures import refusal_of
@@ -58,6 +59,7 @@ class Clients:
     """
 
     def __init__(self, make: Callable[[], Any], given: Any = None, timeout: float | None = None) -> None:
+        mask_logged_urls()
         self._make = make
         self._given = given
         self.timeout_s: float | None

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from legato.core.child_ids import parent_calls
 from legato.core.facts import Answered, Attempted
 from legato.core.frame import decode_frame
@@ -18,7 +16,7 @@ from legato.session import Session
 from legato.shown.hiding import shown_facts
 from legato.shown.listing import plain_fact, questions
 from legato.shown.markdown import in_line, paragraph
-from legato.shown.plain import harmless, one_line
+from legato.shown.plain import harmless, json_text, one_line
 from legato.shown.recorded import as_recorded
 
 LONGEST_ANSWER = 2000
@@ -27,7 +25,7 @@ LONGEST_ANSWER = 2000
 
 async def document(session: Session) -> str:
     """All that is recorded, as JSON, with digests in place of secrets. It tells what happened; it is no ledger that could go on."""
-    return msgspec.json.encode({"legato_export": 1, **await _document(session)}).decode()
+    return json_text({"legato_export": 1, **await _document(session)})
 
 
 async def _document(session: Session) -> dict[str, Any]:

@@ -23,9 +23,9 @@ def words(text: str) -> str:
     r"""A line of text within a line of a page.
 
     >>> print(words("<b> of [it](http://a.example) is *my_order*, 2 > 1"))
-    \<b> of \[it\](http://a.example) is \*my_order\*, 2 > 1
+    &lt;b> of \[it\](http://a.example) is \*my_order\*, 2 > 1
     """
-    return _SIGNS.sub(r"\\\g<0>", harmless(text))
+    return _SIGNS.sub(lambda sign: "&lt;" if sign[0] == "<" else f"\\{sign[0]}", harmless(text))
 
 
 def in_line(text: str, most: int = 100) -> str:

@@ -6,6 +6,11 @@ of letters around: it is shown by its code instead.
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+import msgspec
+
 JOINERS = "\u200c\u200d"  # what emoji and some scripts are put together with; they change nothing but their neighbours
 
 
@@ -18,6 +23,22 @@ def harmless(text: str, joiners: str = JOINERS) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" or char in joiners else _code(char) for char in text)
+
+
+def json_text(document: Any, indent: int | None = None) -> str:
+    r"""A document as JSON. Every reader gets the same document, and what is not printed is escaped, so that a terminal can show it.
+
+    >>> print(json_text({"text": "a\x9bb\u202ec é"}))
+    {"text":"a\u009bb\u202ec é"}
+    """
+    return escaped_json(msgspec.json.encode(document, enc_hook=str), indent)
+
+
+def escaped_json(data: bytes | str, indent: int | None = None) -> str:
+    """Valid JSON, with escapes in place of what is not printed."""
+    text = data if isinstance(data, str) else data.decode()
+    text = text if indent is None else msgspec.json.format(text, indent=indent)
+    return text if text.isprintable() else _NOT_ASCII.sub(_json_code, text)
 
 
 def one_line(text: str, most: int = 100) -> str:
@@ -45,6 +66,17 @@ def shortened(text: str, most: int) -> str:
     'abcdefghi…'
     """
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+_NOT_ASCII = re.compile("[^\n -~]")
+
+
+def _json_code(found: re.Match[str]) -> str:
+    char = found[0]
+    if char.isprintable():
+        return char
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def _code(char: str) -> str:

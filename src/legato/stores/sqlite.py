@@ -64,7 +64,7 @@ class SQLiteStore:
       file: nothing ever waits for the disk.
 
     Beside `path` there are `path-wal` and `path-shm` while the store is open, and `path-leases`, an empty file whose bytes are
-    locked by those who drive. The file must be on a local disk.
+    locked by those who drive. New files can be read by their owner alone. The file must be on a local disk.
     """
 
     def __init__(self, path: str | os.PathLike[str], durability: Durability = "effects", *, busy_timeout: float = 10.0) -> None:
@@ -87,7 +87,7 @@ class SQLiteStore:
         self._turn = 0
         self._waiters = Waiters()
         self.live = Listeners()  # in this process; others are told by the ledger
-        self._leases = _Leases(path + "-leases")
+        self._leases = _Leases(path)
         self._rests: dict[int, int] = {}  # where drivers came to rest, by the number of the ledger: recorded with whatever is written next
         opening = partial(open_file, path, self._busy_timeout)
         told = partial(_told, path)

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from legato.errors import DamagedStore, NewerFormat, StoreError
+from legato.private_files import create_private
 from legato.stores.sqlite_ledgers import SCHEMA, UPGRADES
 
 APPLICATION_ID = 0x4C474154  # "LGAT", in the file's header, where `file` and SQLite's own tools show it
@@ -21,6 +22,7 @@ VERSION = 5
 def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
     """A connection to the store at `path`, which is made if there is none."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+    create_private(path)
     connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)  # one at a time, by a lock
     try:
         connection.execute("PRAGMA trusted_schema=OFF")

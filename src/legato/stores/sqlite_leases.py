@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
 import threading
 
 from legato.errors import StoreError
+from legato.private_files import PRIVATE, create_private
 
 try:
     import fcntl
@@ -31,7 +33,7 @@ class LeaseFile:
     """The lock file of one database, as this process has it open."""
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         self._held: set[int] = set()
         self._lock = threading.Lock()
         self.users = 0
@@ -74,13 +76,15 @@ _open: dict[tuple[int, int], LeaseFile] = {}
 _opening = threading.Lock()
 
 
-def open_lease_file(path: str) -> LeaseFile:
-    """The lock file at this path: the one already open in this process, if there is one."""
+def open_lease_file(database: str) -> LeaseFile:
+    """The lock file of this database: the one already open in this process, if there is one. Who may use the one may use the other."""
     if fcntl is None:
         raise StoreError("leases on a SQLite file need POSIX file locks", do="use Linux or macOS, or a MemoryStore")
+    path = f"{database}-leases"
     with _opening:
         found = _open.get(_identity(path))
         if found is None:
+            create_private(path, _mode(database))
             found = LeaseFile(path)
             _open[_identity(path)] = found
         found.users += 1
@@ -94,6 +98,13 @@ def close_lease_file(file: LeaseFile) -> None:
         for identity in [identity for identity, other in _open.items() if other is file and file.users == 0]:
             del _open[identity]
             file.close()
+
+
+def _mode(path: str) -> int:
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return PRIVATE
 
 
 def _identity(path: str) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, ToolListChangedNotific
 from msgspec import Struct
 
 from legato.errors import MCPFailed
+from legato.http_logs import mask_logged_urls
 
 NOT_SENT, REFUSED, UNKNOWN = -32050, -32051, -32052
 """Codes of our own, for what HTTP says of a request besides an answer to it."""
@@ -138,6 +139,7 @@ class Address(Struct, frozen=True, eq=False, kw_only=True):
     async def streams(self, ended: Ended) -> AsyncIterator[Any]:
         # A call may take its time: how long, the tool's own time limit says.
         timeout = httpx2.Timeout(30.0, read=None)
+        mask_logged_urls()
         headers = httpx2.Headers(self.headers)
         headers["Accept-Encoding"] = "identity"  # 400 KB of gzip may be 400 MB, unpacked in one go
         async with (
