@@ -13,7 +13,7 @@ from legato.testing.loop import Deadlock, SimulatedLoop, Timeline
 from legato.testing.simulator import Report, simulate
 from legato.testing.workflows import SEEDS_EACH, random_workflow
 
-SCHEDULES = 1_500  # in each of the two parts
+SCHEDULES = 1_000  # in each of the two parts
 
 
 @pytest.mark.parametrize("first", [0, 500_000], ids=["the first seeds", "later seeds"])

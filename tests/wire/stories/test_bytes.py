@@ -12,11 +12,11 @@ from typing import Any
 from tests.wire.stories.wires import WIRES
 
 ROOT = Path(__file__).parents[3]
-SEEDS = ("0", "1", "4242")
+SEEDS = ("0", "4242")
 
 
 def in_processes() -> list[dict[str, Any]]:
-    """The same stories in three processes, each with another seed of hashes."""
+    """The same stories in two processes, each with another seed of hashes."""
     started = [
         subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "tests.wire.stories.digests"],
@@ -28,7 +28,7 @@ def in_processes() -> list[dict[str, Any]]:
         for seed in SEEDS
     ]
     told = [process.communicate(timeout=120) for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0], told
+    assert [process.returncode for process in started] == [0] * len(SEEDS), told
     return [json.loads(out) for out, _ in told]
 
 
@@ -40,4 +40,4 @@ def test_the_bodies_of_every_wire_are_the_same_bytes_in_every_process_whatever_t
     for wire, sent in first["sent"].items():
         assert len(sent) > 30
         assert len(set(sent)) > 20
-        assert [other["sent"][wire] for other in others] == [sent, sent], wire
+        assert [other["sent"][wire] for other in others] == [sent] * len(others), wire
