@@ -28,6 +28,11 @@ def test_random_workflows_under_random_schedules_keep_every_promise(first: int, 
     assert report.deaths > report.schedules / 10
 
 
+@pytest.mark.parametrize("seed", [pytest.param(1_057_035, id="request of a deleted session, with erased words")])
+def test_schedule_that_failed_keeps_every_promise(seed: int) -> None:
+    assert simulate(random_workflow, [seed]).violations == []
+
+
 def test_a_schedule_is_the_same_every_time_it_is_played() -> None:
     for seed in (3, 487, 4327):
         first, second = (simulate(random_workflow, [seed], trace=True) for _ in range(2))

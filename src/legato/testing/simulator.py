@@ -594,11 +594,16 @@ class _Incarnation(NamedTuple):
         return {fact.ledger for fact in self.facts if isinstance(fact, Opened)}
 
     def fits(self, request: Request) -> bool:
-        """Whether what users say in a request was said here."""
-        said = [group for group in request.groups if group.kind == "said"]
-        return all(group.position < len(self.before) and isinstance(self.before[group.position], Said) for group in said) and all(
-            group.content in (getattr(self.before[group.position], "content", ""), ERASED) for group in said
+        """Whether what users say in a request was said here, or was erased here."""
+        return all(
+            group.content in [fact.content for fact in self._facts_at(group.position) if isinstance(fact, Said)]
+            for group in request.groups
+            if group.kind == "said"
         )
+
+    def _facts_at(self, position: int) -> list[AnyFact]:
+        """The fact at a position as it was recorded, and as it is now."""
+        return [facts[position] for facts in (self.before, self.facts) if position < len(facts)]
 
 
 class _Remembering(MemoryStore):
