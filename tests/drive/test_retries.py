@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,8 +13,8 @@ from legato import Agent, HandoffBuilder, Workflow
 from legato.core.facts import Answered, Attempted
 from legato.core.owed import CallModel, plan
 from legato.core.view import Request
-from legato.drive.asking import LONGEST_WAIT, seconds_until
-from legato.drive.clock import now_ms, seconds
+from legato.drive.asking import BACK_OFF, LONGEST_RETRY_WAIT, LONGEST_WAIT, seconds_until
+from legato.drive.clock import now_ms, random_fraction, seconds
 from legato.errors import ModelFailed
 from legato.session import Session
 from legato.stores import MemoryStore
@@ -72,7 +73,7 @@ def test_new_process_waits_until_recorded_retry() -> None:
         session = limited.session()
         assert (await session.resume()).text == "Hello!"
         first, second = limited.requested
-        assert second - first == pytest.approx(60, abs=0.1)
+        assert 60 <= second - first <= 60.5
 
     in_virtual_time(play)
 
@@ -96,7 +97,7 @@ def test_back_off_is_recorded_where_provider_says_nothing() -> None:
         session = limited.session()
         await session.run("Hello")
         waits = [fact.retry_at - fact.at for fact in session.facts if isinstance(fact, Attempted)]
-        assert waits == [500, 1000, 2000]
+        assert [longest // 2 <= wait <= longest for wait, longest in zip(waits, (500, 1000, 2000), strict=True)] == [True] * 3
         (answered,) = [fact for fact in session.facts if isinstance(fact, Answered)]
         assert answered.at == pytest.approx(session.facts[0].at + sum(waits), abs=100)
 
@@ -109,9 +110,66 @@ def test_unusable_retry_after_waits_as_without(retry_after: float) -> None:
         limited = Limited(failures=1, retry_after=retry_after)
         session = limited.session()
         assert (await session.run("Hello")).text == "Hello!"
-        assert [fact.retry_at - fact.at for fact in session.facts if isinstance(fact, Attempted)] == [500]
+        assert [250 <= fact.retry_at - fact.at <= 500 for fact in session.facts if isinstance(fact, Attempted)] == [True]
 
     in_virtual_time(play)
+
+
+async def waits_of_many(retry_after: float | None) -> list[int]:
+    """The recorded waits of 50 sessions whose requests fail at the same time, in milliseconds."""
+    together = asyncio.Barrier(50)
+
+    async def fail(seen: Request) -> str:
+        if seen.attempt > 1:
+            return "Hello!"
+        await together.wait()
+        raise ModelFailed("slow down", retryable=True, retry_after=retry_after)
+
+    workflow = HandoffBuilder("many", [Agent("clerk", model=ScriptedModel(fail))]).build()
+    sessions = [workflow.session(f"s-{number}", store=MemoryStore()) for number in range(50)]
+    await asyncio.gather(*(session.run("Hello") for session in sessions))
+    facts = [fact for session in sessions for fact in session.facts]
+    return [fact.retry_at - fact.at for fact in facts if isinstance(fact, Attempted)]
+
+
+def test_sessions_that_fail_together_retry_apart() -> None:
+    async def play() -> None:
+        waits = await waits_of_many(None)
+        assert (len(waits), min(waits) >= 250, max(waits) <= 500) == (50, True, True)
+        assert len(set(waits)) > 40
+
+    in_virtual_time(play)
+
+
+def test_retry_after_is_the_least_wait() -> None:
+    async def play() -> None:
+        waits = await waits_of_many(60.0)
+        assert (len(waits), min(waits) >= 60_000, max(waits) <= 60_250) == (50, True, True)
+        assert len(set(waits)) > 40
+        assert await waits_of_many(0.0) == [0] * 50
+
+    in_virtual_time(play)
+
+
+def test_jitter_on_longest_retry_after_is_waited_for() -> None:
+    async def play() -> None:
+        waits = await waits_of_many(LONGEST_WAIT)
+        assert max(waits) > LONGEST_WAIT * 1000
+        assert seconds_until(now_ms() + max(waits)) > LONGEST_WAIT
+        assert seconds_until(now_ms() + int(LONGEST_RETRY_WAIT * 1000)) == pytest.approx(LONGEST_WAIT + max(BACK_OFF) / 2, abs=0.1)
+
+    in_virtual_time(play)
+
+
+def test_jitter_repeats_with_the_seed_alone() -> None:
+    def waits(seed: int) -> list[int]:
+        return SimulatedLoop(Timeline(seed)).run_until_complete(waits_of_many(None))
+
+    assert waits(1) == waits(1) != waits(2)
+    random.seed(1)
+    first = random_fraction()
+    random.seed(1)
+    assert random_fraction() != first  # the real one is not the program's `random`
 
 
 @pytest.mark.parametrize("retry_after", [LONGEST_WAIT + 1, 86_400.0])
@@ -194,7 +252,7 @@ def test_child_session_waits_in_place() -> None:
         team = HandoffBuilder("team", [Agent("boss", model=ScriptedModel(boss), tools=[agent.as_tool("helper", "Helps.")])]).build()
         session = team.session("s", store=limited.store)
         assert (await session.run("Hello")).text == "It is done."
-        assert limited.requested[1] - limited.requested[0] == pytest.approx(60, abs=0.1)
+        assert 60 <= limited.requested[1] - limited.requested[0] <= 60.5
         assert [type(fact).__name__ for fact in session.facts].count("Started") == 1
 
     in_virtual_time(play)

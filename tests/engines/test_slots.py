@@ -54,4 +54,5 @@ async def test_engine_comes_back_at_recorded_retry_time(place: Place) -> None:
     attempted, answered = session.facts[-2:]
     assert isinstance(attempted, Attempted)
     assert isinstance(answered, Answered)
-    assert (attempted.retry_at - attempted.at, answered.at - answered.took >= attempted.retry_at) == (1500, True)
+    assert attempted.retry_at - attempted.at >= 1500
+    assert answered.at - answered.took >= attempted.retry_at

@@ -24,7 +24,7 @@ from legato.core.owed import CallModel, seconds_left
 from legato.core.state import State
 from legato.core.view import Request, request_for, visible
 from legato.drive.caller import Caller, min_seconds
-from legato.drive.clock import now_ms, seconds
+from legato.drive.clock import now_ms, random_fraction, seconds
 from legato.drive.definition import AgentDefinition, Definition, History, unless_cancelled
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from legato.drive.watching import Watch
 
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before the first, second, ... attempt. Providers that know better say so (`retry_after`)."""
+"""Seconds before the first, second, ... attempt, at most: half of it is random (jitter). A provider may ask for more (`retry_after`)."""
 
 LONGEST_ERROR, LONGEST_CODE = 4000, 100
 """How much is recorded of what a failure says, in letters."""
@@ -45,23 +45,32 @@ LONGEST_ERROR, LONGEST_CODE = 4000, 100
 LONGEST_WAIT = 300.0
 """Seconds that a provider may ask to wait for; beyond that the session pauses, and whoever runs it decides when to go on."""
 
+LONGEST_RETRY_WAIT = LONGEST_WAIT + BACK_OFF[-1] / 2
+"""Seconds of the longest wait that is recorded: what a provider asked for, and the jitter on top."""
+
 
 def seconds_until(retry_at: int) -> float:
     """Seconds until a recorded retry time, in milliseconds since the epoch; 0 if it has come.
 
-    No recorded wait is longer than `LONGEST_WAIT`. A time further ahead was written by another clock, and is not waited for.
+    No recorded wait is longer than `LONGEST_RETRY_WAIT`. A time further ahead was written by another clock, and is not waited for.
     """
     wait_ms = retry_at - now_ms()
-    return wait_ms / 1000 if 0 < wait_ms <= LONGEST_WAIT * 1000 else 0.0
+    return wait_ms / 1000 if 0 < wait_ms <= LONGEST_RETRY_WAIT * 1000 else 0.0
 
 
-def _retry_wait(failure: ModelFailed, number: int) -> float:
-    """Seconds to wait after this failure of attempt `number` before the next: what the provider says, else longer each time."""
+def _retry_wait(failure: ModelFailed, number: int, fraction: float) -> float:
+    """Seconds to wait after this failure of attempt `number` before the next; `fraction` is a random number from 0 up to 1.
+
+    Equal jitter: half of the back-off is certain, the other half random. Sessions that failed together are requested again at different
+    times, and the few attempts are not used up at once, as they may be with full jitter. What a provider asks for is a lower bound; the
+    jitter comes on top, and is never longer than the wait itself: who says 0 is requested at once.
+    """
     if failure.another:
         return 0.0
+    half = BACK_OFF[min(number, len(BACK_OFF) - 1)] / 2
     if failure.retry_after is not None and 0 <= failure.retry_after <= LONGEST_WAIT:
-        return failure.retry_after
-    return BACK_OFF[min(number, len(BACK_OFF) - 1)]
+        return failure.retry_after + fraction * min(half, failure.retry_after)
+    return half + fraction * half
 
 
 Kept: TypeAlias = tuple[tuple[int, int], ...] | None
@@ -131,7 +140,7 @@ class ModelCaller:
                 final=final,
                 usage=_counted(failure.usage),
                 took=_took(begun),
-                retry_at=0 if final else at + ceil(_retry_wait(failure, number) * 1000),
+                retry_at=0 if final else at + ceil(_retry_wait(failure, number, random_fraction()) * 1000),
             )
             return Outcome(partial(_record_failure, effect, attempted), contents)
         return Outcome(partial(_record_reply, effect, answered, number), contents)

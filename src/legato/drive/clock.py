@@ -1,6 +1,6 @@
-"""The clock and the source of names. May know: time and randomness. Decides: nothing; the core is told.
+"""The clock and the source of names and random numbers. May know: time and randomness. Decides: nothing; the core is told.
 
-What runs in a context in which `clock` was set (a simulation) is told the time and given names by that clock.
+What runs in a context in which `clock` was set (a simulation) takes all three from that clock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 import time
 import uuid
 from contextvars import ContextVar
+from random import SystemRandom
 
 
 class Clock:
@@ -30,6 +31,10 @@ class Clock:
     def fresh_key(self) -> bytes:
         """A key that nobody can guess."""
         return os.urandom(32)
+
+    def random_fraction(self) -> float:
+        """A random number from 0 up to 1, which no `random.seed()` and no fork of the process repeats."""
+        return SystemRandom().random()
 
 
 clock: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039 - a clock holds nothing that could change
@@ -62,3 +67,8 @@ def fresh_like(name: str) -> str:
 def fresh_key() -> bytes:
     """A key that nobody can guess."""
     return clock.get().fresh_key()
+
+
+def random_fraction() -> float:
+    """A random number from 0 up to 1."""
+    return clock.get().random_fraction()

@@ -69,7 +69,7 @@ class _Moment(asyncio.TimerHandle):
 
 
 class SimulatedClock(Clock):
-    """Virtual time, and names that the seed gives."""
+    """Virtual time, and names and random numbers that the seed gives."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -85,6 +85,9 @@ class SimulatedClock(Clock):
 
     def fresh_key(self) -> bytes:
         return self._timeline.random.randbytes(32)
+
+    def random_fraction(self) -> float:
+        return self._timeline.random.random()
 
 
 class Timeline:
