@@ -72,7 +72,7 @@ def attempts(session: Session) -> list[Attempted]:
     return [fact for fact in session.state.facts if isinstance(fact, Attempted)]
 
 
-async def asked(model: OpenAIChat, talk: Talk | None = None) -> tuple[Reply, str]:
+async def asked(model: Any, talk: Talk | None = None) -> tuple[Reply, str]:
     heard: list[str] = []
     return await model.reply((talk or Talk().says("Hello")).request(), heard.append), "".join(heard)
 

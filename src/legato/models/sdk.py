@@ -7,8 +7,11 @@ well (connections, keys, headers); what is sent and what is read is the wires' b
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -195,12 +198,31 @@ def _told(error: Any) -> dict[str, Any]:
 
 
 def retry_after(headers: Any) -> float | None:
-    """How long the provider asks to wait."""
+    """Seconds that the provider asks to wait: `retry-after-ms`, else `retry-after`, a number or a date. None if it says nothing usable."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(KeyError, ValueError):
             if isfinite(seconds := float(headers[name]) * unit):
                 return max(0.0, seconds)
+    with suppress(KeyError, ValueError, OverflowError):
+        return max(0.0, _http_date(headers["retry-after"]) - _date_of(headers))
     return None
+
+
+def _date_of(headers: Any) -> float:
+    """When an answer was sent, by its sender's clock if it says so: then a clock that is wrong here makes no wait longer or shorter."""
+    with suppress(KeyError, ValueError, OverflowError):
+        return _http_date(headers["date"])
+    return time.time()
+
+
+def _http_date(text: str) -> float:
+    """The seconds since the epoch that an HTTP date means, in any of its three forms (RFC 9110, section 5.6.7).
+
+    >>> _http_date("Sun, 06 Nov 1994 08:49:37 GMT"), _http_date("Sun Nov  6 08:49:37 1994")
+    (784111777.0, 784111777.0)
+    """
+    date = parsedate_to_datetime(text)
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 async def events_of(stream: Any) -> AsyncIterator[bytes]:
