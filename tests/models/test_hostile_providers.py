@@ -182,5 +182,5 @@ def test_a_long_event_in_small_pieces_costs_what_it_weighs() -> None:
     for _ in range(2000):
         assert list(reader.feed(piece)) == []
         copied = max(copied, len(reader._rest))
-    assert [len(event) for event in reader.feed(b"\n\n")] == [2_000_000]
+    assert [len(event.data) for event in reader.feed(b"\n\n")] == [2_000_000]
     assert copied == 2001  # the pieces lie side by side until the event is whole

@@ -231,8 +231,8 @@ async def events_of(stream: Any) -> AsyncIterator[bytes]:
     events = EventReader()
     try:
         async for chunk in _bounded_chunks(stream):
-            for data in events.feed(chunk):
-                yield data
+            for event in events.feed(chunk):
+                yield event.data
     except (ModelFailed, GeneratorExit, asyncio.CancelledError):
         raise
     except Exception as error:

@@ -63,8 +63,8 @@ def test_a_stream_and_the_whole_answer_are_one_reply(say: Say, azure: bool) -> N
     reader = StreamReader(heard.append)
     events = EventReader()
     for event in answer.events:
-        for data in events.feed(event.encode()):
-            reader.take(data)
+        for sent in events.feed(event.encode()):
+            reader.take(sent.data)
     whole = read_reply(answer.body, SENT, "o", "req_1")
     assert reader.reply(SENT, "o", "req_1") == whole
     assert "".join(heard) == "".join(item.text for item in whole.items if isinstance(item, (Words, Refusal)))

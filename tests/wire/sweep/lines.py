@@ -89,8 +89,8 @@ class Line(Struct, frozen=True):
         readers: Any = {"responses": responses_stream, "chat": chat_stream, "anthropic": anthropic_stream}[self.api]
         reader, events = readers.StreamReader(emit), EventReader()
         for event in answer.events:
-            for data in events.feed(event.encode()):
-                reader.take(data)
+            for sent in events.feed(event.encode()):
+                reader.take(sent.data)
         reply: Reply = reader.reply(compiled, self.origin)
         return reply
 
