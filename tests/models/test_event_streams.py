@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from legato.core.facts import Words
+from legato.core.facts import Usage, Words
+from legato.errors import ModelFailed
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
 from tests.models.chats import asked
 from tests.models.raw_server import raw_server
 
 MODELS: dict[str, Any] = {
-    "responses": lambda url: OpenAIResponses("m", base_url=f"{url}/v1", api_key="any"),
-    "chat": lambda url: OpenAIChat("m", base_url=f"{url}/v1", api_key="any"),
-    "anthropic": lambda url: Anthropic("m", base_url=url, api_key="any"),
+    "responses": lambda url: OpenAIResponses("m", base_url=f"{url}/v1", api_key="any", timeout=20.0),
+    "chat": lambda url: OpenAIChat("m", base_url=f"{url}/v1", api_key="any", timeout=20.0),
+    "anthropic": lambda url: Anthropic("m", base_url=url, api_key="any", timeout=20.0),
 }
 MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Hi!", "annotations": []}]}
 RESPONSE = {"id": "resp_1", "status": "completed", "model": "m", "output": [MESSAGE]}
@@ -58,3 +60,106 @@ async def test_every_line_end_is_understood(model: str, start: bytes, end: bytes
         reply, heard = await asked(made)
         await made.close()
     assert ([item.text for item in reply.items if isinstance(item, Words)], heard) == (["Hi!"], "Hi!")
+
+
+class HeldOpen:
+    """Sends events and never ends the stream; it looks whether its client hangs up once the test has had its reply."""
+
+    def __init__(self, events: list[Any]) -> None:
+        self._events = events
+        self.replied = asyncio.Event()
+
+    async def __call__(self, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + chunked(written(self._events)))
+        await self.replied.wait()
+
+
+@pytest.mark.parametrize("model", MODELS)
+async def test_reply_ends_at_its_last_event(model: str) -> None:
+    answer = HeldOpen(EVENTS[model])
+    async with raw_server(answer) as server:
+        made = MODELS[model](server.url)
+        reply, heard = await asked(made)
+        answer.replied.set()
+        await server.all_closed()
+        await made.close()
+    assert ([item.text for item in reply.items if isinstance(item, Words)], heard) == (["Hi!"], "Hi!")
+
+
+INCOMPLETE = {**RESPONSE, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+
+
+async def test_incomplete_response_ends_the_reply() -> None:
+    answer = HeldOpen([{"type": "response.incomplete", "response": INCOMPLETE}])
+    async with raw_server(answer) as server:
+        made = MODELS["responses"](server.url)
+        reply, _ = await asked(made)
+        answer.replied.set()
+        await made.close()
+    assert reply.finish == "length"
+
+
+BROKEN = {"type": "server_error", "code": "server_error", "message": "it broke"}
+FAILED = {"id": "resp_1", "status": "failed", "error": BROKEN, "usage": {"input_tokens": 7, "output_tokens": 2}}
+FAILURES: dict[str, tuple[str, list[Any]]] = {
+    "response.failed": ("responses", [{"type": "response.failed", "response": FAILED}]),
+    "error alone": ("responses", [{"type": "error", "error": BROKEN}]),
+    "error of Chat Completions": ("chat", [{"error": BROKEN}]),
+    "error of Anthropic": ("anthropic", [{"type": "error", "error": BROKEN}]),
+}
+
+
+@pytest.mark.parametrize(("model", "events"), FAILURES.values(), ids=FAILURES)
+async def test_failure_in_a_stream_ends_the_request(model: str, events: list[Any]) -> None:
+    answer = HeldOpen(events)
+    async with raw_server(answer) as server:
+        made = MODELS[model](server.url)
+        with pytest.raises(ModelFailed, match="it broke"):
+            await asked(made)
+        answer.replied.set()
+        await server.all_closed()
+        await made.close()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a stream that comes is waited for, however busy this machine is."""
+    monkeypatch.setattr("legato.models.sdk.STREAM_END_SECONDS", 20.0)
+
+
+def whole_stream(events: list[Any]) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
+    """Answers with these events, and ends the stream."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + chunked(written(events)) + chunked(b""))
+
+    return answer
+
+
+async def test_usage_that_follows_an_error_is_counted(patient: None) -> None:
+    events = [{"type": "error", "error": BROKEN}, {"type": "response.failed", "response": FAILED}]
+    async with raw_server(whole_stream(events)) as server:
+        made = MODELS["responses"](server.url)
+        with pytest.raises(ModelFailed, match="it broke") as failed:
+            await asked(made)
+        await made.close()
+    assert failed.value.usage == Usage(input=7, output=2)
+
+
+@pytest.mark.parametrize("model", MODELS)
+async def test_connection_of_an_ended_stream_is_used_again(model: str, patient: None) -> None:
+    async with raw_server(whole_stream(EVENTS[model])) as server:
+        made = MODELS[model](server.url)
+        for _ in range(3):
+            await asked(made)
+        await made.close()
+        assert (server.requests, server.connections) == (3, 1)
+
+
+@pytest.mark.parametrize("model", MODELS)
+async def test_nothing_after_the_last_event_counts(model: str, patient: None) -> None:
+    async with raw_server(whole_stream([*EVENTS[model], {"type": "error", "error": BROKEN}, "junk"])) as server:
+        made = MODELS[model](server.url)
+        reply, _ = await asked(made)
+        await made.close()
+    assert [item.text for item in reply.items if isinstance(item, Words)] == ["Hi!"]

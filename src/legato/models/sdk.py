@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -34,6 +34,10 @@ TIMEOUT_S = 600.0
 
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """Bytes of an answer that is streamed. A fast one could fill the memory before `timeout` ends it."""
+
+STREAM_END_SECONDS = 0.1
+"""How long the end of a stream is waited for once the reply is complete. Most providers send it with the last event, and a connection
+whose answer was read to its end can be used again; any other is closed."""
 
 LONGEST = 300
 """How much of an error that is no proper one is told, in characters."""
@@ -225,7 +229,7 @@ def _http_date(text: str) -> float:
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
-async def events_of(stream: Any) -> AsyncIterator[bytes]:
+async def events_of(stream: Any) -> AsyncGenerator[bytes, None]:
     """The data of a stream's events. A connection that breaks is a failure that may pass."""
     note_request(stream.response)
     events = EventReader()
@@ -261,7 +265,7 @@ class Reader(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether everything has come that belongs to the reply."""
+        """Whether the last event of the reply has come, or an error in its place: what follows changes nothing but what it cost."""
         ...
 
     def take(self, data: bytes) -> None:
@@ -270,14 +274,20 @@ class Reader(Protocol):
 
 
 async def read_by(reader: Reader, stream: Any, whole: Callable[[], T]) -> T:
-    """A stream as its reader has put it together. If it breaks, or tells of a failure, that failure says what it has cost."""
+    """A stream as its reader has put it together. If it breaks, or tells of a failure, that failure says what it has cost.
+
+    The reply ends at its last event, whether the server closes the stream or not.
+    """
     try:
-        try:
-            async for data in events_of(stream):
+        async with aclosing(events_of(stream)) as events:
+            async for data in events:
                 reader.take(data)
-        except ModelFailed:
-            if not reader.complete:
-                raise  # else it broke after the last event: nothing is missing
+                if reader.complete:
+                    break
+            with suppress(TimeoutError, ModelFailed):  # nothing is missing, however the stream ends
+                async with asyncio.timeout(STREAM_END_SECONDS):
+                    async for data in events:
+                        reader.take(data)
         return whole()
     except ModelFailed as failure:
         failure.usage = reader.usage if failure.usage is None else failure.usage

@@ -70,6 +70,8 @@ class StreamReader:
 
     def take(self, data: bytes) -> None:
         """The next event's data."""
+        if self._ended:
+            return
         event = mapping(json_of(data))
         match event.get("type"):
             case "message_start":
@@ -102,8 +104,8 @@ class StreamReader:
 
     @property
     def complete(self) -> bool:
-        """Whether everything has come that belongs to the reply."""
-        return self._ended
+        """Whether the last event of the reply has come, or an error in its place: what follows changes nothing but what it cost."""
+        return self._ended or self._error is not None
 
     @property
     def usage(self) -> Usage:

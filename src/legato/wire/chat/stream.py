@@ -34,7 +34,7 @@ class StreamReader:
 
     def take(self, data: bytes) -> None:
         """The next event's data."""
-        if data.strip() in (b"[DONE]", b""):
+        if self._done or data.strip() in (b"[DONE]", b""):
             self._done = self._done or bool(data.strip())
             return
         chunk = mapping(json_of(data))
@@ -64,8 +64,8 @@ class StreamReader:
 
     @property
     def complete(self) -> bool:
-        """Whether everything has come that belongs to the reply."""
-        return self._done
+        """Whether the last event of the reply has come, or an error in its place: what follows changes nothing but what it cost."""
+        return self._done or self._error is not None
 
     @property
     def usage(self) -> Usage:

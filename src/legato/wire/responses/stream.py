@@ -32,7 +32,7 @@ class StreamReader:
 
     def take(self, data: bytes) -> None:
         """The next event's data."""
-        if data.strip() == b"[DONE]":
+        if self._response is not None or data.strip() == b"[DONE]":
             return
         event = mapping(json_of(data))
         kind = text(event.get("type"))
@@ -47,8 +47,8 @@ class StreamReader:
 
     @property
     def complete(self) -> bool:
-        """Whether everything has come that belongs to the reply."""
-        return self._response is not None
+        """Whether the last event of the reply has come, or an error in its place: what follows changes nothing but what it cost."""
+        return self._response is not None or self._error is not None
 
     @property
     def usage(self) -> Usage:
