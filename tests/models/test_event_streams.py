@@ -16,9 +16,9 @@ from tests.models.chats import asked
 from tests.models.raw_server import raw_server
 
 MODELS: dict[str, Any] = {
-    "responses": lambda url: OpenAIResponses("m", base_url=f"{url}/v1", api_key="any", timeout=20.0),
-    "chat": lambda url: OpenAIChat("m", base_url=f"{url}/v1", api_key="any", timeout=20.0),
-    "anthropic": lambda url: Anthropic("m", base_url=url, api_key="any", timeout=20.0),
+    "responses": lambda url, **more: OpenAIResponses("m", base_url=f"{url}/v1", api_key="any", timeout=20.0, **more),
+    "chat": lambda url, **more: OpenAIChat("m", base_url=f"{url}/v1", api_key="any", timeout=20.0, **more),
+    "anthropic": lambda url, **more: Anthropic("m", base_url=url, api_key="any", timeout=20.0, **more),
 }
 MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Hi!", "annotations": []}]}
 RESPONSE = {"id": "resp_1", "status": "completed", "model": "m", "output": [MESSAGE]}
@@ -163,3 +163,50 @@ async def test_nothing_after_the_last_event_counts(model: str, patient: None) ->
         reply, _ = await asked(made)
         await made.close()
     assert [item.text for item in reply.items if isinstance(item, Words)] == ["Hi!"]
+
+
+UNREADABLE = {
+    "NaN": (b'{"type": NaN}', "invalid character (byte 9)"),
+    "minus infinity": (b'{"type": -Infinity}', "invalid character (byte 10)"),
+    "number out of range": (b'{"type": 1e999}', "Number out of range"),
+    "high surrogate": (b'{"type": "a\\ud83d"}', "half of a surrogate pair at byte 11"),
+    "high surrogate and more": (b'{"type": "a\\ud83d and a long text"}', "half of a surrogate pair at byte 11"),
+    "low surrogate": (b'{"type": "\\\\\\ude00 and a long text"}', "half of a surrogate pair at byte 12"),
+    "pair, then a half": (b'{"type": "\\ud83d\\ude00\\ude00 and a long text"}', "half of a surrogate pair at byte 22"),
+    "no UTF-8": (b'{"type": "a\xff"}', "no UTF-8 at byte 11"),
+    "cut off": (b'{"type": "a', "cut off at byte 11"),
+    "nested too deep": (b"[" * 100_000, "nested too deep"),
+}
+NAMES = {"responses": "openai:m", "chat": "openai-chat:m", "anthropic": "anthropic:m"}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("data", "fault"), UNREADABLE.values(), ids=UNREADABLE)
+async def test_unreadable_event_is_named_with_its_position(model: str, data: bytes, fault: str) -> None:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        body = b": comment\n\n" + written(EVENTS[model][:1]) + b"data: " + data + b"\n\n"
+        writer.write(HEAD + chunked(body) + chunked(b""))
+
+    async with raw_server(answer) as server:
+        made = MODELS[model](server.url)
+        with pytest.raises(ModelFailed) as failed:
+            await asked(made)
+        await made.close()
+    start = f"{NAMES[model]}: event 2 of the stream: the provider sent something that is no JSON ({fault}"
+    assert failed.value.summary.startswith(start)
+    assert failed.value.retryable
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("data", "fault"), UNREADABLE.values(), ids=UNREADABLE)
+async def test_unreadable_body_is_named_with_its_position(model: str, data: bytes, fault: str) -> None:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        writer.write(head.encode() + data)
+
+    async with raw_server(answer) as server:
+        made = MODELS[model](server.url, stream=False)
+        with pytest.raises(ModelFailed) as failed:
+            await asked(made)
+        await made.close()
+    assert failed.value.summary.startswith(f"{NAMES[model]}: the provider sent something that is no JSON ({fault}")

@@ -280,8 +280,14 @@ async def read_by(reader: Reader, stream: Any, whole: Callable[[], T]) -> T:
     """
     try:
         async with aclosing(events_of(stream)) as events:
+            number = 0
             async for data in events:
-                reader.take(data)
+                number += 1
+                try:
+                    reader.take(data)
+                except ModelFailed as failure:
+                    failure.summary = f"event {number} of the stream: {failure.summary}"
+                    raise
                 if reader.complete:
                     break
             with suppress(TimeoutError, ModelFailed):  # nothing is missing, however the stream ends

@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from legato.errors import ModelFailed
 
+_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+"""An escape in a JSON string; of one that names a code unit, its digits."""
+
 
 def json_of(data: bytes | str) -> Any:
-    """What the bytes say; `ModelFailed` if they are no JSON."""
+    """What the bytes say; `ModelFailed` if they are no JSON, with the position of what is wrong."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        shown = data[:80] if isinstance(data, str) else data[:80].decode("utf-8", "replace")
-        raise ModelFailed(f"the provider sent something that is no JSON: {shown!r}", retryable=True) from error
+        sent = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        shown = sent[:80].decode("utf-8", "replace")
+        raise ModelFailed(f"the provider sent something that is no JSON ({_fault(sent, error)}): {shown!r}", retryable=True) from error
+
+
+def _fault(data: bytes, error: Exception) -> str:
+    """What is wrong with a text that is no JSON, and at which byte. The decoder does not always say where."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as wrong:
+        return f"no UTF-8 at byte {wrong.start}"
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    told = str(error).removeprefix("JSON is malformed: ")
+    if "truncated" not in told and "surrogate" not in told:
+        return told
+    at = _lone_surrogate(data)
+    return f"cut off at byte {len(data)}" if at is None else f"half of a surrogate pair at byte {at}"
+
+
+def _lone_surrogate(data: bytes) -> int | None:
+    """Where the first escape stands that is half of a surrogate pair without the other.
+
+    >>> _lone_surrogate(rb'"\\ud83d\\ude00 \\\\ud83d"'), _lone_surrogate(rb'"a\\ude00"')
+    (None, 2)
+    """
+    high: re.Match[bytes] | None = None
+    for escape in _ESCAPE.finditer(data):
+        code = int(escape[1] or b"0", 16)
+        if high is not None and not (escape.start() == high.end() and 0xDC00 <= code < 0xE000):
+            return high.start()
+        if high is None and 0xDC00 <= code < 0xE000:
+            return escape.start()
+        high = escape if 0xD800 <= code < 0xDC00 else None
+    return None if high is None else high.start()
 
 
 def text(value: Any) -> str:
