@@ -100,7 +100,8 @@ def test_no_path_is_open_without_a_key_that_is_accepted(guarded: Emulator, metho
         for headers in wrong:
             refused = http.request(method, path, json=ASKED if method == "POST" else None, headers=headers)
             assert (refused.status_code, "error" in refused.json()) == (401, True)
-        assert http.request(method, path, headers={"authorization": f"Bearer {GOOD}"}).status_code != 401
+        for scheme in ("Bearer", "bearer", "BEARER"):
+            assert http.request(method, path, headers={"authorization": f"{scheme} {GOOD}"}).status_code != 401
 
 
 def test_a_refused_key_is_the_sdks_authentication_error(guarded: Emulator) -> None:

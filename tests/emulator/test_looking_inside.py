@@ -254,6 +254,7 @@ def test_without_the_token_nothing_is_shown(seen: Emulator, path: str) -> None:
         ({"token": "é"}, {}),
         ({}, {"authorization": "Bearer guess"}),
         ({}, {"authorization": "Bearer sk-test"}),
+        ({}, {"authorization": httpx2.URL(seen.page).params["token"]}),
     ):
         refused = fetch("GET", seen.url + path, params=query, headers=headers)
         assert refused.status_code == 401
@@ -282,9 +283,10 @@ def test_exchanges_are_told_as_json_from_a_place_on(seen: Emulator) -> None:
     assert len(look(seen, after="nonsense", limit="-")["exchanges"]) == 4
 
 
-def test_the_token_may_come_in_a_header(seen: Emulator) -> None:
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_token_may_come_in_a_header(seen: Emulator, scheme: str) -> None:
     token = httpx2.URL(seen.page).params["token"]
-    assert fetch("GET", f"{seen.url}/_emulator/exchanges", headers={"authorization": f"Bearer {token}"}).status_code == 200
+    assert fetch("GET", f"{seen.url}/_emulator/exchanges", headers={"authorization": f"{scheme} {token}"}).status_code == 200
 
 
 def test_looking_is_not_counted_as_asking(seen: Emulator) -> None:

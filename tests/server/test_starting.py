@@ -148,3 +148,10 @@ def test_a_wrong_token_is_told_from_a_missing_one() -> None:
         wrong = client.ask("GET", "/api/sessions", headers={"authorization": f"Bearer {server.token}x"})
         assert (wrong.status, wrong.error) == (401, "wrong_token")
         assert server.token.encode() not in wrong.body
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
+def test_bearer_scheme_is_accepted_in_any_case(scheme: str) -> None:
+    with serve(hello()) as server:
+        answer = Client(server).ask("GET", "/api/sessions", headers={"authorization": f"{scheme} {server.token}"})
+        assert answer.status == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import secrets
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
@@ -32,6 +31,7 @@ from legato.emulator.serving import Serving
 from legato.emulator.shelf import Shelf
 from legato.emulator.turn import whole
 from legato.errors import BadInput
+from legato.listening.hosts import bearer_token, is_same_token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -192,8 +192,8 @@ class App:
 
     def _may_look(self, http: Request) -> bool:
         """Conversations are nobody else's business, not even another page's in the same browser."""
-        given = http.query_params.get("token") or http.headers.get("authorization", "").removeprefix("Bearer ")
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        given = http.query_params.get("token") or bearer_token(http.headers.get("authorization", ""))
+        return is_same_token(given, self.token)
 
 
 def make_app(options: Options) -> App:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from legato.listening.hosts import bearer_token
+
 
 def key_of(headers: Mapping[str, str], api: str) -> str:
     """The key, in the header that its API knows: Anthropic's own or a bearer token, else a bearer token or Azure's own."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    bearer = bearer_token(headers.get("authorization", ""))
     if api == "anthropic":
         return headers.get("x-api-key") or bearer
     return bearer or headers.get("api-key", "")

@@ -48,10 +48,25 @@ def check_reach(host: str, token: str, option: str, variable: str) -> None:
         )
 
 
+def bearer_token(authorization: str) -> str:
+    """The token in the value of an `Authorization` header; empty if it has none. `Bearer` may be written in any case (RFC 9110, 11.1).
+
+    >>> bearer_token("Bearer abc"), bearer_token("bearer  abc"), bearer_token("Basic abc"), bearer_token("abc")
+    ('abc', 'abc', '', '')
+    """
+    scheme, _, token = authorization.partition(" ")
+    return token.strip(" ") if scheme.lower() == "bearer" else ""
+
+
 def bears(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
     """Whether a request has the token: once, and as `Authorization: Bearer TOKEN`."""
     given = [value for name, value in headers if name == b"authorization"]
-    return len(given) == 1 and hmac.compare_digest(given[0], f"Bearer {token}".encode())
+    return len(given) == 1 and is_same_token(bearer_token(given[0].decode("latin-1")), token)
+
+
+def is_same_token(given: str, token: str) -> bool:
+    """Compare what was sent with a token, in a time that tells nothing of it."""
+    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def brings_one(headers: Iterable[tuple[bytes, bytes]]) -> bool:
