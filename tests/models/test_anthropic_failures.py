@@ -32,6 +32,8 @@ from tests.models.anthropics import (
 )
 from tests.wire.anthropic.talks import asked, said, search, words
 
+DEFAULT_VERSION = anthropic.Anthropic(api_key="x").default_headers["anthropic-version"]
+
 
 class Order(BaseModel):
     name: str
@@ -175,7 +177,7 @@ async def test_a_model_that_enforces_no_schema_is_told_it_instead() -> None:
 
 @pytest.mark.parametrize(
     ("options", "version"),
-    [({}, anthropic._constants.ANTHROPIC_API_VERSION), ({"temperature": 0.5}, "2023-06-01"), ({"extra": {"top_k": 5}}, "2023-06-01")],
+    [({}, DEFAULT_VERSION), ({"temperature": 0.5}, "2023-06-01"), ({"extra": {"top_k": 5}}, "2023-06-01")],
 )
 async def test_betas_are_asked_for_in_a_header_and_so_is_the_version_that_knows_the_options(options: dict[str, Any], version: str) -> None:
     asked_for: list[str] = []

@@ -408,13 +408,10 @@ class Talk:
 
 def _painted(text: str, colour: str) -> str:
     """A prompt for `input`: what is no letter is marked, so that the line editor counts right."""
-    from rich.style import Style
-
     console = screen()
-    system = console._color_system
-    if system is None or console.no_color:
-        return text
-    before, _, after = Style.parse(colour).render("\0", color_system=system).partition("\0")
+    with console.capture() as painted:
+        console.print("\0", style=colour, end="")
+    before, _, after = painted.get().partition("\0")
     return f"\001{before}\002{text}\001{after}\002" if before else text
 
 
