@@ -391,8 +391,7 @@ def test_what_a_remote_tool_is_called_with_is_kept_nowhere(tmp_path):
     log = tmp_path / "log.jsonl"
     secrets = {"authorization": "TOP-SECRET-1", "headers": {"x-key": "TOP-SECRET-2"}}
     remote = {"type": "mcp", "server_label": "s", "server_url": "https://example.com", **secrets}
-    with serve(log=log) as emulator:
-        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+    with serve(log=log) as emulator, connect(emulator) as client:
         response = client.responses.create(model="gpt-4.1", input="hello", tools=[remote])
         again = client.responses.retrieve(response.id)
         kept = repr(msgspec.to_builtins(emulator.exchanges)) + response.to_json() + again.to_json() + log.read_text()
@@ -401,23 +400,20 @@ def test_what_a_remote_tool_is_called_with_is_kept_nowhere(tmp_path):
 
 
 def test_a_picture_is_not_kept_whole():
-    with serve() as emulator:
-        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+    with serve() as emulator, connect(emulator) as client:
         client.responses.create(model="gpt-4.1", input="x" * 1_000_000)
         assert len(repr(emulator.exchanges[0].request)) < 1000
 
 
 def test_an_exchange_is_there_as_soon_as_its_stream_has_ended():
-    with serve() as emulator:
-        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+    with serve() as emulator, connect(emulator) as client:
         for number in range(1, 101):
             list(client.responses.create(model="gpt-4.1", input="hello", stream=True))
             assert len(emulator.exchanges) == number
 
 
 def test_whoever_has_seen_the_last_event_may_go_on_in_the_conversation():
-    with serve(faults=["slow delay=0.02"]) as emulator:
-        client = openai.OpenAI(base_url=emulator.openai_url, api_key="any", max_retries=0)
+    with serve(faults=["slow delay=0.02"]) as emulator, connect(emulator) as client:
         conversation = client.conversations.create().id
         for event in client.responses.create(model="gpt-4.1", input="hello", conversation=conversation, stream=True):
             if event.type == "response.completed":
@@ -425,6 +421,6 @@ def test_whoever_has_seen_the_last_event_may_go_on_in_the_conversation():
 
 
 def test_nothing_that_is_said_can_forge_a_line_or_speak_to_the_terminal():
-    with serve(mind=["all is well\n   99  responses  200  forged\x1b]0;owned\x07"]) as emulator:
-        openai.OpenAI(base_url=emulator.openai_url, api_key="any").responses.create(model="gpt-4.1", input="hello")
+    with serve(mind=["all is well\n   99  responses  200  forged\x1b]0;owned\x07"]) as emulator, connect(emulator) as client:
+        client.responses.create(model="gpt-4.1", input="hello")
         assert emulator.exchanges[0].told.isprintable()

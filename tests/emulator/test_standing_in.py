@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anthropic
 import openai
@@ -29,6 +30,11 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+def ask_openai(**options: Any) -> str:
+    with openai.OpenAI(**options) as client:
+        return client.responses.create(model="gpt-5.1", input="Hello").output_text
+
+
 def set_now() -> dict[str, str]:
     return {name: os.environ[name] for name in VARIABLES if name in os.environ}
 
@@ -38,11 +44,13 @@ def set_now() -> dict[str, str]:
 
 def test_without_keys_every_sdk_finds_the_emulator_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     with stand_in() as standing:
-        assert openai.OpenAI().responses.create(model="gpt-5.1", input="Hello").output_text == HELLO
+        assert ask_openai() == HELLO
         hello = [{"role": "user", "content": "Hello"}]
-        said = anthropic.Anthropic().messages.create(model="claude-sonnet-5", max_tokens=99, messages=hello)  # type: ignore[arg-type]
+        with anthropic.Anthropic() as claude:
+            said = claude.messages.create(model="claude-sonnet-5", max_tokens=99, messages=hello)  # type: ignore[arg-type]
         assert said.content[0].text == HELLO  # type: ignore[union-attr]
-        azure = openai.AzureOpenAI(api_version="2026-01-01").chat.completions.create(model="mine", messages=hello)  # type: ignore[call-overload]
+        with openai.AzureOpenAI(api_version="2026-01-01") as gpt:
+            azure = gpt.chat.completions.create(model="mine", messages=hello)  # type: ignore[call-overload]
         assert azure.choices[0].message.content == HELLO
         assert standing.emulator is not None
         url = standing.emulator.url
@@ -83,20 +91,19 @@ def test_it_can_be_used_again() -> None:
     standing = stand_in(quiet=True)
     for _ in range(2):
         with standing:
-            assert openai.OpenAI().responses.create(model="gpt-5.1", input="Hello").output_text == HELLO
+            assert ask_openai() == HELLO
     assert standing.emulator is not None
     assert len(standing.emulator.exchanges) == 1
 
 
 def test_options_are_those_of_the_emulator_and_our_key_is_one_of_its_keys() -> None:
-    with stand_in(keys="mine", faults=["server_error@1"], quiet=True) as standing:
-        client = openai.OpenAI(max_retries=0)
+    with stand_in(keys="mine", faults=["server_error@1"], quiet=True) as standing, openai.OpenAI(max_retries=0) as client:
         with pytest.raises(openai.InternalServerError):
             client.responses.create(model="gpt-5.1", input="Hello")
         assert client.responses.create(model="gpt-5.1", input="Hello").output_text == HELLO
         assert standing.emulator is not None
         with pytest.raises(openai.AuthenticationError):
-            openai.OpenAI(api_key="another", max_retries=0).responses.create(model="gpt-5.1", input="Hello")
+            ask_openai(api_key="another", max_retries=0)
 
 
 # -- where a key is set
@@ -137,14 +144,14 @@ def test_where_every_provider_is_chosen_no_emulator_is_started(monkeypatch: pyte
 def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with stand_in(quiet=True):
-        assert openai.OpenAI().responses.create(model="gpt-5.1", input="Hello").output_text == HELLO
+        assert ask_openai() == HELLO
     assert set_now() == {"OPENAI_API_KEY": ""}
 
 
 def test_an_address_without_a_key_is_set_aside_and_put_back(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:11434/v1")
     with stand_in():
-        assert openai.OpenAI().responses.create(model="gpt-5.1", input="Hello").output_text == HELLO
+        assert ask_openai() == HELLO
     assert set_now() == {"OPENAI_BASE_URL": "http://localhost:11434/v1"}
     assert "stands in for OpenAI, Anthropic and Azure (OPENAI_BASE_URL is set aside)" in capsys.readouterr().err
 
@@ -161,7 +168,7 @@ def test_a_misspelled_option_is_told_with_a_key_and_without(key: str, monkeypatc
 
 def test_one_within_another_answers_with_its_own_mind_and_then_the_outer_does_again() -> None:
     def said() -> str:
-        return openai.OpenAI().responses.create(model="gpt-5.1", input="Hello").output_text
+        return ask_openai()
 
     with stand_in(["outer"], quiet=True):
         outer = set_now()
@@ -208,8 +215,7 @@ def test_a_mind_that_is_none_changes_nothing() -> None:
 
 
 def test_what_was_refused_is_told_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    with stand_in(faults=["rate_limit@1"]):
-        client = openai.OpenAI(max_retries=0)
+    with stand_in(faults=["rate_limit@1"]), openai.OpenAI(max_retries=0) as client:
         with pytest.raises(openai.RateLimitError):  # asked for, and so no refusal
             client.responses.create(model="gpt-5.1", input="Hello")
         with pytest.raises(openai.BadRequestError):

@@ -7,7 +7,6 @@ A turn that the provider pauses is gone on with until it is whole. Every other f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Unpack
 
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, TIMEOUT_S, Clients, address_of, configured_address, failing, needs, no_key, read_by, shown, tell
+from legato.models.sdk import JSON, Clients, address_of, configured_address, failing, needs, no_key, read_by, shown, tell
 from legato.wire.anthropic.compile import compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
 from legato.wire.anthropic.stream import StreamReader
@@ -92,8 +91,7 @@ class Anthropic(Priced):
         self._base_url = base_url
         self.address = configured_address(base_url, client)
         where = {"base_url": base_url, "api_key": api_key}
-        client_options = {name: value for name, value in where.items() if value}
-        self._clients = Clients(partial(_make, client_options, timeout or TIMEOUT_S), client, timeout)
+        self._clients = Clients(_make, where, client, timeout)
 
     @property
     def name(self) -> str:
@@ -174,7 +172,7 @@ class Anthropic(Priced):
         return await read_by(reader, stream, reader.body), stream.response.headers.get("request-id", "")
 
 
-def _make(given: dict[str, Any], timeout: float) -> Any:
+def _make(given: Mapping[str, Any], timeout: float) -> Any:
     try:
         import anthropic
     except ImportError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from legato.errors import BadInput
@@ -45,21 +45,26 @@ class AzureOpenAIResponses(OpenAIResponses):
         """What is recorded with each reply."""
         return f"azure:{self.options.model}"
 
-    def _make(self, given: dict[str, Any], timeout: float) -> Any:
+    def _more_client_options(self) -> dict[str, Any]:
+        return {"endpoint": self._endpoint, "credential": self._credential}
+
+    @staticmethod
+    def _make(given: Mapping[str, Any], timeout: float) -> Any:
         try:
             import openai
         except ImportError:
             raise needs("openai", "openai") from None
         key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
-        endpoint = (self._endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
+        endpoint = (given.get("endpoint") or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
         if not endpoint:
             do = f"set AZURE_OPENAI_ENDPOINT, or pass endpoint=...; {WITHOUT_A_KEY}"
             raise BadInput("Azure needs an endpoint", do=do)
-        if not key and self._credential is None:
+        credential = given.get("credential")
+        if not key and credential is None:
             do = f"{no_key('AZURE_OPENAI_API_KEY')}, or pass credential=DefaultAzureCredential()"
             raise BadInput("Azure needs a key or a credential", do=do)
-        bearer = key if self._credential is None else tokens_of(self._credential)
-        headers = {"api-key": key} if key and self._credential is None else {}
+        bearer = key if credential is None else tokens_of(credential)
+        headers = {"api-key": key} if key and credential is None else {}
         return openai.AsyncOpenAI(
             base_url=f"{endpoint}/openai/v1/", api_key=bearer, default_headers=headers, max_retries=0, timeout=timeout
         )

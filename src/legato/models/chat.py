@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Unpack
 
 from legato.core.reply import Reply
@@ -20,7 +19,6 @@ from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import (
     JSON,
-    TIMEOUT_S,
     Clients,
     address_of,
     configured_address,
@@ -96,8 +94,7 @@ class OpenAIChat(Priced):
         self._base_url = base_url
         self.address = configured_address(base_url, client)
         where = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        client_options = {name: value for name, value in where.items() if value}
-        self._clients = Clients(partial(_make, client_options, timeout or TIMEOUT_S), client, timeout)
+        self._clients = Clients(_make, where, client, timeout)
 
     @property
     def name(self) -> str:
@@ -157,7 +154,7 @@ class OpenAIChat(Priced):
         return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
 
 
-def _make(given: dict[str, Any], timeout: float) -> Any:
+def _make(given: Mapping[str, Any], timeout: float) -> Any:
     try:
         import openai
     except ImportError:

@@ -7,7 +7,6 @@ again by value, or without reasoning. Every other failure is the driver's busine
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Unpack
 
 from legato.core.reply import Reply
@@ -20,7 +19,6 @@ from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import (
     JSON,
-    TIMEOUT_S,
     Clients,
     address_of,
     bounded_request,
@@ -99,10 +97,14 @@ class OpenAIResponses(Priced):
         self._base_url = base_url
         self.address = configured_address(base_url, client)
         where = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        client_options = {name: value for name, value in where.items() if value}
-        self._clients = Clients(partial(self._make, client_options, timeout or TIMEOUT_S), client, timeout)
+        self._clients = Clients(self._make, {**where, **self._more_client_options()}, client, timeout)
 
-    def _make(self, given: dict[str, Any], timeout: float) -> Any:
+    def _more_client_options(self) -> dict[str, Any]:
+        """What else `_make` is given."""
+        return {}
+
+    @staticmethod
+    def _make(given: Mapping[str, Any], timeout: float) -> Any:
         try:
             import openai
         except ImportError:

@@ -7,8 +7,9 @@ well (connections, keys, headers); what is sent and what is read is the wires' b
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -58,42 +59,90 @@ def no_key(variable: str) -> str:
     return f"set {variable}, or pass api_key=...; {WITHOUT_A_KEY}"
 
 
-class Clients:
-    """One client of an SDK per event loop: its connections belong to the loop that opened them, and are closed when that ends.
+class SharedClient:
+    """An SDK's client and its connections, for all models of one event loop that are configured alike.
 
-    `given` is a client that the caller made: it is used everywhere, and it is the caller's to close. `timeout_s` bounds a request as a
-    whole; None: not at all.
+    The last of these models that is closed closes it. If some are never closed, the end of the loop does: so a program that makes a model
+    per request keeps one client, not one per request. Nothing is left to the garbage collector, which knows no order and may come late.
     """
 
-    def __init__(self, make: Callable[[], Any], given: Any = None, timeout: float | None = None) -> None:
+    def __init__(self, client: Any, key: tuple[object, ...], configuration: object) -> None:
+        self.client = client
+        self.models = 0
+        self._key = key
+        self._configuration = configuration  # kept, because the key has the ids of objects in it
+        self._end = self._close_at_the_end()
+        with suppress(StopIteration):
+            self._end.__anext__().send(None)  # up to its yield, which awaits nothing: from there on the loop knows it
+
+    async def _close_at_the_end(self) -> AsyncGenerator[None, None]:
+        """A generator that the running loop closes when it ends: a loop tells nothing else of its end."""
+        try:
+            yield
+        finally:
+            _shared.pop(self._key, None)
+            await self.client.close()
+
+    async def release(self) -> None:
+        """Close the client if no other model uses it."""
+        self.models -= 1
+        if not self.models:
+            await self._end.aclose()
+
+
+_shared: dict[tuple[object, ...], SharedClient] = {}
+"""The open clients. Those of a loop that was closed without `shutdown_asyncgens()` stay: they cannot be closed any more."""
+
+
+class Clients:
+    """A model's client in each event loop: connections belong to the loop that opened them.
+
+    `make` makes one from the options and the seconds that a request may take; it may read the environment. `given` is a client that the
+    caller made: it is used everywhere, and it is the caller's to close. `timeout_s` bounds a request as a whole; None: not at all.
+    """
+
+    def __init__(
+        self, make: Callable[[Mapping[str, Any], float], Any], options: Mapping[str, Any], given: Any = None, timeout: float | None = None
+    ) -> None:
         mask_logged_urls()
         self._make = make
+        self._options = {name: value for name, value in options.items() if value}
         self._given = given
         self.timeout_s: float | None
         if timeout is not None:
             self.timeout_s = timeout
         else:
             self.timeout_s = TIMEOUT_S if given is None else _read_timeout_s(given)
-        self._made: dict[asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]] = {}
+        self._used: dict[asyncio.AbstractEventLoop, SharedClient] = {}
 
     def __call__(self) -> Any:
         """The client of the running loop."""
         if self._given is not None:
             return self._given
         loop = asyncio.get_running_loop()
-        if loop not in self._made:
-            for other in list(self._made):
+        if loop not in self._used:
+            for other in list(self._used):
                 if other.is_closed():
-                    self._made.pop(other, None)
-            client = self._make()
-            self._made[loop] = client, _closed_with_the_loop(client)
-        return self._made[loop][0]
+                    self._used.pop(other, None)
+            self._used[loop] = self._share(loop)
+        return self._used[loop].client
+
+    def _share(self, loop: asyncio.AbstractEventLoop) -> SharedClient:
+        """The client of the models that are configured like this one, by their options and by the environment; made if there is none."""
+        timeout = self.timeout_s or TIMEOUT_S
+        options = frozenset((name, value if isinstance(value, str) else id(value)) for name, value in self._options.items())
+        key = loop, self._make, timeout, options, frozenset(os.environ.items())
+        if key not in _shared:
+            _shared[key] = SharedClient(self._make(self._options, timeout), key, self._options)
+        shared = _shared[key]
+        shared.models += 1
+        return shared
 
     async def close(self) -> None:
-        """Close the connections of the running loop; the next request opens new ones."""
-        _, keeper = self._made.pop(asyncio.get_running_loop(), (None, None))
-        if keeper is not None:
-            await keeper.aclose()
+        """Let go of the running loop's client, which closes it if no other model uses it; the next request opens a new one."""
+        shared = self._used.pop(asyncio.get_running_loop(), None)
+        if shared is not None:
+            await shared.release()
 
 
 def _read_timeout_s(client: Any) -> float | None:
@@ -102,9 +151,6 @@ def _read_timeout_s(client: Any) -> float | None:
     seconds = getattr(timeout, "read", timeout)
     return seconds if isinstance(seconds, (int, float)) else None
 
-
-_open: set[Any] = set()
-"""Clients that are not closed yet. Held here, since one that was forgotten with its model would be torn down before it could be closed."""
 
 _addresses: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
@@ -126,26 +172,6 @@ def address_of(client: Any) -> str:
     if found is None:
         found = _addresses[client] = shown(str(client.base_url))
     return found
-
-
-def _closed_with_the_loop(client: Any) -> AsyncGenerator[None, None]:
-    """Something that the running loop closes at its end, or when nobody holds it any more, and the client with it: a loop tells nothing
-    else that it is ending."""
-
-    async def keep() -> AsyncGenerator[None, None]:
-        _open.add(client)
-        try:
-            yield
-        finally:
-            try:
-                await client.close()
-            finally:
-                _open.discard(client)
-
-    keeper = keep()
-    with suppress(StopIteration):
-        keeper.__anext__().send(None)  # up to its yield, which awaits nothing: from there on the loop knows it
-    return keeper
 
 
 @asynccontextmanager

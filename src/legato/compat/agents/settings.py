@@ -7,6 +7,7 @@ A Responses model stores its replies and goes on from them ("chained"), as OpenA
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal
@@ -117,17 +118,17 @@ class _Defaults:
 _defaults = _Defaults()
 
 
-def _make() -> Any:
+def _make(given: Mapping[str, Any], timeout: float) -> Any:
     try:
-        return openai.AsyncOpenAI(max_retries=0, timeout=600.0, api_key=_defaults.key)
+        return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
     except openai.OpenAIError as error:
         raise BadInput(f"OpenAI's client cannot be made: {error}", do=no_key("OPENAI_API_KEY")) from None
 
 
 @cache
-def _connections(*where: str | None) -> Clients:
+def _connections(key: str | None, *environment: str | None) -> Clients:
     """The connections to where the key and the environment lead."""
-    return Clients(_make)
+    return Clients(_make, {"api_key": key})
 
 
 def _clients() -> Clients:
