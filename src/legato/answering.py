@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from legato.core.checking import text
 from legato.core.facts import AnyFact, Content, Decided, Standing
-from legato.core.owed import plan
+from legato.core.owed import find_request, plan
 from legato.core.requests import Pending
 from legato.core.state import State, fold
 from legato.drive.clock import now_ms
@@ -78,9 +78,9 @@ class Given(Struct, frozen=True):
         )
 
     def _asked(self, state: State, definition: Definition) -> Pending:
-        asked = plan(state, definition.graph).requests
-        found = next((each for each in asked if each.id == self.id), None)
+        found = find_request(state, definition.graph, self.id)
         if found is None:
+            asked = plan(state, definition.graph).requests
             raise NotPending(
                 f"{self.id!r} is not pending in session {state.session!r}: answered already, overtaken, or never asked here",
                 found=f"pending: {', '.join(each.id for each in asked) or 'nothing'}",

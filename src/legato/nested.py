@@ -23,7 +23,6 @@ from legato.core.facts import CallRef, Cancelled, Paused, Standing
 from legato.core.groups import CallState
 from legato.core.owed import NO_CHILDREN, ChildStatus, RunTool, failure_of, in_control, next_request_usage, plan
 from legato.core.requests import Pending
-from legato.core.state import State
 from legato.drive.caller import current_caller
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import Ledger, failed_itself, let_rest, used
@@ -180,7 +179,7 @@ class Nested:
     async def refresh(self) -> None:
         """Read what was appended to the child sessions that calls wait for, or waited for before they went on."""
         handles: dict[CallRef, Session | None] = {}
-        for call in _unanswered(self._ledger.state):
+        for call in self._ledger.state.started:
             if call.waited is not None:
                 handles[call.ref] = None
                 with suppress(DefinitionChanged):  # then its call fails so, when it is started again
@@ -195,7 +194,7 @@ class Nested:
     async def missing(self) -> frozenset[RunTool]:
         """The open attempts whose child session is not in the store."""
         found = []
-        for call in _unanswered(self._ledger.state):
+        for call in self._ledger.state.started:
             with suppress(DefinitionChanged):  # there is one, although not one that this workflow may open
                 if call.running and (handle := await self._open(call)) is not None and not (await handle.refresh()).state.length:
                     found.append(RunTool(call.ref, call.running.number))
@@ -244,7 +243,7 @@ class Nested:
 
     def _waiting(self) -> list[tuple[CallState, Session | None]]:
         """The calls that wait, and for which conversation; those that were looked for."""
-        calls = [call for call in self._ledger.state.batch if call.paused and not call.stopped]
+        calls = [call for call in self._ledger.state.started if call.paused and not call.stopped]
         return [(call, self._handles[call.ref]) for call in calls if call.ref in self._handles]
 
     # -- answering and stopping ----------------------------------------------------------------------------------------
@@ -318,7 +317,7 @@ class Nested:
     async def stop_all(self, words: str, holders: tuple[int, ...]) -> set[CallRef]:
         """Stop the conversations that are held for unanswered calls, because this one and its own `holders` are stopped. The calls."""
         stopped = set()
-        for call in _unanswered(self._ledger.state):
+        for call in [call for call in self._ledger.state.batch if call.output is None]:
             if call.attempts and (handle := self._handles.get(call.ref) or await self._open(call)) is not None:
                 with suppress(DefinitionChanged):
                     await handle._cancel(words, holders)
@@ -359,7 +358,3 @@ async def _over(handle: Session) -> None:
 def _done_without(call: CallState) -> bool:
     """Whether a call was answered although its tool had begun, and not with what that did."""
     return bool(call.attempts) and call.output is not None and call.output.status in WITHOUT_IT
-
-
-def _unanswered(state: State) -> list[CallState]:
-    return [call for call in state.batch if call.output is None]

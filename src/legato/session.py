@@ -19,7 +19,7 @@ from legato.core.child_ids import MAX_SESSION_ID_CHARS, max_id_chars
 from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Returned, Said, Standing, Usage
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
-from legato.core.owed import Status, answers_of, failure_of, judges_input, plan, resting, status
+from legato.core.owed import Status, answers_of, failure_of, find_request, judges_input, plan, resting, status
 from legato.core.requests import Pending
 from legato.core.state import State
 from legato.drive.caller import current_caller
@@ -244,8 +244,8 @@ class Session:
 
     async def _asked_elsewhere(self, given: Given) -> Session | None:
         """The conversation that a call waits for, if the question is one of its own."""
-        here = plan(self.state, self.workflow.definition.graph, children=self._nested.known).requests
-        if any(each.id == given.id for each in here) or (given.key and given.key in self.state.keys):
+        here = find_request(self.state, self.workflow.definition.graph, given.id, self._nested.known)
+        if here is not None or (given.key and given.key in self.state.keys):
             return None
         return await self._nested.asked_by(given.request, given.key)
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+import legato
 from legato.core import codec
 from legato.core.state import State
 from legato.drive import driver
@@ -29,6 +35,36 @@ class CountingLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         self.turns += 1
         super()._run_once()  # type: ignore[misc]  # what an event loop does in one turn has no public name
+
+
+SOURCE = str(Path(legato.__file__).parent)
+
+
+class Lines:
+    """Counts the lines of Legato's code that run within a `with` block, in this thread and in threads that begin there."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._numbers = itertools.count()  # threads may take from it at the same time
+
+    def __enter__(self) -> Lines:
+        self._before = sys.gettrace()
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(self._before)
+        threading.settrace(self._before)  # type: ignore[arg-type]  # None is what there was before
+        self.count = next(self._numbers)
+
+    def _call(self, frame: FrameType, event: str, value: Any) -> Any:
+        return self._line if frame.f_code.co_filename.startswith(SOURCE) else None
+
+    def _line(self, frame: FrameType, event: str, value: Any) -> Any:
+        if event == "line":
+            next(self._numbers)
+        return self._line
 
 
 class Work:

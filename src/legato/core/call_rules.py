@@ -44,10 +44,9 @@ class CallRules(Folded):
         )
 
     def _open_call(self, fact: AnyFact, ref: CallRef | None) -> CallState:
-        for call in self.batch:
-            if call.ref == ref:
-                break
-        else:
+        reply = self.reply
+        call = reply.call(ref.index) if ref and reply and reply.unanswered and reply.position == ref.position else None
+        if call is None:
             self._refuse(fact, f"there is no call {ref} in the open batch")
         if call.output is not None:
             self._refuse(fact, f"call {ref} has its output already ({call.output.status})")
@@ -60,6 +59,8 @@ class CallRules(Folded):
         if fact.digest != digest_arguments(call.arguments):
             self._refuse(fact, "the digest is not that of the recorded arguments")
         call.gate = fact.needed
+        call.decisions += (self.length,)
+        self.open.update(call)
 
     def _decided_call(self, fact: Decided, call: CallState) -> None:
         if fact.digest != digest_arguments(call.arguments):
@@ -67,6 +68,9 @@ class CallRules(Folded):
         asked = self._asked(call)
         if fact.kind != asked or fact.verdict not in VERDICTS[asked]:
             self._refuse(fact, f"call {call.ref} waits for {asked or 'nobody'}, not for {fact.verdict} of its {fact.kind}")
+        if fact.verdict == "edit" and fact.standing:
+            self._refuse(fact, "an edited call stands for itself alone")
+        call.decisions += (self.length,)
         if fact.verdict == "answer":
             ran = fact.output if fact.kind != "outcome" else with_arguments(call, fact.output)
             self._output(call, Output(ran, "ok", self.length))
@@ -77,12 +81,11 @@ class CallRules(Folded):
             call.redo = call.approved = True  # consent to these arguments, also where an earlier one was void
         else:
             if fact.verdict == "edit":
-                if fact.standing:
-                    self._refuse(fact, "an edited call stands for itself alone")
                 call.arguments, call.edited = fact.arguments, True
             if fact.standing:
                 self.standing.add(fact.standing)
             call.approved = True
+            self.open.update(call)
 
     def _asked(self, call: CallState) -> str:
         """What a call waits for, as far as the ledger alone can tell."""
@@ -107,6 +110,7 @@ class CallRules(Folded):
         self.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
         call.attempts += (Attempt(fact.attempt, fact.epoch),)
         call.redo = False
+        self.open.update(call)
         self.epoch = fact.epoch
 
     def _returned(self, fact: Returned) -> None:
@@ -142,8 +146,10 @@ class CallRules(Folded):
     def _lost(self, fact: Lost) -> None:
         attempt = self._open_attempt(fact)
         attempt.lost, attempt.missing, attempt.paused, attempt.known = True, fact.missing, None, False
+        call = self._open_call(fact, fact.call)
+        call.decisions += (self.length,)
         if fact.missing:
-            self._open_call(fact, fact.call).reported = None  # the next child session counts from nothing
+            call.reported = None  # the next child session counts from nothing
 
     def _usage_reported(self, fact: UsageReported) -> None:
         call = self.call(fact.call)
@@ -175,6 +181,7 @@ class CallRules(Folded):
     def _output(self, call: CallState, output: Output) -> None:
         assert self.reply is not None
         call.output = output
+        self.open.update(call)
         self.reply.unanswered -= 1
         self._heard(output.content)
 

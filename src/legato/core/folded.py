@@ -6,10 +6,12 @@ erased by the message: it is read through properties that compare positions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct, field
 
 from legato.core.facts import AnyFact, Attempted, CallRef, Compacted, Returned, Standing
-from legato.core.groups import CallState, Group
+from legato.core.groups import CallState, Group, OpenCalls
 from legato.core.handoff import Arrival
 from legato.core.sums import Spent, Tally, WorkTime
 
@@ -34,6 +36,7 @@ class Folded(Struct, eq=False):
     active: str = ""
     arrived: Arrival | None = None  # how control came to the active agent
     reply: Group | None = None  # the newest reply
+    open: OpenCalls = field(default_factory=OpenCalls)  # its unanswered calls
     halted_at: int = -1  # where it was last stopped: what was asked before that is not wanted any more
     # what was erased
     erased: dict[int, int] = {}  # the facts that lost their words -> where that is recorded
@@ -80,6 +83,17 @@ class Folded(Struct, eq=False):
     def batch(self) -> list[CallState]:
         """The calls of the newest reply, while any is unanswered."""
         return self.reply.calls if self.reply is not None and self.reply.unanswered else []
+
+    @property
+    def started(self) -> list[CallState]:
+        """The unanswered calls whose tool was started: it runs, or its child session waits, or its outcome is unknown."""
+        indexes = [index for (stage, _), of_tool in self.open.indexes.items() if stage == "started" for index in of_tool]
+        return self.calls_at(indexes)
+
+    def calls_at(self, indexes: Iterable[int]) -> list[CallState]:
+        """The calls of the newest reply with these indexes, in call order."""
+        reply = self.reply
+        return [call for index in sorted(indexes) if reply is not None and (call := reply.call(index)) is not None]
 
     @property
     def unseen(self) -> list[Group]:
@@ -147,10 +161,7 @@ class Folded(Struct, eq=False):
         """What is recorded about a call, of any reply."""
         for group in reversed(self.groups):
             if group.position == ref.position:
-                for call in group.calls:
-                    if call.ref == ref:
-                        return call
-                return None
+                return group.call(ref.index)
             if group.position < ref.position and group.kind == "reply":
                 return None
         return None

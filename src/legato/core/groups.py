@@ -8,6 +8,7 @@ What is made for every fact of a long conversation when it is opened is a `Struc
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
@@ -39,6 +40,11 @@ class Attempt(Struct, eq=False):
         return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.known else ''}>"
 
 
+Stage: TypeAlias = Literal["new", "free", "asked", "started", "stopped"]
+"""Where an unanswered call stands: nothing is decided about it (`new`); it may start as far as approval goes (`free`); it waits for an
+approval (`asked`); an attempt was `started`; or it was `stopped` before it started."""
+
+
 class CallState(Struct, eq=False):
     """One call of one reply, and everything that has been recorded about it."""
 
@@ -54,6 +60,19 @@ class CallState(Struct, eq=False):
     stopped: str = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
     attempts: tuple[Attempt, ...] = ()
     output: Output | None = None
+    decisions: tuple[int, ...] = ()  # the positions of the facts that asked for a decision about it, and of the decisions
+    kept_in: tuple[Stage, str] | None = None  # where `OpenCalls` keeps it
+
+    @property
+    def stage(self) -> Stage:
+        """Where the call stands, if it is unanswered."""
+        if self.attempts:
+            return "started"
+        if self.stopped:
+            return "stopped"
+        if self.gate is None:
+            return "new"
+        return "asked" if self.gate and not self.approved else "free"
 
     @property
     def running(self) -> Attempt | None:
@@ -82,6 +101,28 @@ class CallState(Struct, eq=False):
 
     def __repr__(self) -> str:
         return f"<call {self.ref} {self.call.tool} {self.output.status if self.output else 'unanswered'}>"
+
+
+class OpenCalls(Struct, eq=False):
+    """The unanswered calls of the newest reply, by stage and tool, so that nobody has to go through all of them for every fact."""
+
+    indexes: dict[tuple[Stage, str], list[int]] = {}
+    """For each stage and tool the indexes of its calls, in call order."""
+
+    def update(self, call: CallState) -> None:
+        """File a call under its present stage, or take it out when it is answered. To be called after every change of a call."""
+        place = (call.stage, call.call.tool) if call.output is None else None
+        if place == call.kept_in:
+            return
+        index = call.ref.index
+        if call.kept_in is not None:
+            left = self.indexes[call.kept_in]
+            del left[bisect_left(left, index)]
+            if not left:
+                del self.indexes[call.kept_in]
+        if place is not None:
+            insort(self.indexes.setdefault(place, []), index)
+        call.kept_in = place
 
 
 class UserEntry(Struct, frozen=True):
@@ -134,6 +175,7 @@ class Group(Struct, eq=False):
     rejected: bool = False  # a reply that was not accepted: its agent sees it with the objection, people do not
     unjudged: bool = False  # a guarded reply without a verdict: people see none of its words
     wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
+    _by_index: dict[int, CallState] | None = None
     _contents: frozenset[str] | None = None
     _entries: tuple[Entry, ...] | None = None
     _words: Group | None = None
@@ -141,6 +183,12 @@ class Group(Struct, eq=False):
     @property
     def complete(self) -> bool:
         return self.unanswered == 0
+
+    def call(self, index: int) -> CallState | None:
+        """The call that is the item of this index, if that is one."""
+        if self._by_index is None:
+            self._by_index = {call.ref.index: call for call in self.calls}
+        return self._by_index.get(index)
 
     @property
     def public_words(self) -> str:

@@ -14,15 +14,19 @@ from msgspec import Struct
 
 from legato.core import wording
 from legato.core.digest import digest_arguments
-from legato.core.facts import NO_USAGE, STANDING, AnyFact, CallRef, Decided, Lost, Paused, Prompted, Returned, Usage
+from legato.core.facts import NO_USAGE, STANDING, AnyFact, CallRef, Decided, Lost, Paused, Prompted, Returned, Standing, Usage
 from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules
-from legato.core.groups import AssistantEntry, CallState, Group
+from legato.core.groups import AssistantEntry, CallState, Group, Stage
 from legato.core.history import last_turns
-from legato.core.requests import Kind, Pending, about_call, about_limit
+from legato.core.requests import Kind, Pending, about_call, about_limit, call_of_request
 from legato.core.state import State
 
 LETTERS_PER_TOKEN = 4
 """The usual rule of thumb for English; used for estimates only, never for sums."""
+
+
+ADMISSIONS_AT_ONCE = 128
+"""How many calls of one tool user code looks at beside each other, before they may run."""
 
 
 class CallModel(Struct, frozen=True, gc=False):
@@ -156,12 +160,22 @@ def owed(state: State, graph: Graph, epoch: int | None = None) -> list[Effect]:
     return plan(state, graph, epoch).effects
 
 
-def plan(state: State, graph: Graph, epoch: int | None = None, children: ChildStatus = NO_CHILDREN) -> Plan:
-    """What is owed in this state. `epoch` is the driver's; attempts of earlier ones are lost."""
-    if batch := state.batch:
-        if epoch is not None and (lost := _lost_attempts(batch, epoch, children.missing)):
+def plan(
+    state: State,
+    graph: Graph,
+    epoch: int | None = None,
+    children: ChildStatus = NO_CHILDREN,
+    about: CallRef | Literal["effects", "everything"] = "everything",
+) -> Plan:
+    """What is owed in this state. `epoch` is the driver's; attempts of earlier ones are lost.
+
+    `about` leaves out what the caller does not need: with "effects", calls that only wait for an answer, so that a driver does not go
+    through them again and again; with a call, all other calls.
+    """
+    if state.batch:
+        if epoch is not None and (lost := _lost_attempts(state.started, epoch, children.missing)):
             return Plan(lost, [])
-        now = _batch(state, graph, children.resumable)
+        now = _batch(state, graph, children.resumable, about)
     elif state.halt:
         now = Plan([], [])
     else:
@@ -172,10 +186,10 @@ def plan(state: State, graph: Graph, epoch: int | None = None, children: ChildSt
     return now
 
 
-def _lost_attempts(batch: list[CallState], epoch: int, missing: frozenset[CallRef]) -> list[Effect]:
+def _lost_attempts(started: list[CallState], epoch: int, missing: frozenset[CallRef]) -> list[Effect]:
     """The attempts that nobody performs any more: their driver is gone, or they wait for a child session that is missing."""
     lost: list[Effect] = []
-    for call in batch:
+    for call in started:
         gone = call.ref in missing
         if (running := call.running) is not None and running.epoch < epoch:
             lost.append(DeclareLost(call.ref, running.number, gone))
@@ -217,7 +231,7 @@ def resting(state: State, graph: Graph, children: ChildStatus = NO_CHILDREN) -> 
     if now.effects:
         broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel) and not state.waiting
         return "failed" if broken else "running", now.requests
-    paused = [call.paused for call in state.batch if call.paused]
+    paused = [call.paused for call in state.started if call.paused]
     if now.requests or any(not each.error for each in paused):
         return "pending", now.requests
     if paused:
@@ -234,20 +248,29 @@ def failure_of(state: State) -> str:
     """Why the session failed, where its status is "failed": the error of its model, or of a child session."""
     if state.failed is not None:
         return state.failed.error
-    return next((call.paused.error for call in state.batch if call.paused and call.paused.error), "")
+    return next((call.paused.error for call in state.started if call.paused and call.paused.error), "")
 
 
-def _batch(state: State, graph: Graph, resumable: frozenset[RunTool]) -> Plan:
+def find_request(state: State, graph: Graph, id: str, children: ChildStatus = NO_CHILDREN) -> Pending | None:
+    """The pending request of this id. Of one about a call, the cost does not depend on how many others are pending."""
+    call = call_of_request(id)
+    requests = plan(state, graph, None, children, call or "everything").requests
+    return next((each for each in requests if each.id == id), None)
+
+
+def _batch(
+    state: State, graph: Graph, resumable: frozenset[RunTool], about: CallRef | Literal["effects", "everything"] = "everything"
+) -> Plan:
     assert state.reply is not None and state.reply.fact is not None
     rules = graph.agents.get(state.reply.agent) or AgentRules(state.reply.agent)
     effects: list[Effect] = []
     requests: list[Pending] = []
     ready: list[tuple[CallState, ToolRules]] = []
     handoffs: list[tuple[CallState, Edge]] = []
+    limits_asked: set[str] = set()
     cut = len(state.reply.fact.items) - 1 if state.reply.fact.finish != "stop" else -1  # nobody knows whether its last call is whole
-    for call in state.batch:
-        if call.output is not None:
-            continue
+    calls, later_handoffs = _calls_to_plan(state, graph, rules, cut, about)
+    for call in calls:
         tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
         if call.stopped in ("erased", "limit") and call.paused:
             effects.append(GiveUp(call.ref))
@@ -260,7 +283,8 @@ def _batch(state: State, graph: Graph, resumable: frozenset[RunTool]) -> Plan:
         elif tool is None and call.gate is None and not call.attempts:
             effects.append(Answer(call.ref, 0, "error", wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges])))
         elif call.paused and tool is not None and (over := _limit_of_child(state, graph.limits, call.paused)):
-            if all(each.limit != over.limit for each in requests):  # one answer is for all calls that wait for it
+            if over.limit not in limits_asked:  # one answer is for all calls that wait for it
+                limits_asked.add(over.limit)
                 requests.append(_limit(state, over.limit, state.reply.agent, over.reason))
         elif call.paused and tool is not None and not call.paused.retry_at and RunTool(call.ref, len(call.attempts) + 1) not in resumable:
             if graph.supersede and state.unseen:
@@ -270,17 +294,66 @@ def _batch(state: State, graph: Graph, resumable: frozenset[RunTool]) -> Plan:
     free = [(call, tool) for call, tool in ready if not _settle(state, graph, rules, call, tool, effects, requests)]
     _run(state, graph, free, effects, requests)
     if handoffs:
-        _hand_over(state, graph, rules, handoffs, len(handoffs) == state.reply.unanswered, effects, requests)
+        alone = len(handoffs) + later_handoffs == state.reply.unanswered
+        _hand_over(state, graph, rules, handoffs, alone, effects, requests)
     if len(requests) > 1:
         requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
     return Plan(effects, requests, _retries_of_children(ready, effects))
 
 
+def _calls_to_plan(
+    state: State, graph: Graph, rules: AgentRules, cut: int, about: CallRef | Literal["effects", "everything"]
+) -> tuple[list[CallState], int]:
+    """The unanswered calls that a plan depends on, in call order, and how many handoffs it leaves out.
+
+    Of calls that may start at once, no more are looked at than may run beside each other, and of handoffs without approval only the first:
+    so a plan costs the same however many calls wait behind them. `cut` is the index of a call that is answered because it is incomplete.
+    """
+    assert state.reply is not None
+    if isinstance(about, CallRef):
+        found = state.call(about)
+        return [found] if found is not None and found.output is None else [], 0
+    last = state.reply.call(cut)
+    if last is not None and last.output is None:
+        return [call for call in state.batch if call.output is None], 0
+    indexes: list[int] = []
+    later_handoffs = 0
+    for (stage, name), waiting in state.open.indexes.items():
+        most = _most_to_plan(stage, graph, rules.tools.get(name), rules.edges.get(name))
+        if about == "effects" and most is None and not _has_effects(state, graph, rules, stage, name):
+            continue
+        indexes += waiting[:most]
+        if name in rules.edges and most is not None:
+            later_handoffs += max(0, len(waiting) - most)
+    return state.calls_at(indexes), later_handoffs
+
+
+def _most_to_plan(stage: Stage, graph: Graph, tool: ToolRules | None, edge: Edge | None) -> int | None:
+    """How many calls of one tool at one stage a plan depends on; None: on all of them."""
+    if stage not in ("new", "free"):
+        return None
+    if edge is not None:
+        return None if edge.needs_approval and stage == "new" else 1
+    if tool is None or tool.deferred:
+        return None
+    return ADMISSIONS_AT_ONCE if tool.admission and stage == "new" else graph.parallel_tools
+
+
+def _has_effects(state: State, graph: Graph, rules: AgentRules, stage: Stage, name: str) -> bool:
+    """Whether the calls of one tool at one stage may be owed more than the answer of a person."""
+    tool = rules.tools.get(name)
+    deferred = tool is not None and tool.deferred and stage in ("new", "free") and not (tool.admission and stage == "new")
+    if stage != "asked" and not deferred:
+        return True
+    return (graph.supersede and bool(state.unseen)) or (stage == "asked" and Standing(rules.name, name) in state.standing)
+
+
 def _retries_of_children(ready: list[tuple[CallState, ToolRules]], effects: list[Effect]) -> dict[Effect, int]:
     """The next attempts of calls whose child session waits until its model is requested again."""
     times: dict[Effect, int] = {}
+    planned = set(effects)
     for call, _ in ready:
-        if call.paused and call.paused.retry_at and (attempt := RunTool(call.ref, len(call.attempts) + 1)) in effects:
+        if call.paused and call.paused.retry_at and (attempt := RunTool(call.ref, len(call.attempts) + 1)) in planned:
             times[attempt] = call.paused.retry_at
     return times
 
@@ -308,7 +381,7 @@ def _settle(
         effects.append(Admit(call.ref))
         return True
     if call.gate and not call.approved:
-        if any(standing.agent == rules.name and standing.tool == call.call.tool for standing in state.standing):
+        if Standing(rules.name, call.call.tool) in state.standing:
             effects.append(AdmitStanding(call.ref, digest_arguments(call.arguments)))
         else:
             _ask(state, graph, "approval", call, rules.name, tool.gone, effects, requests)
@@ -509,7 +582,7 @@ class LimitReached(Struct, frozen=True):
 def next_request_usage(state: State) -> Usage:
     """An estimate of the next model request, in this session or in a child session that waits for a limit: at least what is already
     there to be sent, and what the last request cost."""
-    for call in state.batch:
+    for call in state.started:
         if call.paused and call.paused.needed != NO_USAGE:
             return call.paused.needed
     tokens = max(state.spent.letters // LETTERS_PER_TOKEN, state.spent.last.total, 1)

@@ -7,6 +7,7 @@ asks its own questions under other ids.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import Any, Literal
 
@@ -27,6 +28,9 @@ VERDICTS: dict[str, tuple[Verdict, ...]] = {
     "limit": ("approve", "reject"),
 }
 """How each kind of question may be answered. Whoever offers, reads or records an answer asks here."""
+
+
+_OF_CALL = re.compile(r".*-(?:approval|result|outcome)-(\d{1,16})\.(\d{1,16})(?:-\d{1,16})?", re.ASCII | re.DOTALL)
 
 
 class Pending(Struct, frozen=True):
@@ -92,6 +96,16 @@ def about_call(
         call=call.ref,
         session=session,
     )
+
+
+def call_of_request(id: str) -> CallRef | None:
+    """The call that a request of this id is about; None if it is about a limit.
+
+    >>> call_of_request("1f0c9a3e-approval-4.1")
+    CallRef(position=4, index=1)
+    """
+    found = _OF_CALL.fullmatch(str(id))
+    return CallRef(int(found[1]), int(found[2])) if found else None
 
 
 def about_limit(session: str, name: str, limit: str, run: int, times: int, agent: str, told: str) -> Pending:

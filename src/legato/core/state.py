@@ -120,6 +120,7 @@ class State(CallRules):
                 call.approved = call.redo = False
                 if not call.attempts:  # what has started ran with the arguments as they were edited
                     call.arguments, call.edited = call.call.arguments, False
+                self.open.update(call)
 
     def _said(self, fact: Said) -> None:
         if fact.key and fact.key in self.keys:
@@ -154,6 +155,7 @@ class State(CallRules):
             over_budget = call.paused is not None and call.paused.needed != NO_USAGE  # the refused limit is what it waits for
             if call.output is None and not (why == "limit" and call.attempts and not over_budget):
                 call.stopped = why
+                self.open.update(call)
 
     # -- what models reply ---------------------------------------------------------------------------------------------
 
@@ -187,6 +189,8 @@ class State(CallRules):
         group.unanswered = len(group.calls)
         groups.append(group)
         self.reply = group
+        for call in group.calls:
+            self.open.update(call)
         if fact.agent != self.active:
             self.arrived, self.tally.prompts = None, 0
         self.frames.add(fact.frame)
@@ -375,6 +379,7 @@ class State(CallRules):
         for call in self.batch:
             if call.output is None and not call.stopped and call.ref.position in fact.positions:
                 call.stopped = "erased"
+                self.open.update(call)
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 

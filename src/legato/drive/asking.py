@@ -317,7 +317,7 @@ def _choose(state: State, spec: HistorySpec, history: History, agent: str) -> tu
 
 def _copied(group: Group) -> Group:
     twin = copy(group)
-    twin.calls = [copy(call) for call in group.calls]
+    twin.calls, twin._by_index = [copy(call) for call in group.calls], None
     return twin
 
 

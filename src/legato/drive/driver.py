@@ -234,8 +234,7 @@ class Driver:
         return self._tools.has_room(call.ref, call.paused.needed)
 
     def _waits(self) -> bool:
-        batch = self._ledger.state.batch
-        return bool(batch) and any(call.paused for call in batch)
+        return any(call.paused for call in self._ledger.state.started)
 
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
@@ -349,7 +348,7 @@ class Driver:
         """What is owed now. A state changes only by facts, so the newest plan is good until there is one more."""
         planned = self._planned
         if planned is None or planned[0] is not state or planned[1] != state.length:
-            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._children))
+            self._planned = planned = (state, state.length, plan(state, self._definition.graph, self._epoch, self._children, "effects"))
         return planned[2]
 
     def _due(self, state: State, now: Plan) -> list[AnyFact]:
@@ -379,8 +378,9 @@ class Driver:
         now = self._plan(state)
         wanted: list[Any] = [effect for effect in now.effects if type(effect) not in BOOKKEEPING]
         if self._running:
+            still = set(wanted)
             for effect, task in list(self._running.items()):
-                if effect not in wanted and not _still_welcome(state, effect):
+                if effect not in still and not _still_welcome(state, effect):
                     self._stop(effect, task)
         self._set_timer(None)
         if not wanted or self._nothing_new(state):

@@ -107,7 +107,7 @@ class Following:
 
     async def _next(self) -> list[Note]:
         """Wait for something to happen, and give what was heard."""
-        elsewhere = self._others.watch(self._grown) if any(call.paused for call in self._ledger.state.batch) else None
+        elsewhere = self._others.watch(self._grown) if any(call.paused for call in self._ledger.state.started) else None
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._wake.wait()

@@ -22,7 +22,9 @@ from legato.core.facts import (
     Compacted,
     Decided,
     HandedOff,
+    Judged,
     Lost,
+    Returned,
     Said,
     Usage,
     UsageReported,
@@ -133,7 +135,7 @@ class Teller:
         self._next = since
         self._replies = sum(isinstance(fact, Answered) for fact in state.facts[:since])
         self._number: dict[int, int] = {}  # replies that were told, by their position
-        self._open = [_called(ref, self._replies - 1, state, graph) for ref in _open_at(state, since)]
+        self._open = {ref: _called(ref, self._replies - 1, state, graph) for ref in _open_at(state, since)}
         self._spoken = ""  # who says the pieces that are shown
         self._asked: list[Pending] = []
 
@@ -186,17 +188,27 @@ class Teller:
                 self._number[position] = self._replies
                 for index, item in enumerate(fact.items):
                     if isinstance(item, Call):
-                        self._open.append(_called(CallRef(position, index), self._replies, state, self._graph))
-                        yield self._open[-1]
+                        called = _called(CallRef(position, index), self._replies, state, self._graph)
+                        self._open[called.call] = called
+                        yield called
                 self._replies += 1
-        for called in list(self._open):
-            call = state.call(called.call)
-            if call is not None and call.output is not None and call.output.position == position:
-                self._open.remove(called)
+        for ref in list(self._open) if isinstance(fact, HandedOff) else _answered_by(fact):
+            call = state.call(ref)
+            if ref in self._open and call is not None and call.output is not None and call.output.position == position:
+                called = self._open.pop(ref)
                 output = text_of(shown_output(call, self._graph.secrets(called.agent, called.tool)))
                 yield Ended(called, output, call.output.status, position)
         if isinstance(fact, HandedOff):
             yield HandedOver(fact.source, fact.target, fact.call, position)
+
+
+def _answered_by(fact: AnyFact) -> Iterator[CallRef]:
+    """The call that a fact may answer. A handoff answers all that are open."""
+    match fact:
+        case Returned(call=ref) | Decided(call=CallRef() as ref):
+            yield ref
+        case Judged(kind="tool", position=position, index=index):
+            yield CallRef(position, index)
 
 
 def _open_at(state: State, length: int) -> Iterator[CallRef]:

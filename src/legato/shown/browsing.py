@@ -138,7 +138,7 @@ class Browsing:
             return Known(info, unreadable(info, error), "")
         state = session.state
         told = Known(info, row_of(session, info, self._served(state.workflow)), said_in(session).casefold())
-        if state.length == info.length and not any(call.waited for call in state.batch):
+        if state.length == info.length and not any(call.waited for call in state.started):
             self._keep(told)
         return told
 

@@ -299,7 +299,8 @@ def _tool(name: str, call: CallRef) -> Attributes:
 
 def _waited(state: State, call: CallRef, upto: int) -> Attributes:
     """What people last decided about a call, and how long it had waited for them. It was often decided before this run began."""
-    about = [fact for fact in state.facts[call.position : upto] if isinstance(fact, Gated | Lost | Decided) and fact.call == call]
+    found = state.call(call)
+    about = [state.facts[position] for position in (found.decisions if found is not None else ()) if position < upto]
     decided = next((index for index in reversed(range(len(about))) if isinstance(about[index], Decided)), None)
     if decided is None:
         return {}

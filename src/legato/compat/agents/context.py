@@ -103,9 +103,9 @@ class RunContextWrapper(Generic[TContext]):
         return next(found, None)
 
     def _rejected(self, call: CallState) -> str | None:
-        facts = self.session.state.facts if self.session is not None else ()
-        found = (fact for fact in facts if isinstance(fact, Decided) and fact.call == call.ref and fact.verdict == "reject")
-        return next((fact.words for fact in found), None)
+        facts = self.session.state.facts if self.session is not None else []
+        found = (facts[position] for position in call.decisions if facts)
+        return next((fact.words for fact in found if isinstance(fact, Decided) and fact.verdict == "reject"), None)
 
 
 AgentHookContext = RunContextWrapper

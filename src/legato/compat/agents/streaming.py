@@ -236,8 +236,8 @@ class _Teller:
         if group is None or group.rejected:
             return
         here = state.call(ref)
-        for call in group.calls:
-            if call.output is not None and (call.ref == ref or (every and _together(call, here))):
+        for call in group.calls if every else [here]:
+            if call is not None and call.output is not None and (call is here or _together(call, here)):
                 item = output_item(group, call, self._graph, self._team.find)
                 yield RunItemStreamEvent(_name(item), item)
 

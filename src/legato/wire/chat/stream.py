@@ -86,6 +86,8 @@ class Calls:
 
     def __init__(self) -> None:
         self._calls: list[_Pieces] = []
+        self._by_index: dict[Any, _Pieces] = {}  # the newest of each index
+        self._by_id: dict[str, _Pieces] = {}  # the newest of each id
 
     def add(self, piece: dict[str, Any]) -> None:
         """Take in a piece of a call, or a whole one."""
@@ -95,14 +97,17 @@ class Calls:
         if begun is None or begun.is_followed_by(index, id, name, arguments):
             begun = _Pieces(len(self._calls) if index is None else index)
             self._calls.append(begun)
+            self._by_index[_key(begun.index)] = begun
+        if id and not begun.id:
+            self._by_id[id] = begun
         begun.add(id, name, arguments)
 
     def _begun(self, index: Any, id: str, name: str) -> _Pieces | None:
         """The call that a piece may belong to: the newest with its index, or, if it has none, with its id, else the newest of all."""
         newest = self._calls[-1] if self._calls else None
         if index is None:
-            return next((call for call in reversed(self._calls) if id and call.id == id), newest)
-        found = next((call for call in reversed(self._calls) if call.index == index), None)
+            return self._by_id.get(id, newest) if id else newest
+        found = self._by_index.get(_key(index))
         return found if found or id or name else newest  # no call begins without either: some servers count in two ways
 
     def whole(self) -> list[dict[str, Any]]:
@@ -147,6 +152,11 @@ class _Pieces:
         if name != self.name:
             self.name += name
         self._arguments.append(arguments)
+
+
+def _key(index: Any) -> Any:
+    """What tells an index from others; a server may send anything as one."""
+    return index if isinstance(index, (int, float, str)) else repr(index)
 
 
 def _is_object(arguments: str) -> bool:
