@@ -7,7 +7,7 @@ and a delivery that comes again, by what it would have recorded when it came fir
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -17,8 +17,9 @@ from legato.core.checking import text
 from legato.core.facts import AnyFact, Content, Decided, Standing
 from legato.core.owed import find_request, plan
 from legato.core.requests import Pending
-from legato.core.state import State, fold
+from legato.core.state import State
 from legato.drive.clock import now_ms
+from legato.drive.folding import fold_in_slices
 from legato.errors import BadInput, LegatoError, NotPending
 from legato.tools import BadArguments
 
@@ -121,17 +122,23 @@ def checked_key(key: str | None) -> str:
     return key or ""
 
 
-def check_same_delivery(state: State, key: str, made: Callable[[State], AnyFact]) -> None:
-    """Refuse a key that was used for something else: for what this delivery would not have recorded at the time."""
+async def check_same_answer(state: State, given: Given, definition: Definition) -> None:
+    """Refuse an answer whose key was used for something else."""
+    before = await fold_in_slices(state.facts[: state.keys[given.key]], state.session)
+    try:
+        decided = given.decided(before, definition)
+    except LegatoError:  # what it answers was not asked then
+        decided = None
+    check_same_delivery(state, given.key, decided)
+
+
+def check_same_delivery(state: State, key: str, again: AnyFact | None) -> None:
+    """Refuse a key that was used for something else than `again`: what this delivery would have recorded then, if anything."""
     position = state.keys[key]
     recorded = state.facts[position]
     if position in state.erased:
         return  # nobody can tell any more what it was
-    try:
-        same = replace(made(fold(state.facts[:position], state.session)), at=recorded.at) == recorded
-    except LegatoError:  # what it answers was not asked then
-        same = False
-    if not same:
+    if again is None or replace(again, at=recorded.at) != recorded:
         raise BadInput(
             f"the key {key!r} was used before for something else",
             found=f"{type(recorded).__name__} at position {position}",

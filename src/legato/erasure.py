@@ -16,8 +16,9 @@ from legato.core.digest import keyed_digest
 from legato.core.erasing import Erasing
 from legato.core.facts import Answered, AnyFact, Call, CallRef, Redacted
 from legato.core.messages import Message, checked_text
-from legato.core.state import State, fold
+from legato.core.state import State
 from legato.drive.clock import fresh_key, now_ms
+from legato.drive.folding import fold_in_slices
 from legato.drive.others import idempotency_key
 from legato.drive.spare import clear
 from legato.errors import BadInput, UnknownLedger
@@ -126,7 +127,7 @@ def _output_at(state: State, call: str) -> int:
 
 async def _nested(store: Store, session: str, facts: Sequence[AnyFact], lowest: int) -> tuple[str, ...]:
     """The conversations that were held for calls of these facts, whatever has become of the calls."""
-    state = fold(facts, session)
+    state = await fold_in_slices(facts, session)
     refs = [
         CallRef(position, index)
         for position, fact in enumerate(facts)

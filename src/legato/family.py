@@ -9,8 +9,8 @@ from __future__ import annotations
 from legato.core.child_ids import child_session_id
 from legato.core.facts import Opened, Origin
 from legato.core.groups import CallState
-from legato.core.state import fold
 from legato.drive.clock import fresh_name, now_ms
+from legato.drive.folding import fold_in_slices
 from legato.drive.ledger import Ledger
 from legato.drive.others import idempotency_key
 from legato.errors import LedgerExists
@@ -25,7 +25,7 @@ async def fork_family(ledger: Ledger, at: int, new: str) -> None:
     the call's outcome.
     """
     state = await ledger.refresh()
-    shared = state if at == state.length else fold(state.facts[:at], ledger.session)
+    shared = state if at == state.length else await fold_in_slices(state.facts[:at], ledger.session)
     for call in [call for call in shared.batch if call.output is None and call.attempts]:
         key = idempotency_key(shared, call.ref)
         child = await _child(ledger.store, child_session_id(ledger.session, key))

@@ -8,6 +8,7 @@ divergence is refused. Child sessions (agents that work as tools) travel along, 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
@@ -70,20 +71,26 @@ async def depart(
     envelope = await _envelope(session.store, session.id, session.facts)
     if serialize is not None and session.context is not None:
         envelope.context, envelope.has_context = serialize(session.context), True
+    key = secret_key("sign_with", sign_with) if sign_with is not None else None
     try:
-        text = msgspec.json.encode(envelope).decode()
+        return await asyncio.to_thread(_written, envelope, key)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"serialize_context gave something that is not JSON: {error}", do="return plain values") from error
-    return f"{text}\n{_signature(text, secret_key('sign_with', sign_with))}" if sign_with is not None else text
+
+
+def _written(envelope: _Envelope, key: bytes | None) -> str:
+    text = msgspec.json.encode(envelope).decode()
+    return f"{text}\n{_signature(text, key)}" if key is not None else text
 
 
 async def _envelope(store: Store, id: str, facts: list[AnyFact]) -> _Envelope:
-    contents = {digest: b64encode(await store.content(id, digest)).decode() for digest in _named(facts)}
+    named = await asyncio.to_thread(_named, facts)
+    contents = {digest: b64encode(await store.content(id, digest)).decode() for digest in named}
     children = {}
     for name in [info.ledger for info in await store.children(id)]:
         if next(parent_calls(name))[0] == id:
             children[name.removeprefix(f"{id}/")] = await _envelope(store, name, list(await store.read(name)))
-    shapes, rows = to_rows(facts)
+    shapes, rows = await asyncio.to_thread(to_rows, facts)
     return _Envelope(TEXT, id, rows, shapes, contents, children=children)
 
 

@@ -5,6 +5,7 @@ What is shown of them to people, with secrets hidden and compared with one anoth
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -12,8 +13,9 @@ from msgspec.structs import replace
 from legato.core.explaining import Explained, explained
 from legato.core.facts import Answered
 from legato.core.frame import Frame, decode_frame
-from legato.core.state import State, fold
+from legato.core.state import State
 from legato.core.view import Request, request_seen
+from legato.drive.folding import fold_in_slices
 from legato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ async def request_behind(session: Session, call: int) -> Request:
     """The exact request behind a reply."""
     fact, frame, state = await _behind(session, call)
     request = request_seen(state, frame, fact)
+    if not state.pictured:
+        return request
     named = {digest for group in request.groups for digest in group.contents_named}
     return replace(request, contents={digest: await session.store.content(session.id, digest) for digest in named}) if named else request
 
@@ -31,7 +35,8 @@ async def request_behind(session: Session, call: int) -> Request:
 async def explained_behind(session: Session, call: int) -> list[Explained]:
     """Every group of the conversation up to a reply, and why its request had it or not."""
     fact, frame, state = await _behind(session, call)
-    return explained(state, frame.history, fact.agent, fact.kept, session.state.erased)
+    erased = dict(session.state.erased)  # the thread has all that it looks at to itself
+    return await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
 
 
 async def _behind(session: Session, call: int) -> tuple[Answered, Frame, State]:
@@ -40,7 +45,7 @@ async def _behind(session: Session, call: int) -> tuple[Answered, Frame, State]:
     answered = [fact for fact in session.state.facts if isinstance(fact, Answered)]
     fact = answered[numbered(session, call)]
     frame = decode_frame(await session.store.content(session.id, fact.frame))
-    return fact, frame, fold(session.state.facts[: fact.upto + 1], session.id)
+    return fact, frame, await fold_in_slices(session.state.facts[: fact.upto + 1], session.id)
 
 
 def numbered(session: Session, call: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from legato import run
-from legato.answering import Given, as_json, check_same_delivery, checked_key
+from legato.answering import Given, as_json, check_same_answer, check_same_delivery, checked_key
 from legato.core.checking import text
 from legato.core.child_ids import MAX_SESSION_ID_CHARS, max_id_chars
 from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Returned, Said, Standing, Usage
@@ -234,13 +234,12 @@ class Session:
             return
 
         def propose(state: State) -> Iterator[AnyFact]:
-            if given.key and given.key in state.keys:
-                check_same_delivery(state, given.key, lambda then: given.decided(then, definition))
-                return
-            yield given.decided(state, definition)
-            yield from answers_of(state, definition.graph, now_ms())
+            if not given.key or given.key not in state.keys:
+                yield given.decided(state, definition)
+                yield from answers_of(state, definition.graph, now_ms())
 
-        await self._ledger.append(propose, contents)
+        if not await self._ledger.append(propose, contents):  # it was delivered before
+            await check_same_answer(self.state, given, definition)
 
     async def _asked_elsewhere(self, given: Given) -> Session | None:
         """The conversation that a call waits for, if the question is one of its own."""
@@ -252,17 +251,14 @@ class Session:
     def _said(self, state: State, content: Content, key: str) -> Iterator[AnyFact]:
         graph = self.workflow.definition.graph
 
-        def said(state: State) -> Said:
-            return Said(at=now_ms(), content=content, key=key, guarded=judges_input(state, graph))
-
+        said = Said(at=now_ms(), content=content, key=key)
         if key and key in state.keys:
             recorded = state.facts[state.keys[key]]
-            guarded = isinstance(recorded, Said) and recorded.guarded
-            check_same_delivery(state, key, lambda then: replace(said(then), guarded=guarded))
+            check_same_delivery(state, key, replace(said, guarded=isinstance(recorded, Said) and recorded.guarded))
             return
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
-        yield said(state)
+        yield replace(said, guarded=judges_input(state, graph))
         if graph.agents:  # else only its name is known here, and whoever drives it checks
             from legato.drive.driver import check_definition  # with the first run, as the driver itself
 

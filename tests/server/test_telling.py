@@ -36,8 +36,8 @@ from tests.server.agui.front import Shown
 from tests.stories.all import STORIES
 
 
-def recorded(session: Session) -> list[Moment]:
-    return told_from_the_ledger(session, 0, session.state.length)
+async def recorded(session: Session) -> list[Moment]:
+    return await told_from_the_ledger(session, 0, session.state.length)
 
 
 async def told_of(story: Story, stream: bool = False) -> Session:
@@ -47,7 +47,7 @@ async def told_of(story: Story, stream: bool = False) -> Session:
 @pytest.mark.parametrize("name", STORIES)
 async def test_from_the_ledger_every_message_call_output_and_handoff_is_told_once(name: str) -> None:
     session = await told_of(STORIES[name])
-    told, facts = recorded(session), session.facts
+    told, facts = await recorded(session), session.facts
     spoken = [(moment.position, moment.agent, moment.text) for moment in told if isinstance(moment, Spoke)]
     messages = [(each.position, each.author_name, each.text) for each in session.messages if each.role == "assistant"]
     assert sorted(spoken) == sorted(messages)
@@ -69,7 +69,7 @@ async def test_from_the_ledger_every_message_call_output_and_handoff_is_told_onc
 async def test_looked_on_at_from_the_first_fact_on_it_is_told_as_the_ledger_has_it(name: str) -> None:
     session = await told_of(STORIES[name], stream=True)
     async with aclosing(moments(session, 0, session.state.length)) as told:
-        assert [moment async for moment in told] == recorded(session)
+        assert [moment async for moment in told] == await recorded(session)
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -85,7 +85,7 @@ async def test_looked_on_at_while_it_happens_pieces_are_what_is_said_or_are_with
     watching = await story.build(store, World()).session("story", store=store).refresh()
     looking = asyncio.ensure_future(look_on(watching))
     session = await (await story.tell(store, stream=True)).session.refresh()
-    said = [moment for moment in recorded(session) if isinstance(moment, Spoke)]
+    said = [moment for moment in await recorded(session) if isinstance(moment, Spoke)]
     async with asyncio.timeout(20):
         while [moment for moment in told if isinstance(moment, Spoke)] != said:  # noqa: ASYNC110 - nobody tells when it has caught up
             await asyncio.sleep(0.001)
@@ -110,7 +110,7 @@ async def test_the_first_rest_after_a_message_is_where_the_session_first_rested(
     graph, facts = session.workflow.definition.graph, session.facts
     for position in [at for at, fact in enumerate(facts) if isinstance(fact, Said)]:
         rests = [length for length in range(position + 1, len(facts) + 1) if resting(fold(facts[:length], session.id), graph)[0] in SETTLED]
-        assert first_rest(session, position) == (rests[0] if rests else 0)
+        assert await first_rest(session, position) == (rests[0] if rests else 0)
 
 
 @pytest.mark.parametrize(("source", "outside"), [("", True), ("ann", True), (STANDING, False), (IMPORTED, False)])
@@ -123,7 +123,7 @@ async def test_the_events_of_ag_ui_add_up_to_its_snapshot(name: str) -> None:
     session = await told_of(STORIES[name])
     graph, state = session.workflow.definition.graph, session.state
     shown, writer = Shown(), Writer(session, "run", 0, [])
-    for moment in recorded(session):
+    for moment in await recorded(session):
         for event in writer.told(moment):
             shown.apply(event)
     whole = {each.id: each.model_dump(by_alias=True) for each in messages_before(state, graph, state.length)}

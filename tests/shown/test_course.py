@@ -15,7 +15,7 @@ async def test_every_prefix_is_told_as_a_fork_of_it_would_stand() -> None:
     await session.run("I want my money back")
     await session.approve(session.pending[0])
     await session.resume()
-    course = course_of(session).course
+    course = (await course_of(session)).course
     assert [(each.status, each.agent) for each in course] == [
         ("new", "triage"),
         ("running", "triage"),
@@ -38,11 +38,11 @@ def _has_permitted_call(session, length: int) -> bool:
 
 async def test_a_session_that_nobody_spoke_in_is_new_and_one_that_was_stopped_is_cancelled() -> None:
     session = await desk("Hello!").session("s").refresh()
-    assert [each.status for each in course_of(session).course] == ["new"]
+    assert [each.status for each in (await course_of(session)).course] == ["new"]
     waiting = refunding().session("t")
     await waiting.run("I want my money back")
     await waiting.cancel()
-    assert course_of(await waiting.refresh()).course[-1].status == "cancelled"
+    assert (await course_of(await waiting.refresh())).course[-1].status == "cancelled"
 
 
 async def test_events_go_on_after_a_page_of_facts_where_its_cursor_says() -> None:

@@ -753,9 +753,8 @@ def _(patch: Patch) -> None:
     before = ledger.Ledger._read
 
     async def read(self: Any) -> Any:
-        fresh = not self._sound
-        facts = await before(self)
-        return () if fresh and self._sound else facts
+        base, facts = await before(self)
+        return base, () if base.state is not self.state else facts
 
     patch(ledger.Ledger, "_read", read)
 
@@ -805,8 +804,8 @@ def _(patch: Patch) -> None:
 
 @mutant("a handle goes on with words that were erased")
 def _(patch: Patch) -> None:
-    async def anew(self: Any) -> Any:
-        return await self.store.read(self.session, self._sound, born=self._born)
+    async def anew(self: Any, born: str) -> Any:
+        return spare.Spare(born, self.state), await self.store.read(self.session, self._sound, born=born)
 
     patch(ledger.Ledger, "_anew", anew)
 

@@ -24,6 +24,7 @@ from legato.core.codec import FactT, proved
 from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Redacted, Started
 from legato.core.messages import contents_of
 from legato.core.state import State, fold
+from legato.drive.folding import FACTS_PER_SLICE, apply_in_slices, fold_in_slices
 from legato.drive.spare import Spare, leave, take
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
@@ -166,8 +167,11 @@ class Ledger:
         async with self.lock:
             try:
                 return await self._append(propose, contents)
-            except BaseException:
-                self._forget()
+            except (Exception, asyncio.CancelledError):
+                await self._forget()
+                raise
+            except BaseException:  # this coroutine is closed, or the process ends: it may not wait for anything
+                self.state = self.settled
                 raise
 
     async def fork(self, at: int, new: str, opened: Opened) -> None:
@@ -208,7 +212,7 @@ class Ledger:
             except LedgerConflict as conflict:
                 if conflict.found_position < self._sound:  # so it is noticed of a ledger without a birth name
                     raise self._deleted(conflict) from conflict
-                self._forget()
+                await self._forget()
                 await self._catch_up()
                 continue
             except StoreError as error:
@@ -220,18 +224,21 @@ class Ledger:
 
     async def _catch_up(self) -> None:
         try:
-            read = await self._read()
-            if self._sound and Redacted in map(type, read):
-                read = await self._anew()
+            base, read = await self._read()
+            if base.state.length and Redacted in map(type, read):
+                base, read = await self._anew(base.born)
         except StoreError as error:
             error.store = self.store
             raise
-        apply = self.state.apply
+        state, facts = base.state, read
+        if state is self.state and len(read) > FACTS_PER_SLICE:
+            # Other tasks run between slices. They see the state as it was, and never the first half of what was appended in one piece.
+            state, facts = State(session=self.session), (*state.facts, *read)
         try:
-            for fact in read:
-                apply(fact)
+            await apply_in_slices(state, facts)
+            self.state, self._weighed = state, (base.weighed, base.weight)
         finally:
-            self._sound = self.state.length
+            self._born, self._sound = base.born, self.state.length
         self.loaded = True
         if self.state.workflow not in ("", self._workflow):
             root = root_session_id(self.session)
@@ -243,7 +250,8 @@ class Ledger:
         if read:
             self._tell()
 
-    async def _read(self) -> Sequence[AnyFact]:
+    async def _read(self) -> tuple[Spare, Sequence[AnyFact]]:
+        """The state to go on from, and the facts that it lacks."""
         if not self._sound and (spare := take(self.store, self.session)):
             last = spare.state.length - 1
             try:
@@ -251,25 +259,23 @@ class Ledger:
             except UnknownLedger:
                 last_and_new = ()  # it was deleted since
             if last_and_new and last_and_new[0] == spare.state.facts[last]:  # else the store was restored from an older copy
-                self.state, self._sound, self._born = spare.state, spare.state.length, spare.born
-                self._weighed = (spare.weighed, spare.weight)
-                return last_and_new[1:]
+                return spare, last_and_new[1:]
         if not self._sound:
-            self._born, read = await meet(self.store, self.session)
-            return read
+            born, read = await meet(self.store, self.session)
+            return Spare(born, self.state), read
         try:
-            return await self.store.read(self.session, self._sound, born=self._born)
+            return Spare(self._born, self.state, *self._weighed), await self.store.read(self.session, self._sound, born=self._born)
         except UnknownLedger as unknown:
             raise self._deleted(unknown) from unknown
 
-    async def _anew(self) -> Sequence[AnyFact]:
+    async def _anew(self, born: str) -> tuple[Spare, Sequence[AnyFact]]:
         """Everything from the first fact on: words that this handle has read were erased since, and it must not show them any more."""
         try:
-            read = await self.store.read(self.session, born=self._born)
+            read = await self.store.read(self.session, born=born)
         except UnknownLedger as unknown:
             raise self._deleted(unknown) from unknown
-        self.state, self._sound, self._proved, self._weighed = fold((), self.session), 0, None, (0, 0)
-        return read
+        self._proved = None
+        return Spare(born, State(session=self.session)), read
 
     def __del__(self) -> None:
         if not self._sound or self.state.length != self._sound or sys.is_finalizing():
@@ -292,10 +298,15 @@ class Ledger:
         for listener in self.listeners:
             listener()
 
-    def _forget(self) -> None:
+    async def _forget(self) -> None:
         """Forget facts that were proposed and never confirmed: the store alone knows what became of them.
 
         If they were written after all, the next append finds its place taken, reads them, and is decided anew.
         """
-        if self.state.length != self._sound:
-            self.state = fold(self.state.facts[: self._sound], self.session)
+        if self.state.length == self._sound:
+            return
+        try:
+            self.state = await fold_in_slices(self.state.facts[: self._sound], self.session)
+        except asyncio.CancelledError:
+            self.state = self.settled
+            raise

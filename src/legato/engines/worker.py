@@ -19,9 +19,9 @@ from itertools import islice
 
 from legato.core.child_ids import parent_calls, root_session_id
 from legato.core.owed import plan, status
-from legato.core.state import fold
 from legato.drive.asking import seconds_until
 from legato.drive.clock import now_ms, seconds
+from legato.drive.folding import fold_in_slices
 from legato.drive.ledger import let_rest
 from legato.drive.others import waits_for
 from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
@@ -276,7 +276,7 @@ class Worker:
             workflow = self._workflows.get(workflow_named(facts))
             if workflow is None:
                 return _Due()
-            state, graph = fold(facts, session), workflow.definition.graph
+            state, graph = await fold_in_slices(facts, session), workflow.definition.graph
             if not first and status(state, graph) == "failed":
                 return _Due()
             return _Due(session, plan(state, graph).retry_at)
@@ -290,7 +290,7 @@ class Worker:
         """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
         try:
             for caller, name, call in parent_calls(session):
-                if not waits_for(fold(await self._store.read(caller), caller), name, call):
+                if not waits_for(await fold_in_slices(await self._store.read(caller), caller), name, call):
                     return False
         except PASSING:
             raise

@@ -34,10 +34,11 @@ from legato.core.messages import Message, parts_of, text_of
 from legato.core.owed import Status, resting
 from legato.core.requests import Pending
 from legato.core.secrets import masked
-from legato.core.state import State, fold
+from legato.core.state import State
 from legato.drive.cursor import Cursor
 from legato.drive.driver import SETTLED
 from legato.drive.events import Event, OutputData
+from legato.drive.folding import fold_in_slices
 from legato.drive.screen import Screen
 from legato.errors import UnknownLedger
 from legato.session import Session
@@ -247,11 +248,11 @@ async def moments(session: Session, since: int, until: int) -> AsyncGenerator[Mo
     raise UnknownLedger(f"session {session.id!r} was deleted")
 
 
-def recorded(session: Session, since: int, upto: int) -> list[Moment]:
+async def recorded(session: Session, since: int, upto: int) -> list[Moment]:
     """What happened after the first `since` facts and among the first `upto`, from the ledger alone; last, the rest there, if it is one."""
     graph, state = session.workflow.definition.graph, session.state
     now = upto == state.length
-    then = state if now else fold(state.facts[:upto], session.id)
+    then = state if now else await fold_in_slices(state.facts[:upto], session.id)
     status, pending = resting(then, graph) if not now else (session.status, session.pending)
     events: list[Event] = []
     screen = Screen(events.append, graph, Cursor(facts=since))
@@ -262,14 +263,14 @@ def recorded(session: Session, since: int, upto: int) -> list[Moment]:
     return [moment for event in events for moment in teller.tell(event, then)]
 
 
-def first_rest(session: Session, after: int) -> int:
+async def first_rest(session: Session, after: int) -> int:
     """How many facts there were when the session first rested after what was given to it at this position; 0 if it has not since.
 
     What was given may be an answer to a question of another conversation, which this one waited for: then the next rest counts. Costs as
     much as opening the session.
     """
     graph, facts = session.workflow.definition.graph, session.state.facts
-    state = fold(facts[: after + 1], session.id)
+    state = await fold_in_slices(facts[: after + 1], session.id)
     if is_input(facts[after]) and resting(state, graph)[0] in SETTLED:
         return state.length
     for fact in facts[after + 1 :]:

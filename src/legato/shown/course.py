@@ -9,7 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from legato.core.owed import in_control, status
-from legato.core.state import fold
+from legato.core.state import State
+from legato.drive.folding import apply_in_slices
 from legato.session import Session
 
 
@@ -27,13 +28,15 @@ class Course(Struct, frozen=True):
     course: list[Stretch]
 
 
-def course_of(session: Session) -> Course:
+async def course_of(session: Session) -> Course:
     """How a session stood after each of its facts, told where it changed."""
-    graph, state = session.workflow.definition.graph, fold((), session.id)
+    graph, state = session.workflow.definition.graph, State(session=session.id)
     found = [Stretch(0, status(state, graph), in_control(state, graph))]
-    for fact in session.state.facts:
-        state.apply(fact)
+
+    def look() -> None:
         now = Stretch(state.length, status(state, graph), in_control(state, graph))
         if (now.status, now.agent) != (found[-1].status, found[-1].agent):
             found.append(now)
+
+    await apply_in_slices(state, session.facts, look)
     return Course(found)

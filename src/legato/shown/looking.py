@@ -6,6 +6,7 @@ reply saw less than the one before it, one fold that grows serves all of them.
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 
@@ -16,8 +17,9 @@ from legato.core.explaining import Explained, Mark, explained
 from legato.core.facts import Answered
 from legato.core.frame import Frame, decode_frame
 from legato.core.groups import Group
-from legato.core.state import fold
+from legato.core.state import State
 from legato.core.view import Request, request_seen
+from legato.drive.folding import apply_in_slices
 from legato.session import Session
 from legato.shown.hiding import hidden_group, shown_seen
 from legato.shown.letters import Letters
@@ -54,14 +56,13 @@ def replies(session: Session) -> list[tuple[int, Answered]]:
 
 async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
     """The calls of these numbers, rebuilt."""
-    state, facts, graph = fold((), session.id), session.state.facts, session.workflow.definition.graph
+    state, facts, graph = State(session=session.id), session.facts, session.workflow.definition.graph
     found, known, first = replies(session), _Contents(session), first_replies(facts)
     hidden: dict[int, Group] = {}
     looked: dict[int, Look] = {}
     for n in sorted(set(numbers)):
         position, fact = found[n]
-        for each in facts[state.length : fact.upto + 1]:
-            state.apply(each)
+        await apply_in_slices(state, facts[state.length : fact.upto + 1])
         frame = await known.frame(fact.frame)
         exact = request_seen(state, frame, fact)
         exact = replace(exact, contents=await known.named_in(exact))
@@ -69,10 +70,9 @@ async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
         if passed is not None and fact.usage.input:
             framed_before = any(each.frame == fact.frame for _, each in found[:n])
             resent = tokens_again(fact, frame, framed_before, state, Letters())
-        told = [
-            replace(each, group=hidden_group(each.group, graph, hidden))
-            for each in explained(state, frame.history, fact.agent, fact.kept, session.state.erased)
-        ]
+        erased = dict(session.state.erased)
+        told = await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
+        told = [replace(each, group=hidden_group(each.group, graph, hidden)) if each.group.calls else each for each in told]
         looked[n] = Look(n, position, fact, shown_seen(exact, graph, hidden), exact, told, passed, resent)
     return looked
 

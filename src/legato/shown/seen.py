@@ -10,6 +10,7 @@ A call is looked at in one pass over the facts before it, however many it is com
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Mapping
 from typing import Any, TypeVar
 
@@ -169,6 +170,10 @@ async def seen(session: Session, n: int = -1) -> Seen:
     agent = found[number][1].agent
     other = next((each for each in range(number - 1, -1, -1) if found[each][1].agent != agent), -1)
     looked = await looks(session, {number, number - 1, other} - {-1})
+    return await asyncio.to_thread(_compared_with, looked, number, other)  # the thread has the calls that were looked at to itself
+
+
+def _compared_with(looked: dict[int, Look], number: int, other: int) -> Seen:
     look, frame = looked[number], looked[number].request.frame
     bodies = {each: _Body(looked[each]) for each in looked}
     diffs = {each: _diff(looked[each], look, bodies[each].pretty, bodies[number].pretty) for each in looked if each != number}

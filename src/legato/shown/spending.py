@@ -26,7 +26,8 @@ from msgspec import Struct
 from legato.core.facts import Answered, AnyFact, HandedOff, Usage
 from legato.core.frame import Frame, decode_frame
 from legato.core.history import Summarised
-from legato.core.state import State, fold
+from legato.core.state import State
+from legato.drive.folding import apply_in_slices
 from legato.session import Session
 from legato.shown.letters import Letters, of_frame
 
@@ -111,17 +112,17 @@ async def sent_again(session: Session) -> dict[int, int]:
 
     One pass: the conversation is folded once, and grows from one handoff to the next.
     """
-    facts, first = session.state.facts, first_replies(session.state.facts)
+    facts = session.facts
+    first = first_replies(facts)
     found: dict[int, int] = {}
     frames: dict[str, Frame] = {}
     named: set[str] = set()  # the frames of earlier replies
-    state, letters = fold((), session.id), Letters()
+    state, letters = State(session=session.id), Letters()
     for position, fact in enumerate(facts):
         if not isinstance(fact, Answered):
             continue
         if position in first and fact.usage.input:
-            for each in facts[state.length : fact.upto + 1]:
-                state.apply(each)
+            await apply_in_slices(state, facts[state.length : fact.upto + 1])
             if fact.frame not in frames:
                 frames[fact.frame] = decode_frame(await session.store.content(session.id, fact.frame))
             found[position] = tokens_again(fact, frames[fact.frame], fact.frame in named, state, letters)

@@ -7,6 +7,7 @@ facts.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,7 @@ from legato.stores.refusals import (
 MOST = 2**31 - 1  # a position can be
 LONGEST = 86_400.0  # seconds that a lease or a wait may last
 LARGE_BYTES = 16_000_000  # of an append, from which on the server may take long to write it
+MAX_BYTES_AT_ONCE = 131_072  # of facts that are decoded on the event loop, in about a millisecond; more are decoded on a thread
 
 
 class PostgresStore:
@@ -149,7 +151,7 @@ class PostgresStore:
             return []
         if born and rows[0][1] != born:
             raise another_ledger(ledger)
-        facts, damage = facts_in(ledger, rows, start)
+        facts, damage = await _decoded(ledger, rows, start)
         if damage is not None:
             raise damage
         return facts
@@ -162,7 +164,7 @@ class PostgresStore:
     async def salvage(self, ledger: str) -> Sequence[AnyFact]:
         """The facts that come before the first damage: all of them, if there is none."""
         rows = await self._look(sql.READ, (self._tenant, ledger, Int4(0)))
-        return facts_in(ledger, rows, 0)[0] if rows else []
+        return (await _decoded(ledger, rows, 0))[0] if rows else []
 
     async def verify(self) -> Sequence[str]:
         """Read all ledgers and contents of this tenant and say what is wrong with them, one line each; nothing if they are sound."""
@@ -358,3 +360,10 @@ class PostgresStore:
     async def _write(self, statement: LiteralString, given: Sequence[Any], *, long: bool = False) -> Rows:
         """Execute what writes. It comes to its end although whoever asked may be cancelled: else the connection would be lost with it."""
         return await self._server.to_the_end(self._server.run(statement, given, long=long))
+
+
+async def _decoded(ledger: str, rows: Rows, start: int) -> tuple[list[AnyFact], DamagedStore | None]:
+    """What `facts_in` says; of many facts, or of large ones, without holding the event loop."""
+    if sum(len(row[-1]) for row in rows[1:]) <= MAX_BYTES_AT_ONCE:
+        return facts_in(ledger, rows, start)
+    return await asyncio.to_thread(facts_in, ledger, rows, start)

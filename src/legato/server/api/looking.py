@@ -83,7 +83,7 @@ async def facts(asked: Asked[FactsQuery, Nothing]) -> FactsPage:
 
 async def course(asked: Asked[Nothing, Nothing]) -> Course:
     """How a session stood after each of its facts."""
-    return course_of(await asked.serving.session(asked.id))
+    return await course_of(await asked.serving.session(asked.id))
 
 
 async def pending(asked: Asked[Nothing, Nothing]) -> PendingShape:

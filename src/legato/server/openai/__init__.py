@@ -83,7 +83,7 @@ async def _respond(serving: Serving, request: Request) -> ASGIApp:
     if body.stream:
         return _streamed(serving, turn, responding.stream())
     if body.background:
-        return answer(responding.whole(), headers=_session_of(turn))
+        return answer(await responding.whole(), headers=_session_of(turn))
     return _rested(serving, turn, responding.whole)
 
 
@@ -92,7 +92,7 @@ async def _look(serving: Serving, request: Request) -> ASGIApp:
     responding = Responding(turn)
     asked = dict(request.query_params)
     if asked.pop("stream", "false") != "true":
-        return answer(responding.whole(), headers=_session_of(turn))
+        return answer(await responding.whole(), headers=_session_of(turn))
     if "starting_after" in asked:
         raise Wrong("starting_after", "pieces of words are not numbered twice alike", do="read the response from its beginning")
     return _streamed(serving, turn, responding.stream())
@@ -101,7 +101,7 @@ async def _look(serving: Serving, request: Request) -> ASGIApp:
 async def _cancel(serving: Serving, request: Request) -> ASGIApp:
     turn = await _turn(serving, request)
     await turn.session.cancel("cancelled by a client")
-    return answer(Responding(await _turn(serving, request)).whole(), headers=_session_of(turn))
+    return answer(await Responding(await _turn(serving, request)).whole(), headers=_session_of(turn))
 
 
 async def _turn(serving: Serving, request: Request) -> Turn:
@@ -141,13 +141,13 @@ def _session_of(turn: Turn) -> dict[str, str]:
     return {"legato-session": id} if id.isascii() and id.isprintable() and id == id.strip() else {}
 
 
-def _rested(serving: Serving, turn: Turn, whole: Callable[[], dict[str, Any]]) -> ASGIApp:
+def _rested(serving: Serving, turn: Turn, whole: Callable[[], Awaitable[dict[str, Any]]]) -> ASGIApp:
     """The whole answer, when it is over."""
 
     async def rested() -> ASGIApp:
         try:
             error = (await turn.rest()).error
-            return openai_error(_failed(error, turn)) if error else answer(whole(), headers=_session_of(turn))
+            return openai_error(_failed(error, turn)) if error else answer(await whole(), headers=_session_of(turn))
         except Exception as error:
             return openai_error(error)
 

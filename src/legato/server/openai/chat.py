@@ -31,16 +31,17 @@ class Completing:
         self.turn = turn
         self._ignored = ignored
 
-    def whole(self) -> dict[str, Any]:
+    async def whole(self) -> dict[str, Any]:
         """The completion, from the ledger."""
-        told = recorded(self.turn.session, self.turn.since, self.turn.end())
+        end = await self.turn.end()
+        told = await recorded(self.turn.session, self.turn.since, end)
         texts = [moment.text for moment in told if isinstance(moment, Spoke)]
         rest = self._rest(told)
         message = {"role": "assistant", "content": BETWEEN.join([*texts, *_asked(rest)]), "refusal": None}
         return {
             **self._object("chat.completion"),
-            "choices": [{"index": 0, "message": message, "finish_reason": self._finish(), "logprobs": None}],
-            "usage": self._usage(),
+            "choices": [{"index": 0, "message": message, "finish_reason": self._finish(end), "logprobs": None}],
+            "usage": self._usage(end),
             "legato": legato_field(self.turn.session, rest.status, rest.pending, self._ignored),
         }
 
@@ -51,11 +52,11 @@ class Completing:
     def _object(self, kind: str) -> dict[str, Any]:
         return {"id": self.turn.name("chatcmpl-"), "object": kind, "created": self.turn.created, "model": self.turn.session.workflow.name}
 
-    def _finish(self) -> str:
-        return FINISHES[finish_of(self.turn.session, self.turn.end(), self.turn.since)]
+    def _finish(self, end: int) -> str:
+        return FINISHES[finish_of(self.turn.session, end, self.turn.since)]
 
-    def _usage(self) -> dict[str, Any]:
-        return chat_usage(usage_of(self.turn.session.state, self.turn.since, self.turn.end()))
+    def _usage(self, end: int) -> dict[str, Any]:
+        return chat_usage(usage_of(self.turn.session.state, self.turn.since, end))
 
     async def stream(self, include_usage: bool) -> AsyncGenerator[bytes, None]:
         """The completion in chunks."""
@@ -71,9 +72,10 @@ class Completing:
             yield error_line(shaped({"code": "model_failed", "message": rest.error}, 502))
             return
         told_apart = legato_field(self.turn.session, rest.status, rest.pending, self._ignored)
-        yield self._chunk({}, self._finish(), legato=told_apart)
+        end = await self.turn.end()
+        yield self._chunk({}, self._finish(end), legato=told_apart)
         if include_usage:
-            yield _data({**self._object("chat.completion.chunk"), "choices": [], "usage": self._usage()})
+            yield _data({**self._object("chat.completion.chunk"), "choices": [], "usage": self._usage(end)})
         yield DONE
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:

@@ -37,10 +37,10 @@ class Responding:
         self._body = body
         self._ignored = ignored or []
 
-    def whole(self) -> dict[str, Any]:
+    async def whole(self) -> dict[str, Any]:
         """The response, as far as it is recorded."""
-        turn, session, upto = self.turn, self.turn.session, self.turn.end()
-        told = recorded(session, turn.since, upto)
+        turn, session, upto = self.turn, self.turn.session, await self.turn.end()
+        told = await recorded(session, turn.since, upto)
         rest = told[-1] if told and isinstance(told[-1], Rested) else None
         output = [item for moment in told for item in self._items(moment)]
         status, finish = STATUSES.get(rest.status if rest else "running", "completed"), finish_of(session, upto, turn.since)
@@ -101,7 +101,7 @@ class Responding:
             async for moment in told:
                 for event in self._told(moment, writing):
                     yield event
-        last = self.whole()
+        last = await self.whole()
         kind = last["status"] if last["status"] in ("completed", "failed", "incomplete") else "completed"
         yield writing.event(f"response.{kind}", response=last)
 

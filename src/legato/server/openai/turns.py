@@ -62,12 +62,12 @@ class Turn(Struct, frozen=True):
         async with aclosing(moments(self.session, self.since, self.until)) as told:
             return [moment async for moment in told if isinstance(moment, Rested)][-1]
 
-    def end(self) -> int:
+    async def end(self) -> int:
         """How many facts belong to it and to what came before: all, unless something was said or decided after it had come to rest."""
         facts = self.session.state.facts
         if not any(map(is_input, facts[self.after + 1 :])):
             return len(facts)
-        rest = first_rest(self.session, self.after) or len(facts)
+        rest = await first_rest(self.session, self.after) or len(facts)
         return next((at for at in range(rest, len(facts)) if is_input(facts[at])), len(facts))
 
 
@@ -124,7 +124,7 @@ async def _after(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
     while True:
         if ask.answers or ask.key in session.state.keys:  # what is pending is pending here, whatever else was said since
             return await _given(session, ask)
-        end = before.end()
+        end = await before.end()
         if end < session.state.length:
             return await _branched(serving, session, end, workflow, ask)
         with suppress(LedgerConflict):  # somebody was first: look again
