@@ -5,7 +5,8 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-PIP    := $(PY) -m pip install -qq --disable-pip-version-check
+UV     := $(shell command -v uv)
+PIP    := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PY) -m pip install -qq --disable-pip-version-check)
 ARGS   ?=
 QUICK  := tests/core tests/drive tests/stories
 
@@ -15,7 +16,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick flaky engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
+.PHONY: help demo test quick flaky lock versions newest lowest engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +31,18 @@ quick: $(VENV)/.dev ## the core, the driver and the stories in memory: under a m
 
 flaky: $(VENV)/.dev ## run the tests again and again, in random order, beside CPU load, and name those that fail; hours
 	@$(PY) -m tests.flaky $(ARGS)
+
+lock: ## compile requirements/ anew: the newest versions that pyproject.toml allows, with hashes
+	@$(PYTHON) -m tests.versions.lock
+
+versions: ## make quick on every Python from 3.11 on that is on PATH or in ~/.pyenv
+	@$(PYTHON) -m tests.versions pythons -q -n 2 --quick $(QUICK) $(ARGS)
+
+newest: ## make quick with the newest versions of everything that pyproject.toml allows
+	@$(PYTHON) -m tests.versions newest -q -n 2 --quick $(QUICK) $(ARGS)
+
+lowest: ## make quick with the lowest versions that pyproject.toml allows
+	@$(PYTHON) -m tests.versions lowest -q -n 2 --quick $(QUICK) $(ARGS)
 
 engines: $(VENV)/.dev $(ENGINES)/.ready ## workers over real Temporal and Restate servers, which it installs (needs npm)
 	@$(PY) -m pytest -q -n 2 tests/engines $(ARGS)
@@ -100,15 +113,21 @@ capacity: $(VENV)/.dev ## what one Postgres server carries, measured and compute
 clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)
 
-clean: ## remove the environment and all caches
-	rm -rf $(VENV) $(ENGINES) .venv-peers .venv-schemathesis .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+clean: ## remove the environments and all caches
+	rm -rf $(VENV) $(ENGINES) .venv-uv .venv-newest .venv-lowest .venv-py3.* .venv-peers .venv-schemathesis .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps are what "set up" means. The demo needs only the first, with one SDK and the emulator, so it starts quickly.
-$(VENV)/.base: pyproject.toml
+# The stamps are what "set up" means. The demo needs only .base, with one SDK and the emulator, so it starts quickly.
+# What is installed is what requirements/ names. When that changes, the environment is made anew: nothing stays that is not named any more.
+$(VENV)/.made: $(wildcard requirements/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Legato needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
-	@test -x $(PY) || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
-	@$(PIP) -e '.[openai,emulator]'
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.made pyproject.toml
+	@$(PIP) --require-hashes -r requirements/base.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(ENGINES)/.ready: tests/engines/requirements.txt $(VENV)/.base
@@ -121,10 +140,10 @@ $(ENGINES)/.ready: tests/engines/requirements.txt $(VENV)/.base
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "installing the development tools ..."
-	@$(PIP) -e '.[dev]'
+	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
 $(VENV)/.faces: $(VENV)/.dev
 	@echo "installing what drives a browser ..."
-	@$(PIP) -e '.[faces]'
+	@$(PIP) --require-hashes -r requirements/faces.txt
 	@touch $@
