@@ -256,6 +256,17 @@ async def test_nobody_without_the_token_or_under_another_name_or_from_a_page_is_
     assert len(refused) == 378
 
 
+async def test_request_with_two_lengths_is_refused_over_http(listening):
+    head = [f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1:{listening}\r\nauthorization: Bearer {TOKEN}"]
+    head += ["content-length: 5", "transfer-encoding: chunked", "", "0\r\n\r\n"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", listening)
+    writer.write("\r\n".join(head).encode())
+    received = await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nconnection: close\r\n" in received.lower()
+
+
 COMMANDS = {
     "no colon": ({"target": "shop"}, "names no workflow"),
     "no module": ({"target": "no_such_module:desk"}, "there is no module 'no_such_module'"),

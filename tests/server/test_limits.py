@@ -27,6 +27,7 @@ from tests.server.asking import Answer, Client
 from tests.server.conftest import Serve
 
 OpenLine = Callable[[Client], "Line"]
+TWO_LENGTHS = ("content-length: 5", "transfer-encoding: chunked")
 MARKS = ("cache-control", "x-content-type-options", "referrer-policy", "x-frame-options", "content-security-policy")
 
 
@@ -199,6 +200,19 @@ def test_what_is_no_request_is_told_so_and_ends_the_connection(served: Serve, op
     line.socket.sendall(sent)
     answer = line.answer
     assert (answer.status, answer.error) == (400, "bad_request")
+    assert all(mark in answer.headers for mark in MARKS)
+    assert line.is_closed
+
+
+@pytest.mark.parametrize("token", [True, False], ids=["token", "no token"])
+@pytest.mark.parametrize("lengths", [TWO_LENGTHS, TWO_LENGTHS[::-1]], ids=["length first", "encoding first"])
+def test_request_with_two_lengths_is_refused(served: Serve, open_line: OpenLine, lengths: tuple[str, str], token: bool) -> None:
+    line = open_line(served(hello()))
+    named = (f"host: {line.host}", *((f"authorization: Bearer {line.token}",) if token else ()))
+    line.send("POST /api/sessions HTTP/1.1", *named, *lengths).send("0", "", "GET /api HTTP/1.1", *named)
+    answer = line.answer
+    assert (answer.status, answer.error) == (400, "bad_request")
+    assert "not both" in answer.json["error"]["message"]
     assert all(mark in answer.headers for mark in MARKS)
     assert line.is_closed
 

@@ -31,6 +31,7 @@ from legato.emulator.serving import Serving
 from legato.emulator.shelf import Shelf
 from legato.emulator.turn import whole
 from legato.errors import BadInput
+from legato.listening.bodies import without_two_lengths
 from legato.listening.hosts import bearer_token, is_same_token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -68,7 +69,7 @@ class App:
         self._models = models
         self._routes = self._all_routes()
         unknown = {404: self._no_such_path, 405: self._no_such_path}
-        self.asgi = _only_from_here(Starlette(routes=self._routes, exception_handlers=unknown), options)
+        self.asgi = without_two_lengths(_only_from_here(Starlette(routes=self._routes, exception_handlers=unknown), options))
 
     def close(self) -> None:
         """Let go of files."""

@@ -13,6 +13,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from legato.listening.bodies import without_two_lengths
 from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, brings_one, check_token, is_loopback
 from legato.mcp.offering import Offered
 
@@ -34,7 +35,8 @@ def app(offered: Offered, token: str, host: str, port: int, origins: Sequence[st
         allowed_hosts=[f"{bracketed(name)}:{port}" for name in names],
         allowed_origins=list(origins),
     )
-    return _Guarded(offered.server.streamable_http_app(streamable_http_path=PATH, transport_security=settings, host=host), token)
+    inner = offered.server.streamable_http_app(streamable_http_path=PATH, transport_security=settings, host=host)
+    return without_two_lengths(_Guarded(inner, token))
 
 
 def server(offered: Offered, token: str, host: str, port: int, origins: Sequence[str] = ()) -> uvicorn.Server:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from legato.listening import HANG_UP
+from legato.listening.bodies import TWO_LENGTHS, has_two_lengths
 from legato.server.answering import Refused, refuse, unexpected
 
 MIB = 1024 * 1024
@@ -38,10 +39,12 @@ class Limits:
     reading: float = 30.0
 
     def head(self, scope: Scope) -> Refused | None:
-        """Why a request's first line and headers are too much; None if they are not."""
+        """Why a request is refused for its first line and headers: they are too much, or give its body two lengths. None if it is not."""
         if len(scope["path"]) + len(scope["query_string"]) > LONGEST_TARGET:
             return Refused(414, "too_long", "the address is too long", expected=f"{LONGEST_TARGET} letters at most", connection="close")
         headers = scope["headers"]
+        if has_two_lengths(headers):
+            return Refused(400, "bad_request", TWO_LENGTHS, do="leave one of them out", connection="close")
         if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > LONGEST_HEAD:
             most = f"{MOST_HEADERS} headers, {LONGEST_HEAD} bytes at most"
             return Refused(431, "too_many_headers", "these headers are too much", expected=most, connection="close")
