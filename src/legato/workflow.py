@@ -274,7 +274,7 @@ class HandoffBuilder:
         return self
 
     def with_limits(self, limits: Limits) -> HandoffBuilder:
-        """Where a run pauses and asks. Replaces the default of 1000 turns."""
+        """Where a run pauses and asks, and how much one reply may call. Replaces the default of 1000 turns."""
         if not isinstance(limits, Limits):
             raise BuildError("with_limits takes Limits", found=type(limits).__name__, do="write .with_limits(Limits(turns=50))")
         self._limits = limits

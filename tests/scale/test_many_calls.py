@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from legato import Agent, HandoffBuilder, tool
+from legato import Agent, HandoffBuilder, Limits, tool
 from legato.core.facts import Call
 from legato.core.frame import Frame
 from legato.core.history import Everything
@@ -24,7 +24,7 @@ AT_MOST = 4.5
 NOWHERE = {"api_key": "none", "base_url": "http://127.0.0.1:9"}
 
 
-def desk(number, calls="look", **options):
+def desk(number, calls="look", most=None, **options):
     """An agent whose first reply has so many calls."""
 
     async def look(key: int) -> str:
@@ -32,7 +32,7 @@ def desk(number, calls="look", **options):
 
     model = ScriptedModel([[Call(calls, f'{{"key": {key}}}', f"call_{key}") for key in range(number)], "done"])
     agents = [Agent("clerk", "You are a clerk.", model, [tool(**options)(look)])]
-    return HandoffBuilder("desk", agents).build()
+    return HandoffBuilder("desk", agents).with_limits(Limits(calls_per_reply=most)).build()
 
 
 def lines_of(doing):
@@ -68,6 +68,7 @@ KINDS = {
     "at once": {},
     "one by one": {"alone": True},
     "of an unknown tool": {"calls": "misspelled"},
+    "beyond the limit": {"most": 1},
     "looked at first": {"needs_approval": lambda *given: False},
 }
 
@@ -125,7 +126,7 @@ def test_running_calls_beside_many_that_wait_costs_in_proportion():
 
         calls = [Call("ask" if place % 2 else "look", "{}") for place in range(number)]
         clerk = Agent("clerk", "You are a clerk.", ScriptedModel([calls]), [tool(needs_approval=True)(ask), tool(look)])
-        session = HandoffBuilder("desk", [clerk]).build().session("s", store=MemoryStore())
+        session = HandoffBuilder("desk", [clerk]).with_limits(Limits(calls_per_reply=None)).build().session("s", store=MemoryStore())
         await session.run("go")
         assert len(session.pending) == number // 2
 

@@ -99,6 +99,8 @@ class CallRules(Folded):
         call = self._open_call(fact, fact.call)
         if call.stopped:
             self._refuse(fact, f"call {fact.call} was stopped ({call.stopped})")
+        if call.refused:
+            self._refuse(fact, f"call {fact.call} is beyond a limit ({call.refused})")
         if running := call.running:
             self._refuse(fact, f"attempt {running.number} of call {fact.call} is running")
         if fact.attempt != len(call.attempts) + 1:

@@ -243,6 +243,9 @@ class Answered(Fact, frozen=True, tag="answered"):
     that the provider holds after it, so that a later request can be proved to go on from there. `request_id` is the provider's own.
 
     `guarded`: nobody is shown its words before its output type and the agent's output guardrails have accepted them (`Judged`).
+
+    `calls_allowed`, `argument_bytes_allowed`: limits that its calls exceed, -1 where they do not. Calls beyond them are not run, and no
+    handoff is taken from a reply with too many calls.
     """
 
     agent: str
@@ -262,6 +265,8 @@ class Answered(Fact, frozen=True, tag="answered"):
     losses: tuple[str, ...] = ()
     took: Count = 0
     guarded: bool = False
+    calls_allowed: Index = -1
+    argument_bytes_allowed: Index = -1
 
 
 class Asked(Fact, frozen=True, tag="asked"):

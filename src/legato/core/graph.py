@@ -62,12 +62,17 @@ class AgentRules(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Where a run pauses and asks. Every one is optional; None means no limit.
+    """Where a run pauses and asks, and what one reply and one tool may send. Every limit is optional; None means no limit.
 
     `turns`, `handoffs`, `same_edge` (how often one agent hands to the same other), `tool_calls` and `seconds` (of work, not of waiting
     for people) count since the user last spoke. `seconds` stops a model request that is under way; tools are let finish. `tokens` and
     `cost` (dollars) count over the whole session. `tool_rounds` counts the replies with tool calls that one agent makes in a row: a
     model that calls tools without end pauses after 50.
+
+    The last three do not pause a run: what exceeds them is answered to the model with an error. `calls_per_reply` is the number of tool
+    calls in one reply, handoffs included: the calls beyond it are not run, and no handoff of that reply is taken. `argument_bytes` is the
+    size of a call's arguments: a call with more is not run. `output_bytes` is the size of what a tool returns, with pictures and files: the
+    tool has run, and the model is told so in place of a larger output.
 
     >>> Limits(turns=20, same_edge=3).turns
     20
@@ -81,6 +86,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     cost: float | None = None
     seconds: float | None = None
     tool_rounds: int | None = 50
+    calls_per_reply: int | None = 128
+    argument_bytes: int | None = 1_048_576
+    output_bytes: int | None = 10_485_760
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

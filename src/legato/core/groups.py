@@ -42,7 +42,7 @@ class Attempt(Struct, eq=False):
 
 Stage: TypeAlias = Literal["new", "free", "asked", "started", "stopped"]
 """Where an unanswered call stands: nothing is decided about it (`new`); it may start as far as approval goes (`free`); it waits for an
-approval (`asked`); an attempt was `started`; or it was `stopped` before it started."""
+approval (`asked`); an attempt was `started`; or it does not start, because it was `stopped` or is beyond a limit."""
 
 
 class CallState(Struct, eq=False):
@@ -57,6 +57,7 @@ class CallState(Struct, eq=False):
     approved: bool = False
     redo: bool = False  # a person asked to run a lost attempt again
     reported: UsageReported | None = None  # what its child session has used so far
+    refused: str = ""  # why it does not run: it is beyond a limit that its reply names
     stopped: str = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
     attempts: tuple[Attempt, ...] = ()
     output: Output | None = None
@@ -68,7 +69,7 @@ class CallState(Struct, eq=False):
         """Where the call stands, if it is unanswered."""
         if self.attempts:
             return "started"
-        if self.stopped:
+        if self.stopped or self.refused:
             return "stopped"
         if self.gate is None:
             return "new"

@@ -269,6 +269,7 @@ def _batch(
     handoffs: list[tuple[CallState, Edge]] = []
     limits_asked: set[str] = set()
     cut = len(state.reply.fact.items) - 1 if state.reply.fact.finish != "stop" else -1  # nobody knows whether its last call is whole
+    most_calls = state.reply.fact.calls_allowed  # -1, if the reply does not exceed it
     calls, later_handoffs = _calls_to_plan(state, graph, rules, cut, about)
     for call in calls:
         tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
@@ -278,6 +279,10 @@ def _batch(
             effects.append(_stopped(call, tool))
         elif call.ref.index == cut:
             effects.append(Answer(call.ref, 0, "error", wording.cut_short(call.call.tool)))
+        elif call.refused:
+            effects.append(Answer(call.ref, 0, "error", call.refused))
+        elif edge is not None and most_calls >= 0:
+            effects.append(Answer(call.ref, 0, "error", wording.handoff_with_too_many_calls(len(state.reply.calls), most_calls)))
         elif edge is not None:
             handoffs.append((call, edge))
         elif tool is None and call.gate is None and not call.attempts:
@@ -320,6 +325,8 @@ def _calls_to_plan(
     later_handoffs = 0
     for (stage, name), waiting in state.open.indexes.items():
         most = _most_to_plan(stage, graph, rules.tools.get(name), rules.edges.get(name))
+        if name in rules.edges and state.reply.fact is not None and state.reply.fact.calls_allowed >= 0:
+            most = None  # they are all answered
         if about == "effects" and most is None and not _has_effects(state, graph, rules, stage, name):
             continue
         indexes += waiting[:most]

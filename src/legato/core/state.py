@@ -18,7 +18,7 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     that reply has come, and for good if it never does.
  4. A call goes: unanswered -> (Judged, Gated) -> (Decided) -> Started -> Returned. `Gated` once; `Decided` only while that very thing is
     pending, with the digest of the recorded arguments; `Started` only when no attempt is open, numbered one above the last, and,
-    if gated, approved for exactly those arguments.
+    if gated, approved for exactly those arguments; never, if the call is beyond a limit that its reply names.
  5. `Cancelled`, and a limit that a person refuses, stop the conversation until the user speaks, and the open calls for good: they are
     answered and never started. What a limit finds started comes to its end. A message that waits when a limit is refused is heard
     when it lands; one that waits when it is cancelled is not judged before the user speaks again.
@@ -28,8 +28,8 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     unless a person decided first. `Paused` is legal for an open attempt too, and ends it without an output: nothing else will be heard
     of that attempt, and the call waits until it is started again. `Lost` is legal for a paused attempt as well: its child session is
     missing. `UsageReported` is legal for a call that was started, whatever has become of it.
- 8. `HandedOff` is legal when nothing of the batch but handoffs is unanswered. It answers them all: its own call as taken, the
-    others as not taken.
+ 8. `HandedOff` is legal when nothing of the batch but handoffs is unanswered, and the reply is within its limit of calls. It answers
+    them all: its own call as taken, the others as not taken.
  9. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
     for it. `Compacted` moves forward only.
 10. `Redacted` is always legal, and names facts that stand before it and have lost their words by then. Summaries among them are void:
@@ -45,6 +45,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from legato.core import wording
+from legato.core.call_limits import refusals
 from legato.core.call_rules import CallRules, with_arguments
 from legato.core.facts import (
     NO_USAGE,
@@ -187,6 +188,9 @@ class State(CallRules):
             elif type(item) is Words or type(item) is Refusal:
                 self.spent.letters += len(item.text)
         group.unanswered = len(group.calls)
+        if fact.calls_allowed >= 0 or fact.argument_bytes_allowed >= 0:
+            for call, words in zip(group.calls, refusals(fact, [call.call for call in group.calls]), strict=True):
+                call.refused = words
         groups.append(group)
         self.reply = group
         for call in group.calls:
@@ -281,14 +285,14 @@ class State(CallRules):
             self._refuse(fact, f"{fact.source!r} is not in control")
         if self.halt:
             self._refuse(fact, f"the conversation is stopped ({self.halt})")
-        if taken.attempts or taken.stopped or (taken.gate and not taken.approved):
+        assert self.reply is not None and self.reply.fact is not None
+        if taken.attempts or taken.stopped or taken.refused or self.reply.fact.calls_allowed >= 0 or (taken.gate and not taken.approved):
             self._refuse(fact, f"call {fact.call} is not a handoff that may be taken")
         # What else of the batch is unanswered must be handoffs too, decided but overtaken; the plan sees to that, and a call that
         # was started or waits for somebody is none.
         for call in self.batch:
             if call.output is None and call is not taken and (call.attempts or (call.gate and not call.approved)):
                 self._refuse(fact, f"call {call.ref} of the same reply has no output yet")
-        assert self.reply is not None
         self.reply.handed_to = fact.target
         for call in self.batch:
             if call.output is None:

@@ -32,6 +32,22 @@ def cut_short(name: str) -> str:
     return f"Not run: the reply was cut off before the call of {name!r} was complete. Call it again with complete arguments."
 
 
+def too_many_calls(number: int, allowed: int) -> str:
+    return f"Not run: this reply made {number:,} tool calls and {allowed:,} are allowed. Call again with fewer."
+
+
+def handoff_with_too_many_calls(number: int, allowed: int) -> str:
+    return f"Not handed over: this reply made {number:,} tool calls and {allowed:,} are allowed. Call again with fewer."
+
+
+def arguments_too_large(size: int, allowed: int) -> str:
+    return f"Not run: the arguments are {size:,} bytes; at most {allowed:,} are allowed. Call again with smaller arguments."
+
+
+def output_too_large(name: str, size: int, allowed: int) -> str:
+    return f"{name!r} ran, and what it did stands. Its output was {size:,} bytes; at most {allowed:,} are passed on. Ask for less."
+
+
 def timed_out(name: str, seconds: float, idempotent: bool) -> str:
     told = f"{name!r} did not finish within {seconds:g} seconds."
     return told if idempotent else f"{told} {MAYBE}"

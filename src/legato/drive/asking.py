@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import astuple, replace
 
+from legato.core.call_limits import with_exceeded_limits
 from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
 from legato.core.frame import Frame
+from legato.core.graph import Limits
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
 from legato.core.owed import CallModel, seconds_left
@@ -112,7 +114,7 @@ class ModelCaller:
                     return Outcome()
                 with nullcontext() if self.watch is None else self.watch.asking(told):
                     reply = await self._ask(agent, told, partial(emit, effect.agent, number))
-            answered = self._proved(_answered(reply, request, kept, agent, _took(begun)))
+            answered = self._proved(_answered(reply, request, kept, agent, _took(begun)), self._definition.graph.limits)
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
         except StoreError:
@@ -150,9 +152,11 @@ class ModelCaller:
         own = seconds_left(self._ledger.state, self._definition.graph.limits)
         return min_seconds(own, self._caller.seconds_left() if self._caller is not None else None)
 
-    def _proved(self, answered: Answered) -> Answered:
+    def _proved(self, answered: Answered, limits: Limits) -> Answered:
         try:
-            return self._ledger.prove(answered)
+            proved = self._ledger.prove(answered)
+            limited = with_exceeded_limits(proved, limits)
+            return proved if limited is proved else self._ledger.prove(limited)
         except BadInput as error:
             raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}", usage=answered.usage) from error
 

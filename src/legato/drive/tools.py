@@ -7,12 +7,13 @@ sibling is never harmed by it. What ends after its call was answered is late: re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from legato.core import wording
+from legato.core.call_limits import byte_length
 from legato.core.child_ids import child_session_id
 from legato.core.digest import digest_arguments, digest_bytes
 from legato.core.facts import (
@@ -28,6 +29,7 @@ from legato.core.facts import (
     Paused,
     Returned,
     Started,
+    Text,
     Usage,
 )
 from legato.core.graph import Edge
@@ -223,6 +225,9 @@ class ToolRunner:
         finally:
             if tool.works_in is not None:
                 self._caller_for(effect.call, "", resumes=True).end()
+        most = self._definition.graph.limits.output_bytes
+        if most is not None and (size := _output_bytes(output, contents)) > most:
+            status, output, contents = "error", wording.output_too_large(tool.name, size, int(most)), {}
         full = ""
         if isinstance(output, str) and len(output) > OUTPUT_LETTERS:
             data = output.encode()
@@ -309,6 +314,12 @@ class ToolRunner:
 
     def _edge(self, agent: AgentDefinition, call: CallState) -> Edge | None:
         return self._definition.graph.agents[agent.name].edges.get(call.call.tool)
+
+
+def _output_bytes(output: Content, contents: Mapping[str, bytes]) -> int:
+    """The size of what a tool returned: its words, and its pictures and files."""
+    words = [output] if isinstance(output, str) else [part.text for part in output if isinstance(part, Text)]
+    return sum(map(byte_length, words)) + sum(map(len, contents.values()))
 
 
 def _refused(call: CallState, error: BadArguments) -> Returned:
