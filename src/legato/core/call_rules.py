@@ -60,7 +60,7 @@ class CallRules(Folded):
             self._refuse(fact, "the digest is not that of the recorded arguments")
         call.gate = fact.needed
         call.decisions += (self.length,)
-        self.open.update(call)
+        self.open.changed.append(call)
 
     def _decided_call(self, fact: Decided, call: CallState) -> None:
         if fact.digest != digest_arguments(call.arguments):
@@ -85,7 +85,7 @@ class CallRules(Folded):
             if fact.standing:
                 self.standing.add(fact.standing)
             call.approved = True
-            self.open.update(call)
+            self.open.changed.append(call)
 
     def _asked(self, call: CallState) -> str:
         """What a call waits for, as far as the ledger alone can tell."""
@@ -112,7 +112,7 @@ class CallRules(Folded):
         self.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
         call.attempts += (Attempt(fact.attempt, fact.epoch),)
         call.redo = False
-        self.open.update(call)
+        self.open.changed.append(call)
         self.epoch = fact.epoch
 
     def _returned(self, fact: Returned) -> None:
@@ -183,7 +183,7 @@ class CallRules(Folded):
     def _output(self, call: CallState, output: Output) -> None:
         assert self.reply is not None
         call.output = output
-        self.open.update(call)
+        self.open.changed.append(call)
         self.reply.unanswered -= 1
         self._heard(output.content)
 

@@ -105,24 +105,35 @@ class CallState(Struct, eq=False):
 
 
 class OpenCalls(Struct, eq=False):
-    """The unanswered calls of the newest reply, by stage and tool, so that nobody has to go through all of them for every fact."""
+    """The unanswered calls of the newest reply, by stage and tool, so that nobody has to go through all of them for every fact.
 
-    indexes: dict[tuple[Stage, str], list[int]] = {}
-    """For each stage and tool the indexes of its calls, in call order."""
+    They are filed when somebody looks: reading a ledger changes the calls of every reply, and looks at those of the last one.
+    """
 
-    def update(self, call: CallState) -> None:
-        """File a call under its present stage, or take it out when it is answered. To be called after every change of a call."""
+    changed: list[CallState] = []
+    """Calls that have changed since they were filed; at first, all."""
+    _filed: dict[tuple[Stage, str], list[int]] = {}
+
+    @property
+    def indexes(self) -> dict[tuple[Stage, str], list[int]]:
+        """For each stage and tool the indexes of its calls, in call order."""
+        for call in self.changed:
+            self._file(call)
+        self.changed.clear()
+        return self._filed
+
+    def _file(self, call: CallState) -> None:
         place = (call.stage, call.call.tool) if call.output is None else None
         if place == call.kept_in:
             return
         index = call.ref.index
         if call.kept_in is not None:
-            left = self.indexes[call.kept_in]
+            left = self._filed[call.kept_in]
             del left[bisect_left(left, index)]
             if not left:
-                del self.indexes[call.kept_in]
+                del self._filed[call.kept_in]
         if place is not None:
-            insort(self.indexes.setdefault(place, []), index)
+            insort(self._filed.setdefault(place, []), index)
         call.kept_in = place
 
 

@@ -74,7 +74,7 @@ from legato.core.facts import (
     UsageReported,
     Words,
 )
-from legato.core.groups import CallState, Group, Output
+from legato.core.groups import CallState, Group, OpenCalls, Output
 from legato.core.handoff import Arrival
 
 NEW, UNKNOWN = -1, -2
@@ -121,7 +121,7 @@ class State(CallRules):
                 call.approved = call.redo = False
                 if not call.attempts:  # what has started ran with the arguments as they were edited
                     call.arguments, call.edited = call.call.arguments, False
-                self.open.update(call)
+                self.open.changed.append(call)
 
     def _said(self, fact: Said) -> None:
         if fact.key and fact.key in self.keys:
@@ -156,7 +156,7 @@ class State(CallRules):
             over_budget = call.paused is not None and call.paused.needed != NO_USAGE  # the refused limit is what it waits for
             if call.output is None and not (why == "limit" and call.attempts and not over_budget):
                 call.stopped = why
-                self.open.update(call)
+                self.open.changed.append(call)
 
     # -- what models reply ---------------------------------------------------------------------------------------------
 
@@ -193,8 +193,7 @@ class State(CallRules):
                 call.refused = words
         groups.append(group)
         self.reply = group
-        for call in group.calls:
-            self.open.update(call)
+        self.open = OpenCalls(list(group.calls))
         if fact.agent != self.active:
             self.arrived, self.tally.prompts = None, 0
         self.frames.add(fact.frame)
@@ -383,7 +382,7 @@ class State(CallRules):
         for call in self.batch:
             if call.output is None and not call.stopped and call.ref.position in fact.positions:
                 call.stopped = "erased"
-                self.open.update(call)
+                self.open.changed.append(call)
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
