@@ -88,6 +88,12 @@ def open_line() -> Iterator[Callable[[Client], Line]]:
         yield make
 
 
+@pytest.fixture
+def rest_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends nothing more of a refused body is not waited for."""
+    monkeypatch.setattr("legato.listening.bodies.DRAIN_IDLE_SECONDS", 0.01)
+
+
 def eventually(so: Callable[[], Any]) -> Any:
     until = time.monotonic() + 20
     while not (found := so()):
@@ -96,7 +102,9 @@ def eventually(so: Callable[[], Any]) -> Any:
     return found
 
 
-def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(served: Serve, open_line: OpenLine) -> None:
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
+    served: Serve, open_line: OpenLine, rest_is_not_awaited: None
+) -> None:
     api = served(hello(), limits=Limits(body=1000, files=5000))
     bounds = {"/api/sessions/s/cancel": 1000, "/api/sessions": 5000, "/api/sessions/s/messages": 5000, "/v1/responses": 5000}
     for path, longest in bounds.items():
@@ -106,7 +114,9 @@ def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(served: Serv
         assert line.is_closed
 
 
-def test_a_body_that_says_nothing_of_its_length_is_cut_off_at_its_bound(served: Serve, open_line: OpenLine) -> None:
+def test_a_body_that_says_nothing_of_its_length_is_cut_off_at_its_bound(
+    served: Serve, open_line: OpenLine, rest_is_not_awaited: None
+) -> None:
     api = served(hello(), limits=Limits(body=1000))
     line = open_line(api).head("POST /api/sessions/s/cancel HTTP/1.1", "content-type: application/json", "transfer-encoding: chunked")
     line.send("3e8", "x" * 1000, end=b"\r\n")

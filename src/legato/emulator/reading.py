@@ -30,7 +30,9 @@ class TooLarge(Exception):
 
 
 async def read_body(http: Request) -> bytes:
-    """The body of a request, or `TooLarge`."""
+    """The body of a request, or `TooLarge`: at once if it says so."""
+    if int(http.headers.get("content-length", 0)) > LARGEST:
+        raise TooLarge
     chunks: list[bytes] = []
     size = 0
     async for chunk in http.stream():

@@ -17,6 +17,7 @@ from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.options import Options
 from legato.emulator.turn import Cut
 from legato.errors import BadInput
+from legato.listening.bodies import DRAIN_SECONDS, draining
 from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 
 
@@ -88,7 +89,7 @@ class Emulator:
             self.stop()
             raise
         config = uvicorn.Config(
-            can_hang_up(self._app.asgi),
+            can_hang_up(draining(self._app.asgi, DRAIN_SECONDS)),
             log_config=None,
             log_level="error",
             lifespan="off",

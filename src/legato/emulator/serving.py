@@ -180,7 +180,9 @@ class Serving:
         try:
             data = await read_body(http)
         except TooLarge:
-            raise turn.fail(TOO_LARGE) from None
+            refusal = turn.fail(TOO_LARGE).refusal
+            headers = {**refusal.headers, "connection": "close"}  # the rest of the body is not worth waiting for
+            raise Refused(msgspec.structs.replace(refusal, headers=headers)) from None
         turn.ask.size = len(data)
         body = json_of(data) if data or not may_be_empty else {}
         if body is None:

@@ -17,6 +17,7 @@ from legato.engines.local import LocalEngine
 from legato.engines.pace import Pace
 from legato.engines.worker import GRACE, Worker
 from legato.errors import BadInput
+from legato.listening.bodies import draining
 from legato.listening.hosts import bracketed, check_reach, check_token
 from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.server.access import ANYWHERE, access_of
@@ -104,8 +105,9 @@ class Server:
         self._used = True
         self._socket = bound(self.host, self.port, "the server")
         access = access_of(self.token, self.host, self._socket.getsockname()[1], *self._named)
+        app = make_app(self.serving, access, self._limits, self._worker, self._failed)
         config = uvicorn.Config(
-            can_hang_up(make_app(self.serving, access, self._limits, self._worker, self._failed), "abort"),
+            can_hang_up(draining(app, self._limits.reading), "abort"),
             log_config=None,
             log_level="critical",
             access_log=False,
