@@ -48,10 +48,8 @@ def played(folder: Path, *more: str, **environ: str) -> subprocess.CompletedProc
 
 
 def test_the_demo_plays_by_itself_and_proves_that_nothing_was_lost(tmp_path: Path) -> None:
-    begun = time.monotonic()
     showing = played(tmp_path, "--auto")
     assert showing.returncode == 0, showing.stdout + showing.stderr
-    assert time.monotonic() - begun < 30
     out = showing.stdout
     assert "a strict emulator of OpenAI's API, through the openai SDK" in out
     assert len(set(re.findall(r"process \d, pid (\d+)", out))) == 3

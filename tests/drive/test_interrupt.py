@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -35,12 +36,12 @@ def build(store, kind):
 
     @tool
     async def slow_async() -> str:
-        await asyncio.sleep(30)
+        await asyncio.sleep(600)
         return "slow"
 
     @tool
     def slow_thread() -> str:
-        time.sleep(30)
+        time.sleep(600)
         return "slow"
 
     model = ScriptedModel(by_agent={"a": [["working", call("quick"), call(f"slow_{kind}")], "done"]})
@@ -57,10 +58,8 @@ async def test_ctrl_c_in_the_middle_of_a_tool_ends_at_once_and_loses_nothing(tmp
     for line in program.stdout:
         if line.strip() == "tool_returned":  # the quick one is recorded, the slow one runs
             break
-    begun = time.monotonic()
     program.send_signal(signal.SIGINT)
-    program.communicate(timeout=20)
-    assert time.monotonic() - begun < 10, "a program that is asked to end does not wait for a tool"
+    program.communicate(timeout=120)  # a program that is asked to end does not wait for a tool, which runs for ten minutes
 
     async with SQLiteStore(path) as store:
         session = build(store, kind).session("s")
@@ -75,12 +74,14 @@ async def test_ctrl_c_in_the_middle_of_a_tool_ends_at_once_and_loses_nothing(tmp
 
 
 def test_a_program_ends_although_a_sync_tool_never_returned_from_its_time_limit():
+    release, ended = threading.Event(), []
+
     @tool(timeout=0.05)
     def stuck() -> str:
-        time.sleep(60)
+        ended.append(release.wait(600))
         return "never"
 
-    begun = time.monotonic()
     result = Agent("a", model=ScriptedModel([call("stuck"), "it hung"]), tools=[stuck]).run_sync("go")
     assert result.text == "it hung"
-    assert time.monotonic() - begun < 10
+    assert ended == []
+    release.set()

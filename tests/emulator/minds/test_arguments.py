@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import time
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -61,11 +60,9 @@ def test_the_same_schema_words_and_seed_give_the_same_arguments(schema: dict[str
 @example(schema={"type": "number", "minimum": 10**400, "multipleOf": 1e-300}, said="")
 @example(schema={"enum": ["\ud800"], "properties": {"\udfff": {"const": "\ud800"}}, "required": ["\udfff"]}, said="\ud800")
 def test_a_schema_that_makes_no_sense_still_gets_arguments_that_can_be_sent(schema: Any, said: str) -> None:
-    begun = time.monotonic()
     parameters = schema if isinstance(schema, dict) else {"properties": {"a": schema}, "required": ["a"]}
     for made in (arguments_for(parameters, said), value_for(schema, [said])):
         json_text(made).encode()
-    assert time.monotonic() - begun < 10
 
 
 def test_a_schema_nested_as_deep_as_json_may_be_is_survived() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from legato.wire.law import Complaint
 from tests.wire.chat.cases import CASES
 from tests.wire.chat.world import HELLO, ask, call, calls, models, result, tool
 from tests.wire.lawcase import LawCase
+from tests.work import count_lines
 
 BREAKING = [case for case in CASES if not BOOK.clauses[case.clause].permits]
 
@@ -213,16 +213,12 @@ def places(value: Any) -> Any:
 # -- cost --------------------------------------------------------------------------------------------------------------
 
 
-def seconds(rounds: int) -> float:
+def work(rounds: int) -> int:
     turns = [message for index in range(rounds) for message in (HELLO, calls(f"call_{index}"), result(f"call_{index}"))]
     request = ask(*turns, tools=[tool()])
-    best = float("inf")
-    for _ in range(5):
-        start = time.perf_counter()
-        assert judge(request) == []
-        best = min(best, time.perf_counter() - start)
-    return best
+    assert judge(request) == []
+    return count_lines(lambda: judge(request))
 
 
 def test_a_conversation_ten_times_as_long_costs_about_ten_times_as_much() -> None:
-    assert seconds(5_000) < 30 * seconds(500)
+    assert work(500) < 11 * work(50)
