@@ -55,6 +55,17 @@ async def hold(path: str, ledger: str) -> None:
     time.sleep(60)
 
 
+async def hold_until_lost(dsn: str, ledger: str) -> None:
+    """Lease the ledger, and tell when the lease is found to be lost."""
+    store = PostgresStore(dsn, lease_seconds=1.5)
+    lease = await store.lease(ledger)
+    assert lease is not None
+    say(lease.epoch)
+    while lease in store._server.line._held:
+        time.sleep(0.01)
+    say("lost")
+
+
 async def append_forever(path: str, durability: str) -> None:
     store = SQLiteStore(path, durability)  # type: ignore[arg-type]
     length = len(await store.read("s"))
@@ -94,14 +105,13 @@ async def first_use(dsn: str) -> None:
 
 
 async def append_when_told(dsn: str, ledger: str) -> None:
-    """For every line read, append a fact and tell when that was."""
+    """For every line read, append a fact."""
     store = PostgresStore(dsn)
     length = len(await store.read(ledger))
     say("ready")
     for _ in sys.stdin:
         length = await store.append(ledger, length, [fact(str(length))])
-        say(time.time())
-        await asyncio.sleep(0.05)
+        say("appended")
 
 
 def nursery(path: str, durability: str) -> None:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from legato.core.facts import AnyFact, Said
-from legato.stores import SQLiteStore
+from legato.stores import Lease, SQLiteStore, Store
 
 SCRIPT = Path(__file__).with_name("child.py")
 SOURCES = Path(__file__).parents[2] / "src"
@@ -91,6 +92,25 @@ async def until_writer_is_busy(store: SQLiteStore) -> None:
         return True
 
     await until(busy)
+
+
+async def leased(store: Store, ledger: str) -> Lease:
+    """The lease, once whoever holds it has given it back or is dead."""
+    async with asyncio.timeout(60):
+        while (lease := await store.lease(ledger)) is None:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.05)
+    return lease
+
+
+async def until_renewed(dsn: str, ledger: str) -> None:
+    """Wait until the holder of a lease in Postgres has renewed it."""
+
+    def end() -> object:
+        with psycopg.connect(dsn) as connection:
+            return connection.execute("SELECT until FROM legato.ledgers WHERE name = %s", (ledger,)).fetchone()
+
+    before = end()
+    await until(lambda: end() != before)
 
 
 def said(*numbers: int, size: int = 0) -> list[AnyFact]:

@@ -10,9 +10,9 @@ import re
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -21,8 +21,10 @@ from legato.core.facts import Said
 from legato.errors import BadInput, LegatoError, StoreError
 from legato.stores import Lease, MemoryStore, PostgresStore, SQLiteStore, open_store, postgres_line, postgres_schema
 from legato.stores import postgres_statements as statements
+from legato.stores.postgres_deadline import DeadlineConnection
+from legato.stores.postgres_line import Line
 from tests.databases import as_url
-from tests.stores.conftest import said
+from tests.stores.conftest import leased, said, until, until_renewed
 
 SOURCES = Path(postgres_schema.__file__).parent
 
@@ -43,14 +45,6 @@ def count(dsn: str, table: str) -> int:
         row = connection.execute(f"SELECT count(*) FROM legato.{table}".encode()).fetchone()
         assert row is not None
         return int(row[0])
-
-
-async def until(true: object, seconds: float = 10) -> None:
-    assert callable(true)
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to be so"
-        await asyncio.sleep(0.01)
 
 
 # -- what goes over the line ---------------------------------------------------------------------------------------------
@@ -178,32 +172,37 @@ async def test_a_wait_is_ended_by_a_notification_and_not_by_looking_again(databa
     async with PostgresStore(database) as store, PostgresStore(database) as other:
         for position in range(10):
             waiting = asyncio.ensure_future(store.wait("s", position, 20))
-            await until(lambda: store._server.line.listening)
-            await asyncio.sleep(0.02)
-            began = time.monotonic()
+            await until(lambda: store._server.line.listening and not store._server.line._unseen)
             await other.append("s", position, said(position))
             assert await waiting
-            assert time.monotonic() - began < 1
 
 
 async def test_a_word_that_is_lost_is_made_up_for_by_looking(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 0.2)
     monkeypatch.setattr(postgres_line.Line, "tell", lambda line, key, length: None)
     async with PostgresStore(database) as store, PostgresStore(database) as other:
-        waiting = asyncio.ensure_future(store.wait("s", 0, 20))
-        await asyncio.sleep(0.1)
+        waiting = asyncio.ensure_future(store.wait("s", 0, 60))
+        await until(lambda: store._server.line.listening)
         await other.append("s", 0, said(0))
         assert await waiting
 
 
-async def test_what_others_notify_on_the_same_channel_is_no_harm(database: str) -> None:
+async def test_what_others_notify_on_the_same_channel_is_no_harm(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with PostgresStore(database) as store:
-        waiting = asyncio.ensure_future(store.wait("s", 0, 5))
+        waiting = asyncio.ensure_future(store.wait("s", 0, 60))
         await until(lambda: store._server.line.listening)
+        heard: list[str] = []
+        hear_of = Line._hear_of
+
+        def noted(line: Line, told: str, teller: int) -> None:
+            hear_of(line, told, teller)
+            heard.append(told)
+
+        monkeypatch.setattr(Line, "_hear_of", noted)
         with psycopg.connect(database, autocommit=True) as connection:
             for payload in ("", "nonsense", "a b c", "x 99999999999999999999", "é 1"):
                 connection.execute("SELECT pg_notify('legato', %s)", (payload,))
-        await asyncio.sleep(0.1)
+        await until(lambda: len(heard) == 5)
         assert not waiting.done()
         await store.append("s", 0, said(0))
         assert await waiting
@@ -212,32 +211,55 @@ async def test_what_others_notify_on_the_same_channel_is_no_harm(database: str) 
 # -- leases --------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_lease_outlives_an_event_loop_that_is_busy_for_longer_than_it_lasts(database: str) -> None:
-    async with PostgresStore(database, lease_seconds=0.4) as store, PostgresStore(database, lease_seconds=0.4) as other:
+@pytest.fixture
+def often_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases of a minute are renewed four times a second: no load makes them end."""
+    monkeypatch.setattr(postgres_line, "BEATS", 240)
+
+
+@pytest.mark.usefixtures("often_renewed")
+async def test_a_lease_is_renewed_while_its_event_loop_is_busy(database: str) -> None:
+    async with PostgresStore(database, lease_seconds=60) as store:
         assert await store.lease("s") is not None
-        time.sleep(1.2)
-        assert await other.lease("s") is None
+        elsewhere = threading.Thread(target=lambda: asyncio.run(until_renewed(database, "s")))
+        elsewhere.start()
+        elsewhere.join(60)  # meanwhile this loop does nothing
+        assert not elsewhere.is_alive()
 
 
-async def test_a_thousand_leases_are_renewed_in_one_statement(database: str) -> None:
-    async with PostgresStore(database, lease_seconds=0.8) as store, PostgresStore(database) as other:
+@pytest.mark.usefixtures("often_renewed")
+async def test_a_thousand_leases_are_renewed_in_one_statement(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with PostgresStore(database, lease_seconds=60) as store:
         await asyncio.gather(*(store.lease(f"s{number}") for number in range(1000)))
-        await asyncio.sleep(1.5)
-        assert [await other.lease(f"s{number}") for number in range(0, 1000, 99)] == [None] * 11
+        renewed: list[int] = []
+        execute = DeadlineConnection.execute
+
+        def noted(connection: DeadlineConnection, query: Any, parameters: Any = None, **more: Any) -> Any:
+            if query == statements.RENEW:
+                renewed.append(len(parameters[1]))
+            return execute(connection, query, parameters, **more)
+
+        monkeypatch.setattr(DeadlineConnection, "execute", noted)
+        await until_renewed(database, "s0")
+        await until_renewed(database, "s999")
+        assert renewed[-1] == 1000
 
 
+@pytest.mark.usefixtures("often_renewed")
 async def test_a_lease_lives_on_while_its_ledger_is_written_to_without_a_pause(database: str) -> None:
-    async with PostgresStore(database, lease_seconds=0.4) as store, PostgresStore(database) as other:
+    async with PostgresStore(database, lease_seconds=60) as store, PostgresStore(database) as other:
         lease = await store.lease("s")
         assert lease is not None
-        end = time.monotonic() + 1.5
         length = 0
         with psycopg.connect(database) as slow:  # a transaction that holds the row for most of the time
-            while time.monotonic() < end:
-                slow.execute("SELECT FROM legato.ledgers WHERE name = 's' FOR UPDATE")
-                await asyncio.sleep(0.09)
-                slow.commit()
-                length = await store.append("s", length, said(length))
+            for _ in range(3):
+                renewing = asyncio.ensure_future(until_renewed(database, "s"))
+                while not renewing.done():
+                    slow.execute("SELECT FROM legato.ledgers WHERE name = 's' FOR UPDATE")
+                    await asyncio.sleep(0.2)
+                    slow.commit()
+                    length = await store.append("s", length, said(length))
+                await renewing
         assert await other.lease("s") is None
         await store.release(lease)
         assert await other.lease("s") is not None
@@ -254,11 +276,7 @@ async def test_lease_of_a_dead_driver_ends_after_clock_set_back(database: str) -
             connection.execute(SET_BACK)
         assert [info.ledger for info in await store.unrested()] == ["s"], "workers look at it"
         assert await store.lease("s") is None, "its holder may live"
-        end = time.monotonic() + 60
-        while (lease := await store.lease("s")) is None:
-            assert time.monotonic() < end
-            await asyncio.sleep(0.05)
-        assert lease.epoch == 2
+        assert (await leased(store, "s")).epoch == 2
 
 
 async def test_lease_of_a_live_driver_outlives_clock_set_back(database: str) -> None:
@@ -285,18 +303,19 @@ def test_lease_ends_by_clock_and_start_of_server(database: str, until: int | Non
         assert connection.execute(statement, (until, started)).fetchone() == (over,)
 
 
+@pytest.mark.usefixtures("often_renewed")
 async def test_a_row_that_somebody_locks_for_long_costs_no_other_lease(database: str) -> None:
-    async with PostgresStore(database, lease_seconds=0.8) as store, PostgresStore(database) as other:
+    async with PostgresStore(database, lease_seconds=60) as store:
         assert await store.lease("s") is not None
         assert await store.lease("t") is not None
         with psycopg.connect(database) as slow:
             slow.execute("SELECT FROM legato.ledgers WHERE name = 's' FOR UPDATE")
-            await asyncio.sleep(2)
-            assert await other.lease("t") is None
+            for _ in range(3):
+                await until_renewed(database, "t")
 
 
 async def test_a_cancelled_lease_is_given_back_and_a_cancelled_append_is_whole_or_not_there(database: str) -> None:
-    async with PostgresStore(database) as store:
+    async with asyncio.timeout(120), PostgresStore(database, lease_seconds=600) as store:
         for delay in (0, 0.0002, 0.0005, 0.001, 0.002):
             for what in (store.lease("s"), store.append("t", len(await store.read("t")), said(1, 2))):
                 asking = asyncio.ensure_future(what)
@@ -305,10 +324,7 @@ async def test_a_cancelled_lease_is_given_back_and_a_cancelled_append_is_whole_o
                 [came] = await asyncio.gather(asking, return_exceptions=True)
                 if isinstance(came, Lease):  # it was quicker
                     await store.release(came)
-            end = time.monotonic() + 2  # a lease that nobody gave back lasts for longer
-            while (lease := await store.lease("s")) is None:
-                assert time.monotonic() < end
-            await store.release(lease)
+            await store.release(await leased(store, "s"))  # one that nobody gave back would be renewed for ever
             assert len(await store.read("t")) % 2 == 0
         assert connections(database) <= 9
 

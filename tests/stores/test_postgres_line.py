@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from legato.stores import PostgresStore, postgres_line
 from legato.stores.postgres_line import Line
 from legato.stores.postgres_rows import key_of
 from legato.stores.waiters import Waiters
-from tests.stores.conftest import said
+from tests.stores.conftest import said, until, until_renewed
 
 
 @pytest.fixture(autouse=True)
@@ -24,12 +25,43 @@ def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 60.0)
 
 
-async def until(true: object, seconds: float = 5) -> None:
-    assert callable(true)
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to be so"
-        await asyncio.sleep(0.005)
+class Rounds:
+    """What lines have heard, and how often one of them had done all that there was to do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.heard: list[str] = []
+        self._counts: Counter[Any] = Counter()  # by the socket that rings for a line
+        hear_of, wait = Line._hear_of, postgres_line._hear
+
+        def noted(line: Line, told: str, teller: int) -> None:
+            hear_of(line, told, teller)
+            self.heard.append(told)
+
+        def counted(bell: Any, *arguments: Any) -> bool:
+            self._counts[bell] += 1
+            return wait(bell, *arguments)
+
+        monkeypatch.setattr(Line, "_hear_of", noted)
+        monkeypatch.setattr(postgres_line, "_hear", counted)
+
+    async def one(self, line: Line) -> None:
+        """Wait until the line has done what it had heard of by now, and what that brought with it."""
+        for _ in range(3):  # the first may have begun before
+            assert line._bell is not None
+            bell = line._bell[1]
+            before = self._counts[bell]
+            line._ring()
+            await until(lambda bell=bell, before=before: self._counts[bell] > before)
+
+    async def after(self, word: str, line: Line) -> None:
+        """Wait until the line has heard this word, and has done what there was to do."""
+        await until(lambda: word in self.heard)
+        await self.one(line)
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> Rounds:
+    return Rounds(monkeypatch)
 
 
 def notify(dsn: str, *words: str) -> None:
@@ -41,7 +73,7 @@ def notify(dsn: str, *words: str) -> None:
 # -- whom it believes ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_false_word_tells_nobody_anything_and_silences_nobody(database: str) -> None:
+async def test_a_false_word_tells_nobody_anything_and_silences_nobody(database: str, rounds: Rounds) -> None:
     async with PostgresStore(database) as store, PostgresStore(database) as other:
         await other.append("s", 0, said(0))
         told: list[int] = []
@@ -50,19 +82,20 @@ async def test_a_false_word_tells_nobody_anything_and_silences_nobody(database: 
         await until(lambda: store._server.line.listening)
         key = key_of("", "s")
         notify(database, f"{key} 999999999", f"{key} {'9' * 5000}", f"{key} 0", f"{key} 1")
-        await asyncio.sleep(0.2)
+        await rounds.after(f"{key} 1", store._server.line)
         assert told == []
         assert not waiting.done()
         await other.append("s", 1, said(1))
-        await until(lambda: told, 1)
+        await until(lambda: told)
         assert await waiting
         stop()
         assert told == [2]
 
 
 async def test_words_about_what_nobody_waits_for_cost_no_look_and_many_about_one_ledger_a_few(
-    database: str, monkeypatch: pytest.MonkeyPatch
+    database: str, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres_line, "FIRST_LOOK", 0.0)
     looks: list[int] = []
     whole = Line._look
 
@@ -74,27 +107,37 @@ async def test_words_about_what_nobody_waits_for_cost_no_look_and_many_about_one
     async with PostgresStore(database) as store:
         told: list[int] = []
         stop = store.watch("s", 0, told.append)
-        await until(lambda: store._server.line.listening)
-        await asyncio.sleep(0.2)
+        line, key = store._server.line, key_of("", "s")
+        await until(lambda: line.listening)
+        await rounds.one(line)  # in which it looks for the first time
         looks.clear()
         notify(database, *(f"{key_of('', f't{number}')} 5" for number in range(500)))
-        await asyncio.sleep(0.2)
+        await rounds.after(f"{key_of('', 't499')} 5", line)
         assert looks == []
         await store.append("s", 0, said(0))
         await until(lambda: told == [1])
-        await asyncio.sleep(0.1)
+        await rounds.after(f"{key} 1", line)
         assert looks == [], "what is appended here is known here"
-        notify(database, *(f"{key_of('', 's')} {number}" for number in range(500)))
-        await until(lambda: looks)
-        await asyncio.sleep(0.2)
-        assert len(looks) < 50
+        notify(database, *(f"{key} {number}" for number in range(500)))
+        await rounds.after(f"{key} 499", line)
+        assert 0 < len(looks) < 50
         stop()
 
 
 # -- when it listens -----------------------------------------------------------------------------------------------------
 
 
-async def test_it_listens_only_while_somebody_here_waits_and_a_while_longer(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_listens_only_while_somebody_here_waits_and_a_while_longer(
+    database: str, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    whole = Line._look
+
+    def look(line: Line, connection: Any, at: dict[str, tuple[str, str]]) -> None:
+        looks.append(len(at))
+        whole(line, connection, at)
+
+    monkeypatch.setattr(Line, "_look", look)
     monkeypatch.setattr(postgres_line, "LINGER", 0.2)
     monkeypatch.setattr(postgres_line, "LOOK_AGAIN", 0.2)  # which is also when those who left are forgotten
     async with PostgresStore(database) as store, PostgresStore(database) as other:
@@ -102,13 +145,14 @@ async def test_it_listens_only_while_somebody_here_waits_and_a_while_longer(data
         await store.append("s", 0, said(0))
         lease = await store.lease("s")
         assert lease is not None
-        await asyncio.sleep(0.1)
+        await rounds.one(line)
         assert not line.listening, "who only writes need not be woken"
         for length in (1, 2):
             told: list[int] = []
             stop = store.watch("s", length, told.append)
             await until(lambda: line.listening)
-            await asyncio.sleep(0.5)
+            looks.clear()
+            await until(lambda: len(looks) >= 4)  # at least three times 0.2 s lie between
             assert line.listening
             await other.append("s", length, said(length))
             await until(lambda told=told: told)
@@ -118,13 +162,14 @@ async def test_it_listens_only_while_somebody_here_waits_and_a_while_longer(data
 
 async def made_up_for(database: str, monkeypatch: pytest.MonkeyPatch, heed: Callable[[Line, Any], None]) -> bool:
     """Whether a wait ends although the word it waited for went out between its own look and the moment at which its line listens."""
-    may_listen = threading.Event()
+    monkeypatch.setattr(postgres_line, "FIRST_LOOK", 0.0)
+    rounds, may_listen = Rounds(monkeypatch), threading.Event()
     async with PostgresStore(database) as store, PostgresStore(database) as other:
         line = store._server.line
 
         def later(mine: Line, connection: Any) -> None:
             if mine is line and not mine._heeds:
-                assert may_listen.wait(20)
+                assert may_listen.wait(60)
             heed(mine, connection)
 
         monkeypatch.setattr(Line, "_heed", later)
@@ -132,16 +177,23 @@ async def made_up_for(database: str, monkeypatch: pytest.MonkeyPatch, heed: Call
         await until(lambda: line._connection is not None and not line._news)  # there is a line, and it does not listen
         with psycopg.connect(database, autocommit=True) as witness:
             witness.execute("LISTEN legato")
-            waiting = asyncio.ensure_future(store.wait("s", 0, 2))
+            waiting = asyncio.ensure_future(store.wait("s", 0, 600))
             await until(lambda: key_of("", "s") in store._server.waiters and not store._server._looks)  # it has looked, in vain
             await other.append("s", 0, said(0))
             key = key_of("", "s")
-            heard = await asyncio.to_thread(lambda: [note.payload for note in witness.notifies(timeout=20, stop_after=1)])
+            heard = await asyncio.to_thread(lambda: [note.payload for note in witness.notifies(timeout=60, stop_after=1)])
             while heard and not heard[-1].startswith(key):  # that of the append before may come first
-                heard = await asyncio.to_thread(lambda: [note.payload for note in witness.notifies(timeout=20, stop_after=1)])
+                heard = await asyncio.to_thread(lambda: [note.payload for note in witness.notifies(timeout=60, stop_after=1)])
             assert heard, "the word has gone out"
         may_listen.set()
-        return await waiting
+        await until(lambda: line.listening)
+        await rounds.one(line)
+        for _ in range(10):  # the loop is told: it has to get round to it
+            await asyncio.sleep(0)
+        if not waiting.done():
+            waiting.cancel()
+            return False
+        return waiting.result()
 
 
 async def test_a_word_that_comes_before_it_listens_is_made_up_for_at_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,26 +244,25 @@ async def test_a_watch_that_begins_while_the_line_looks_is_not_forgotten(databas
 # -- what others lock ----------------------------------------------------------------------------------------------------
 
 
-async def test_many_rows_that_somebody_locks_for_long_cost_no_other_lease(database: str) -> None:
-    async with PostgresStore(database, lease_seconds=0.8) as store, PostgresStore(database, lease_seconds=0.8) as other:
+async def test_many_rows_that_somebody_locks_for_long_cost_no_other_lease(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_line, "BEATS", 240)  # four times a second
+    async with PostgresStore(database, lease_seconds=60) as store:
         for number in range(12):
             assert await store.lease(f"s{number}") is not None
         with psycopg.connect(database) as slow:
             slow.execute("SELECT FROM legato.ledgers WHERE name <> 's11' FOR UPDATE")
-            end = time.monotonic() + 2
-            while time.monotonic() < end:
-                assert await other.lease("s11") is None, "its holder lives"
-                await asyncio.sleep(0.05)
+            for _ in range(3):
+                await until_renewed(database, "s11")
 
 
 async def test_a_wait_ends_in_its_time_while_the_server_does_not_answer(database: str) -> None:
-    async with PostgresStore(database, lock_timeout=4) as store:
+    async with PostgresStore(database, lock_timeout=300) as store:  # five minutes: whoever waited for the lock would hang
         await store.append("s", 0, said(0))
         with psycopg.connect(database) as connection:
             connection.execute("LOCK TABLE legato.ledgers IN ACCESS EXCLUSIVE MODE")
             began = time.monotonic()
-            assert not await store.wait("s", 1, 1.2)
-            assert 1.1 < time.monotonic() - began < 2
-            assert not await store.wait("s", 1, 0), "a wait of no time looks, for a second at most"
-            assert time.monotonic() - began < 3.5
+            async with asyncio.timeout(120):
+                assert not await store.wait("s", 1, 1.2)
+                assert time.monotonic() - began > 1.1
+                assert not await store.wait("s", 1, 0), "a wait of no time looks, for a second at most"
         assert await store.wait("s", 0, 0), "it works on"

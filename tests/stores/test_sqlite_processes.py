@@ -15,7 +15,7 @@ import pytest
 
 from legato.core.facts import Said
 from legato.stores import SQLiteStore
-from tests.stores.conftest import Child, said
+from tests.stores.conftest import Child, leased, said
 
 Start = Callable[..., Child]
 
@@ -123,11 +123,7 @@ async def test_a_store_works_on_in_a_forked_child(tmp_path: Path, child: Start) 
     try:
         async with SQLiteStore(tmp_path / "store.db") as store:
             assert len(await store.read("s")) == 3
-            for _ in range(2000):  # a busy machine may take its time to run the child at all
-                if lease := await store.lease("s"):
-                    break
-                await asyncio.sleep(0.01)
-            assert lease is not None  # its holder is dead; that holder's child is not
+            await leased(store, "s")  # its holder is dead; that holder's child is not
     finally:
         os.kill(orphan, signal.SIGKILL)
 
