@@ -19,7 +19,7 @@ from legato.core.history import Summarised
 from legato.drive.clock import fresh_name
 from legato.drive.definition import AgentDefinition, Definition, EdgeDefinition, History, Middleware
 from legato.errors import BadInput, BuildError
-from legato.nested import with_workflow
+from legato.nested import with_child_workflows, with_workflow, workflow_of
 from legato.run import Result, Run
 from legato.session import Session
 from legato.stores import MemoryStore
@@ -327,6 +327,8 @@ class HandoffBuilder:
             parallel_tools=self._parallel,
         )
         problems = check(graph, self._dead_ends_meant) + _clashes(agents, edges)
+        if self._limits.cost is not None:
+            problems += _unknown_prices(agents.values())
         if problems:
             raise _refused(self._name, problems)
         definition = Definition(
@@ -424,6 +426,21 @@ def _one_of(verb: str, given: str, allowed: tuple[str, ...]) -> str:
     if given not in allowed:
         raise BuildError(f"{verb} takes {' or '.join(map(repr, allowed))}", found=repr(given))
     return given
+
+
+def _unknown_prices(agents: Iterable[Agent]) -> list[str]:
+    """Why a cost limit cannot be kept: models without a known price. Those of agents that work as tools count in it too."""
+    from legato.models.prices import models_without_price, price_hint
+
+    owners = [(agent.name, agent.model) for agent in agents]
+    nested = (workflow_of(each) for agent in agents for each in agent.tools)
+    for workflow in with_child_workflows(each for each in nested if each is not None):
+        owners += [(name, agent.model) for name, agent in workflow.definition.agents.items()]
+    return [
+        f"the price of {lacking.options.model!r}, which {name!r} uses, is not known, so Limits(cost=...) cannot be kept: {price_hint()}"
+        for name, model in owners
+        for lacking in models_without_price(model)
+    ]
 
 
 def _make_ready() -> None:

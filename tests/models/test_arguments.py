@@ -93,6 +93,7 @@ def test_a_path_is_no_address_and_nothing_is_no_picture(make: Any, source: Any) 
 
 def test_what_was_spent_can_be_read_in_dollars() -> None:
     assert Usage(cost=1_768_750).dollars == 0.00176875
+    assert (Usage().dollars, Usage(input=1).dollars, Usage(input=1, cost=0).dollars) == (0, None, 0)
 
 
 @pytest.mark.parametrize("text", ["gpt-5.1", "opneai:gpt-5.1", "openai:", "claude:sonnet"])

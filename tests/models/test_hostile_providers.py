@@ -11,7 +11,7 @@ from legato.core.facts import Answered, Asked, Attempted
 from legato.emulator import serve
 from legato.history import custom
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Price, Usage
-from legato.models.prices import priced
+from legato.models.prices import cost_of, published_cost
 from legato.testing import ScriptedModel
 from legato.wire.sse import EventReader
 from tests.models.providers import Provider
@@ -135,7 +135,9 @@ async def test_half_a_reply_is_no_reply(status: str) -> None:
 
 
 def test_a_server_that_counts_its_cache_beside_the_rest_makes_nothing_cheaper_than_nothing() -> None:
-    assert priced(Usage(input=10, cached=1000, written=1000, output=1), Price(2.0, 10.0, cached=0.2)).cost >= 0
+    usage = Usage(input=10, cached=1000, written=1000, output=1)
+    assert cost_of(usage, Price(2.0, 10.0, cached=0.2)) == 10 * 200 + 10_000
+    assert published_cost(usage, "gpt-5.1", "openai") == 10 * 125 + 10_000
 
 
 SECRET = "sk-very-secret-0123456789"

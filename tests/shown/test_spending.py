@@ -150,5 +150,6 @@ async def test_a_call_says_the_same_in_the_list_and_on_its_page(provider: Emulat
 
 
 def test_a_price_that_nobody_knows_is_not_zero() -> None:
-    assert used(Usage(1000, 10)).dollars is None
+    assert (used(Usage(1000, 10)).dollars, used(Usage(1000, 10)).unpriced) == (None, 1010)
+    assert used(Usage(1000, 10, cost=0)).dollars == 0
     assert used(Usage(1000, 10, cost=2_000_000)).dollars == 0.002

@@ -48,7 +48,7 @@ def spender(replies: list[Any], **more: Any) -> Agent:
 
 
 def boss(*tools: Any, calls: Any, limits: Limits | None = None) -> Workflow:
-    model = Metered("boss", [calls, "All done."], Usage(20, 2))
+    model = Metered("boss", [calls, "All done."], Usage(20, 2, cost=0))
     builder = HandoffBuilder("office", [Agent("boss", model=model, tools=tools)])
     return (builder.with_limits(limits) if limits else builder).build()
 

@@ -122,7 +122,9 @@ async def _show(id: str, store: str, workflow: str, tenant: str, facts: bool, as
     if session.error:
         tell(("failed: ", "red"), session.error)
     used = session.usage
-    tell((f"{used.input} tokens in, {used.output} out{f', {used.dollars:.4f} dollars' if used.cost else ''}", "dim"))
+    known = "" if used.dollars is None else f", {used.dollars:.4f} dollars"
+    unknown = f", price of {used.unpriced_tokens} tokens not known" if used.unpriced_tokens else ""
+    tell((f"{used.input} tokens in, {used.output} out{known}{unknown}", "dim"))
     if not workflow and any(event.type == "tool_started" for event in told(session)):
         tell(("values of arguments are hidden: --workflow module:name says which of them are secret", "dim"))
 

@@ -24,5 +24,10 @@ def tell_usage(spent: Spending, losses: Sequence[str], agents: Sequence[str]) ->
 
 
 def _cells(usage: Used, resent: str = "") -> list[str | tuple[str, str]]:
-    cost = f"{usage.dollars:.6f}" if usage.dollars is not None else "not known"
-    return [f"{usage.input:,}", f"{usage.cached:,}", f"{usage.output:,}", f"{usage.reasoning:,}", cost, resent]
+    return [f"{usage.input:,}", f"{usage.cached:,}", f"{usage.output:,}", f"{usage.reasoning:,}", _cost(usage), resent]
+
+
+def _cost(usage: Used) -> str:
+    if usage.dollars is None:
+        return "not known"
+    return f"{usage.dollars:.6f} + not known" if usage.unpriced else f"{usage.dollars:.6f}"

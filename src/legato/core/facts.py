@@ -132,48 +132,63 @@ class Usage(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
     """Tokens of one or more model calls. `cached` (read from the provider's cache) and `written` (to it) are part of `input`, `reasoning`
     is part of `output`.
 
-    `cost` counts billionths of a dollar, so that sums are exact. A sum ends at `MAX_COUNT`: it is recorded too.
+    `cost` counts billionths of a dollar, so that sums are exact. It is None where no price is known, and 0 for what is free. In a sum it
+    is the cost of the calls whose price is known; `unpriced` counts the tokens of the others. Sums are recorded, and end at `MAX_COUNT`.
+
+    >>> Usage(input=10, cost=30) + Usage(input=5)
+    Usage(input=15, output=0, cached=0, reasoning=0, cost=30, written=0, unpriced=5)
     """
 
     input: Count = 0
     output: Count = 0
     cached: Count = 0
     reasoning: Count = 0
-    cost: Count = 0
+    cost: Count | None = None
     written: Count = 0
+    unpriced: Count = 0
 
     @property
     def total(self) -> int:
         return self.input + self.output
 
     @property
-    def dollars(self) -> float:
-        """The cost in dollars; 0 as well where no price is known."""
-        return self.cost / 1_000_000_000
+    def dollars(self) -> float | None:
+        """The cost in dollars, as far as prices are known; None if none is known. Nothing used costs 0."""
+        return None if self.cost is None and self.total else (self.cost or 0) / 1_000_000_000
+
+    @property
+    def unpriced_tokens(self) -> int:
+        """The tokens whose price is not known: `dollars` does not contain what they cost."""
+        return self.total if self.cost is None else self.unpriced
 
     def __add__(self, other: Usage) -> Usage:
+        known = self.cost is not None or other.cost is not None
         return Usage(
             min(self.input + other.input, MAX_COUNT),
             min(self.output + other.output, MAX_COUNT),
             min(self.cached + other.cached, MAX_COUNT),
             min(self.reasoning + other.reasoning, MAX_COUNT),
-            min(self.cost + other.cost, MAX_COUNT),
+            min((self.cost or 0) + (other.cost or 0), MAX_COUNT) if known else None,
             min(self.written + other.written, MAX_COUNT),
+            min(self.unpriced_tokens + other.unpriced_tokens, MAX_COUNT) if known else 0,
         )
 
     def increase_over(self, earlier: Usage) -> Usage:
         """What was added since `earlier`; nothing if this counts from a later beginning."""
         added = self - earlier
-        return added if min(added.input, added.output, added.cost) >= 0 else NO_USAGE
+        return added if min(added.input, added.output, added.cost or 0, added.unpriced) >= 0 else NO_USAGE
 
     def __sub__(self, earlier: Usage) -> Usage:
+        cost, unpriced = (self.cost or 0) - (earlier.cost or 0), self.unpriced_tokens - earlier.unpriced_tokens
+        known = cost != 0 or unpriced != self.total - earlier.total
         return Usage(
             self.input - earlier.input,
             self.output - earlier.output,
             self.cached - earlier.cached,
             self.reasoning - earlier.reasoning,
-            self.cost - earlier.cost,
+            cost if known else None,
             self.written - earlier.written,
+            unpriced if known else 0,
         )
 
 

@@ -67,7 +67,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     `turns`, `handoffs`, `same_edge` (how often one agent hands to the same other), `tool_calls` and `seconds` (of work, not of waiting
     for people) count since the user last spoke. `seconds` stops a model request that is under way; tools are let finish. `tokens` and
     `cost` (dollars) count over the whole session. `tool_rounds` counts the replies with tool calls that one agent makes in a row: a
-    model that calls tools without end pauses after 50.
+    model that calls tools without end pauses after 50. `cost` needs prices: where one turns out to be unknown, the run pauses too.
 
     The last three do not pause a run: what exceeds them is answered to the model with an error. `calls_per_reply` is the number of tool
     calls in one reply, handoffs included: the calls beyond it are not run, and no handoff of that reply is taken. `argument_bytes` is the

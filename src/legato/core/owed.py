@@ -616,8 +616,19 @@ def limit_reached(state: State, limits: Limits, needed: Usage, turns: int = 0, w
     if limits.tokens is not None and (over := _over(state, limits, "tokens", used.total + needed.total)):
         reason = f"{used.total} tokens used, the next call takes about {needed.total} more, the budget is {over:g}."
         return LimitReached("tokens", reason)
-    if limits.cost is not None and (over := _over(state, limits, "cost", used.dollars + needed.dollars)):
-        reason = f"${used.dollars:.4f} spent, the next call costs about ${needed.dollars:.4f} more, the budget is ${over:.4f}."
+    return _cost_reached(state, limits, used.dollars or 0.0, needed.dollars or 0.0) if limits.cost is not None else None
+
+
+def _cost_reached(state: State, limits: Limits, spent: float, needed: float) -> LimitReached | None:
+    if over := _over(state, limits, "cost", spent + needed):
+        reason = f"${spent:.4f} spent, the next call costs about ${needed:.4f} more, the budget is ${over:.4f}."
+        return LimitReached("cost", reason)
+    unpriced = [agent for agent, usage in state.spent.of.items() if usage.unpriced_tokens]
+    if unpriced and not state.tally.allowances.get("cost"):
+        reason = (
+            f"${spent:.4f} spent, and the price of what {', '.join(unpriced)} used is not known, so Limits(cost=...) cannot be kept: "
+            "pass prices=... to the model, or approve to go on and count only what is known."
+        )
         return LimitReached("cost", reason)
     return None
 

@@ -14,7 +14,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import asdict, replace
 
 from legato.core.call_limits import with_exceeded_limits
 from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
@@ -268,8 +268,10 @@ def _stopped(effect: CallModel, request: Request, number: int, error: Exception,
 
 def _counted(usage: Any) -> Usage:
     """What a failed call cost, where that was told as it should be."""
-    valid = isinstance(usage, Usage) and all(type(count) is int and 0 <= count <= MAX_COUNT for count in astuple(usage))
-    return usage if valid else NO_USAGE
+    if not isinstance(usage, Usage):
+        return NO_USAGE
+    counts = (count for name, count in asdict(usage).items() if name != "cost" or count is not None)
+    return usage if all(type(count) is int and 0 <= count <= MAX_COUNT for count in counts) else NO_USAGE
 
 
 def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:

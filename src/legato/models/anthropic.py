@@ -62,6 +62,8 @@ class Anthropic(Priced):
     <Anthropic claude-opus-5-5>
     """
 
+    provider = "anthropic"
+
     def __init__(
         self,
         model: str,

@@ -25,6 +25,9 @@ class AzureOpenAIResponses(OpenAIResponses):
     <AzureOpenAIResponses my-gpt-5, inline>
     """
 
+    provider = "azure"
+    names_models = False
+
     def __init__(
         self,
         deployment: str,

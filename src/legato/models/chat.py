@@ -91,6 +91,7 @@ class OpenAIChat(Priced):
         self._stream = stream
         self._check = check
         self.prices = prices
+        self.provider = "" if compatible else "openai"
         self._base_url = base_url
         self.address = configured_address(base_url, client)
         where = {"base_url": base_url, "api_key": api_key, "organization": organization}

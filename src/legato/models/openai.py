@@ -71,6 +71,8 @@ class OpenAIResponses(Priced):
     <OpenAIResponses gpt-5.1, inline>
     """
 
+    provider = "openai"
+
     def __init__(
         self,
         model: str,

@@ -1,14 +1,15 @@
-"""What tokens cost. May know: published prices. Decides: nothing; a price that is not known costs nothing, and says so.
+"""What tokens cost: the caller's own prices first, then the published prices that the package `genai-prices` brings.
 
-Prices are in dollars per million tokens, as published at the date beside them. They change: give your own with
-`prices={"gpt-5": Price(1.25, 10.0, cached=0.125)}` to a model, or change `PRICES` for all.
+`genai-prices` comes with the extras `openai` and `anthropic`. Its prices are those of its release: nothing is fetched. A price that is
+not known is not taken for 0: the usage has no cost then (`Usage.cost` is None).
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,8 +19,10 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.base import Emit
-from legato.models.sdk import Clients, bounded_request
+from legato.models.sdk import Clients, address_of, bounded_request
 from legato.wire.options import Options
+
+BILLION = 10**9
 
 
 class Price(Struct, frozen=True):
@@ -33,99 +36,87 @@ class Price(Struct, frozen=True):
     cached: float | None = None
     written: float | None = None
     long: int = 0
-    as_of: str = ""
 
 
-def _gpt(input: float, output: float, cached: float, written: float | None = None, *, long: int = 272_000, as_of: str) -> Price:
-    return Price(input, output, cached, written, long, as_of)
+def own_price(models: Iterable[str], prices: Mapping[str, Price] | None) -> Price | None:
+    """The caller's price of the first of these models that has one: by its name, or by the longest name that is the same without a date.
 
-
-def _claude(input: float, output: float, cached: float, *, as_of: str) -> Price:
-    return Price(input, output, cached, input * 1.25, as_of=as_of)
-
-
-PRICES: dict[str, Price] = {
-    "gpt-4o": _gpt(2.5, 10.0, 1.25, long=0, as_of="2025-12"),
-    "gpt-4o-mini": _gpt(0.15, 0.6, 0.075, long=0, as_of="2025-12"),
-    "gpt-4.1": _gpt(2.0, 8.0, 0.5, long=0, as_of="2025-12"),
-    "gpt-4.1-mini": _gpt(0.4, 1.6, 0.1, long=0, as_of="2025-12"),
-    "gpt-4.1-nano": _gpt(0.1, 0.4, 0.025, long=0, as_of="2025-12"),
-    "o3": _gpt(2.0, 8.0, 0.5, long=0, as_of="2025-12"),
-    "o4-mini": _gpt(1.1, 4.4, 0.275, long=0, as_of="2025-12"),
-    "gpt-5": _gpt(1.25, 10.0, 0.125, long=0, as_of="2025-12"),
-    "gpt-5-mini": _gpt(0.25, 2.0, 0.025, long=0, as_of="2025-12"),
-    "gpt-5-nano": _gpt(0.05, 0.4, 0.005, long=0, as_of="2025-12"),
-    "gpt-5.1": _gpt(1.25, 10.0, 0.125, long=0, as_of="2025-12"),
-    "gpt-5.4": _gpt(2.5, 15.0, 0.25, as_of="2026-11"),
-    "gpt-5.4-mini": _gpt(0.75, 4.5, 0.075, long=0, as_of="2026-11"),
-    "gpt-5.5": _gpt(5.0, 30.0, 0.5, as_of="2026-11"),
-    "gpt-5.6-sol": _gpt(4.0, 20.0, 0.4, as_of="2026-11"),
-    "gpt-5.6-terra": _gpt(2.0, 12.0, 0.2, as_of="2026-11"),
-    "gpt-5.6-luna": _gpt(0.2, 1.2, 0.02, as_of="2026-11"),
-    "gpt-6-astra": _gpt(10.0, 50.0, 1.0, 12.5, as_of="2026-09"),
-    "gpt-6-sol": _gpt(2.0, 10.0, 0.2, 2.5, as_of="2026-09"),
-    "gpt-6-luna": _gpt(0.1, 0.5, 0.01, 0.125, as_of="2026-09"),
-    "gpt-6.1-sol": _gpt(2.0, 10.0, 0.1, 2.5, as_of="2026-09"),
-    "gpt-6.1-terra": _gpt(1.0, 5.0, 0.05, 1.25, as_of="2026-10"),
-    "claude-haiku-4-5": _claude(1.0, 5.0, 0.1, as_of="2026-11"),
-    "claude-sonnet-4-5": _claude(3.0, 15.0, 0.3, as_of="2025-12"),
-    "claude-opus-4-5": _claude(5.0, 25.0, 0.5, as_of="2026-03"),
-    "claude-opus-4-6": _claude(5.0, 25.0, 0.5, as_of="2026-03"),
-    "claude-opus-4-7": _claude(5.0, 25.0, 0.5, as_of="2026-03"),
-    "claude-sonnet-5": _claude(2.0, 10.0, 0.2, as_of="2026-10"),
-    "claude-opus-5": _claude(5.0, 25.0, 0.5, as_of="2026-10"),
-    "claude-fable-5-1": _claude(10.0, 50.0, 0.25, as_of="2026-09"),
-    "claude-opus-5-5": _claude(4.0, 20.0, 0.2, as_of="2026-09"),
-    "claude-sonnet-5-5": _claude(2.0, 10.0, 0.1, as_of="2026-10"),
-    "claude-haiku-5-5": _claude(0.1, 0.5, 0.01, as_of="2026-10"),
-}
-"""As published, or as others read them off the providers' pages, in the month beside them: standard service, shortest caches."""
-
-
-def price_of(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
-    """The price of a model: one's own first, by its name or by the longest known name that it begins with and then dates.
-
-    >>> price_of("gpt-4o-2024-08-06").input, price_of("gpt-4o-mini").input, price_of("no-such-model")
-    (2.5, 0.15, None)
+    >>> own_price(["gpt-4o-2024-08-06"], {"gpt-4o": Price(2.5, 10.0)})
+    Price(input=2.5, output=10.0, cached=None, written=None, long=0)
     """
-    for table in (own or {}, PRICES):
-        if model in table:
-            return table[model]
-        dated = [name for name in table if model.startswith((f"{name}-2", f"{name}@"))]
+    if not prices:
+        return None
+    for model in models:
+        if model in prices:
+            return prices[model]
+        dated = [name for name in prices if model.startswith((f"{name}-2", f"{name}@"))]
         if dated:
-            return table[max(dated, key=len)]
+            return prices[max(dated, key=len)]
     return None
 
 
-def priced(usage: Usage, price: Price | None) -> Usage:
-    """The usage with its cost, in billionths of a dollar.
+def cost_of(usage: Usage, price: Price) -> int:
+    """What a request costs at this price, in billionths of a dollar.
 
-    >>> priced(Usage(input=1000, output=100, cached=400), Price(1.25, 10.0, cached=0.125)).cost
+    >>> cost_of(Usage(input=1000, output=100, cached=400), Price(1.25, 10.0, cached=0.125))
     1800000
     """
-    if price is None:
-        return usage
-    cached = price.input if price.cached is None else price.cached
-    written = price.input if price.written is None else price.written
-    read = min(usage.cached, usage.input)  # some servers count them beside the rest
-    kept = min(usage.written, usage.input - read)
-    sent = (usage.input - read - kept) * price.input + read * cached + kept * written
+    read, written = _cache_tokens(usage)
+    cached_price = price.input if price.cached is None else price.cached
+    written_price = price.input if price.written is None else price.written
+    sent = (usage.input - read - written) * price.input + read * cached_price + written * written_price
     said = usage.output * price.output
-    spent = sent * 2 + said * 1.5 if price.long and usage.input > price.long else sent + said
-    return replace(usage, cost=round(spent * 1000))
+    return round((sent * 2 + said * 1.5 if price.long and usage.input > price.long else sent + said) * 1000)
+
+
+def published_cost(usage: Usage, model: str, provider: str, address: str = "") -> int | None:
+    """What a request costs at the published price, in billionths of a dollar; None if that is not known.
+
+    Prices are those of the provider at this address. Where none is known at it, such as a gateway, they are those of `provider`; if
+    that is empty, the price is not known.
+    """
+    try:
+        import genai_prices
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return None
+    if address:
+        with suppress(LookupError):
+            provider = get_snapshot().find_provider(None, None, address).id
+    if not provider:
+        return None
+    read, written = _cache_tokens(usage)
+    tokens = genai_prices.Usage(input_tokens=usage.input, cache_read_tokens=read, cache_write_tokens=written, output_tokens=usage.output)
+    try:
+        found = genai_prices.calc_price(tokens, model, provider_id=provider)
+    except LookupError:
+        return None
+    priced_by_token = found.model_price.input_mtok is not None  # some models are priced by the hour, and some not at all
+    return round(found.total_price * BILLION) if priced_by_token else None
+
+
+def _cache_tokens(usage: Usage) -> tuple[int, int]:
+    """The input tokens that were read from the cache, and written to it. Some servers count them beside the rest of the input."""
+    read = min(usage.cached, usage.input)
+    return read, min(usage.written, usage.input - read)
 
 
 class Priced(ABC):
-    """A model whose replies carry what they cost, and whose failures do."""
+    """A model whose replies and failures carry what they cost."""
 
     options: Options
+    address: str
+    prices: Mapping[str, Price] | None = None
+    provider: str
+    """Whose prices hold where the address does not say it, as `genai-prices` names it; empty: nobody's."""
+    names_models: bool = True
+    """Whether the model's name says which model it is. The name of a deployment does not."""
     _clients: Clients
 
     @property
     @abstractmethod
     def name(self) -> str:
         """What is recorded with each reply."""
-    prices: Mapping[str, Price] | None = None
 
     @abstractmethod
     async def body(self, request: Request) -> bytes:
@@ -139,14 +130,44 @@ class Priced(ABC):
         except ModelFailed as failure:
             failure.summary = f"{self.name}: {failure.summary}"
             if failure.usage is not None:
-                failure.usage = priced(failure.usage, price_of(self.options.model, self.prices))
+                failure.usage = self._with_cost(failure.usage)
             raise
         except asyncio.CancelledError as stop:
             if isinstance(usage := getattr(stop, "usage", None), Usage):
-                stop.usage = priced(usage, price_of(self.options.model, self.prices))  # type: ignore[attr-defined]
+                stop.usage = self._with_cost(usage)  # type: ignore[attr-defined]
             raise
-        return replace(reply, usage=priced(reply.usage, price_of(reply.model, self.prices)))
+        return replace(reply, usage=self._with_cost(reply.usage, reply.model))
+
+    def lacks_price(self) -> bool:
+        """Whether it is known before any request that no price is known."""
+        if not self.names_models:
+            return False
+        return self._cost(Usage(), self.options.model, self.address) is None
+
+    def _with_cost(self, usage: Usage, model: str = "") -> Usage:
+        """The usage of a request with its cost. `model`: the name in the reply, which may be more exact than the one that was asked for."""
+        return replace(usage, cost=self._cost(usage, model or self.options.model, address_of(self._clients()))) if usage.total else usage
+
+    def _cost(self, usage: Usage, model: str, address: str) -> int | None:
+        if price := own_price((model, self.options.model), self.prices):
+            return cost_of(usage, price)
+        return published_cost(usage, model, self.provider, address)
 
     @abstractmethod
     async def _ask(self, request: Request, emit: Emit) -> Reply:
         """Its reply, as the provider counts it."""
+
+
+def models_without_price(model: object) -> list[Priced]:
+    """The models of this one, or behind it, of which it is known before any request that no price is known."""
+    if isinstance(model, Priced):
+        return [model] if model.lacks_price() else []
+    return [lacking for each in getattr(model, "models", ()) for lacking in models_without_price(each)]
+
+
+def price_hint() -> str:
+    """What to do where a price is not known."""
+    from importlib.util import find_spec
+
+    missing = find_spec("genai_prices") is None
+    return "pass prices={...} to the model" + (", or install genai-prices, which knows published prices" if missing else "")

@@ -33,13 +33,17 @@ from legato.shown.letters import Letters, of_frame
 
 
 class Used(Struct, frozen=True):
-    """Tokens and cost. `cached` is part of `input`, `reasoning` of `output`. `dollars`: of calls whose price is known; None if none is."""
+    """Tokens and cost. `cached` is part of `input`, `reasoning` of `output`.
+
+    `dollars` is the cost of calls whose price is known, None if none is; `unpriced` counts the tokens of the others.
+    """
 
     input: int
     cached: int
     output: int
     reasoning: int
     dollars: float | None
+    unpriced: int = 0
 
 
 class Passed(Struct, frozen=True):
@@ -71,7 +75,7 @@ class Spending(Struct, frozen=True):
 
 def used(usage: Usage) -> Used:
     """Usage as it is shown."""
-    return Used(usage.input, usage.cached, usage.output, usage.reasoning, usage.dollars if usage.cost else None)
+    return Used(usage.input, usage.cached, usage.output, usage.reasoning, usage.dollars, usage.unpriced_tokens)
 
 
 async def spending(session: Session) -> Spending:

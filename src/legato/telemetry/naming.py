@@ -38,7 +38,7 @@ def model_named(name: str) -> Attributes:
 
 def used(usage: Usage) -> Attributes:
     """What was used, as far as there is anything to say."""
-    told: Mapping[str, float] = {
+    told: Mapping[str, float | None] = {
         "gen_ai.usage.input_tokens": usage.input,
         "gen_ai.usage.output_tokens": usage.output,
         "gen_ai.usage.cache_read.input_tokens": usage.cached,

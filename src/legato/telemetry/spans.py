@@ -261,7 +261,7 @@ class Spans:
         span.add_event(name, {**attributes, "legato.position": position} if position is not None else attributes)
 
     def _measured(self, agent: str, usage: Usage, took: int, more: Attributes) -> None:
-        self._agent_usage = Usage(*(getattr(self._agent_usage, name) + getattr(usage, name) for name in Usage.__struct_fields__))
+        self._agent_usage = self._agent_usage + usage
         model = model_named(self._definition.agents[agent].model.name)
         attributes = {"gen_ai.operation.name": "chat", "gen_ai.agent.name": agent, **model, **more}
         self._to.seconds.record(took / 1000, attributes)

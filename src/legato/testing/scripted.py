@@ -152,5 +152,5 @@ def as_reply(scripted: Any, request: Request) -> Reply:
         items.append(Words(piece) if isinstance(piece, str) else piece)
     sent = sum(len(message.text) for message in request.messages) + len(request.frame.instructions)
     said = sum(len(item.arguments if isinstance(item, Call) else item.body if isinstance(item, Hosted) else item.text) for item in items)
-    usage = Usage(input=sent // LETTERS_PER_TOKEN + 1, output=said // LETTERS_PER_TOKEN + 1)
+    usage = Usage(input=sent // LETTERS_PER_TOKEN + 1, output=said // LETTERS_PER_TOKEN + 1, cost=0)
     return Reply(items=tuple(items), usage=usage)

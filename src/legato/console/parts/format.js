@@ -32,9 +32,10 @@ export function lasted(milliseconds) {
   return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
 }
 
-/** Money; what is not known is said to be so. */
-export function dollars(amount) {
+/** Money; what is not known is said to be so. `unpriced`: the tokens whose price is not known, beside those of this amount. */
+export function dollars(amount, unpriced = 0) {
   if (amount === null || amount === undefined) return "no price known";
+  if (unpriced > 0) return `${dollars(amount)} + no price known for ${count(unpriced)} tokens`;
   if (amount === 0) return "$0";
   return amount < 0.01 ? `$${amount.toFixed(5)}` : `$${amount.toFixed(amount < 1 ? 4 : 2)}`;
 }

@@ -134,7 +134,7 @@ export class Seen {
             clock(seen.at),
             `saw the facts 0 to ${seen.upto}`,
             `${count(seen.usage.input)} tokens in (${count(seen.usage.cached)} cached), ${count(seen.usage.output)} out`,
-            dollars(seen.usage.dollars),
+            dollars(seen.usage.dollars, seen.usage.unpriced),
           ]
             .filter(Boolean)
             .join(" · "),

@@ -66,7 +66,7 @@ export class UsageView {
         { class: "sums" },
         sum("Tokens in", count(total.input), `${share(total.cached, total.input)} from the provider's cache`),
         sum("Tokens out", count(total.output), total.reasoning ? `${count(total.reasoning)} of them reasoning` : ""),
-        sum("Cost", dollars(total.dollars), ""),
+        sum("Cost", dollars(total.dollars), total.unpriced && total.dollars !== null ? `no price known for ${count(total.unpriced)} tokens` : ""),
         sum("Sent again for handoffs", count(resent), `${share(resent, total.input)} of all tokens in`),
       ),
       el("h2", null, "By agent"),
@@ -105,7 +105,7 @@ export class UsageView {
                 ],
                 longestEdge,
               ),
-              el("span", { class: "bar-told" }, costing(`${count(edge.tokens)} tokens, ${count(edge.resent)} again`, edge.dollars)),
+              el("span", { class: "bar-told" }, costing(`${count(edge.tokens)} tokens, ${count(edge.resent)} again`, edge.dollars, edge.unpriced)),
             ),
           ),
         ),
@@ -130,7 +130,7 @@ export class UsageView {
         ],
         longest,
       ),
-      el("span", { class: "bar-told" }, costing(`${count(usage.input)} in, ${count(usage.output)} out`, usage.dollars)),
+      el("span", { class: "bar-told" }, costing(`${count(usage.input)} in, ${count(usage.output)} out`, usage.dollars, usage.unpriced)),
     );
   }
 
@@ -150,14 +150,14 @@ export class UsageView {
       el(
         "span",
         { class: "soft small-print" },
-        costing(`${count(tokens(each.usage))} tokens, ${count(each.resent ?? 0)} again`, each.usage.dollars),
+        costing(`${count(tokens(each.usage))} tokens, ${count(each.resent ?? 0)} again`, each.usage.dollars, each.usage.unpriced),
       ),
     );
   }
 }
 
 const tokens = (usage) => usage.input + usage.output;
-const costing = (told, amount) => (amount === null ? told : `${told}, ${dollars(amount)}`);
+const costing = (told, amount, unpriced) => (amount === null ? told : `${told}, ${dollars(amount, unpriced)}`);
 const share = (part, whole) => (whole ? `${Math.round((part / whole) * 100)} %` : "0 %");
 
 function sum(title, value, note) {
@@ -192,10 +192,11 @@ function byEdge(handoffs) {
   const edges = new Map();
   for (const each of handoffs) {
     const name = `${each.source}\n${each.target}`;
-    const edge = edges.get(name) ?? { source: each.source, target: each.target, times: 0, tokens: 0, resent: 0, dollars: null };
+    const edge = edges.get(name) ?? { source: each.source, target: each.target, times: 0, tokens: 0, resent: 0, unpriced: 0, dollars: null };
     edge.times++;
     edge.tokens += tokens(each.usage);
     edge.resent += each.resent ?? 0;
+    edge.unpriced += each.usage.unpriced ?? 0;
     if (each.usage.dollars !== null) edge.dollars = (edge.dollars ?? 0) + each.usage.dollars;
     edges.set(name, edge);
   }
