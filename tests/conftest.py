@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 for _name in [name for name in os.environ if name.startswith(("OPENAI_", "ANTHROPIC_", "AZURE_OPENAI_"))]:
     del os.environ[_name]
 
+# Tokens are counted by the estimate, whatever vocabulary a developer has.
+os.environ["TIKTOKEN_CACHE_DIR"] = ""
+
 # A shell that runs the tests in the background has them ignore Ctrl-C, and the processes that they start would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

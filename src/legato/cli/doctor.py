@@ -17,7 +17,7 @@ EXTRAS = {
     "openai": ("openai",),
     "anthropic": ("anthropic",),
     "emulator": ("starlette", "uvicorn", "pyyaml"),
-    "tokens": ("rs-bpe",),
+    "tokens": ("tiktoken",),
     "postgres": ("psycopg",),
     "cli": ("typer", "rich"),
     "temporal": ("temporalio",),

@@ -1,22 +1,80 @@
-"""How many tokens a text is. May know: a tokenizer, if one is installed. Decides: the estimate where there is none.
+"""How many tokens a text is: by OpenAI's encoding where its vocabulary is on this machine, else by an estimate. `COUNTED_BY` says which.
 
-With the extra `tokens` (rs-bpe, whose vocabulary is part of the package: nothing is fetched) the count is that of `o200k_base`, the
-encoding of OpenAI's present models. Without it a token is taken to be four bytes of UTF-8. `COUNTED_BY` says which.
+With the extra `tokens` (tiktoken) and the vocabulary of `o200k_base` in tiktoken's cache, the count is that of OpenAI's present models.
+Nothing is ever downloaded: tiktoken's own functions would fetch what the cache lacks, so the file is read here.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
+from base64 import b64decode
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
 
 ESTIMATE = "an estimate: four bytes are a token"
-COUNTED_BY = "rs-bpe's o200k_base" if find_spec("rs_bpe") else ESTIMATE
+ENCODING = "tiktoken's o200k_base"
+
+VOCABULARY_FILE = "fb374d419588a4632f3f557e76b4b70aebbca790"
+"""The name in tiktoken's cache: the SHA-1 of the address that it downloads `o200k_base` from."""
+
+VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+
+# As in tiktoken_ext/openai_public.py of tiktoken 0.14.
+WORDS = "|".join(
+    [
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+        r"""\p{N}{1,3}""",
+        r""" ?[^\s\p{L}\p{N}]+[\r\n/]*""",
+        r"""\s*[\r\n]+""",
+        r"""\s+(?!\S)""",
+        r"""\s+""",
+    ]
+)
 
 PER_MESSAGE = 3  # the marks around each message
 FOR_THE_REPLY = 3  # the marks that open the reply
 REMEMBERED = 2_000  # characters: a longer text is counted anew, so that what is remembered stays below some 8 MB
+MAX_PIECE_CHARS = 100_000  # tiktoken panics at a million spaces; each cut counts one token too many at most
+
+
+def find_vocabulary() -> Path | None:
+    """The vocabulary in tiktoken's cache; None if it is not there, or damaged."""
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
+    path = Path(folder if folder is not None else f"{tempfile.gettempdir()}/data-gym-cache", VOCABULARY_FILE)
+    try:
+        sound = folder != "" and hashlib.sha256(path.read_bytes()).hexdigest() == VOCABULARY_SHA256  # "" turns the cache off
+    except OSError:
+        return None
+    return path if sound else None
+
+
+def load_encoding(vocabulary: Path) -> Encoding:
+    """The encoding of a vocabulary in tiktoken's format: in each line a token in Base64, and its rank."""
+    from tiktoken import Encoding  # here: it takes a tenth of a second, which nobody pays who never counts
+
+    lines = (line.split() for line in vocabulary.read_bytes().splitlines())
+    ranks = {b64decode(token): int(rank) for token, rank in lines}
+    return Encoding("o200k_base", pat_str=WORDS, mergeable_ranks=ranks, special_tokens={})
+
+
+def count_encoded(text: str, encoding: Encoding) -> int:
+    """The tokens of a text in an encoding, whatever is in it."""
+    pieces = (text[start : start + MAX_PIECE_CHARS] for start in range(0, len(text), MAX_PIECE_CHARS))
+    return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
+
+
+_VOCABULARY = find_vocabulary() if find_spec("tiktoken") else None
+
+COUNTED_BY = ENCODING if _VOCABULARY else ESTIMATE
 
 
 def count(text: str) -> int:
@@ -39,17 +97,10 @@ def count_request(strings: Iterable[str]) -> int:
 
 def _count(text: str) -> int:
     data = text.encode("utf-8", "replace")  # half of a surrogate pair is no text; it counts as a question mark
-    if COUNTED_BY == ESTIMATE:
+    if _VOCABULARY is None:
         return -(-len(data) // 4)
-    return int(_tokenizer().count(data.decode()))
+    return count_encoded(data.decode(), _encoding(_VOCABULARY))
 
 
 _remembered = lru_cache(maxsize=2048)(_count)
-
-
-@lru_cache(maxsize=1)
-def _tokenizer() -> Any:
-    # Here, because it takes a tenth of a second, which nobody pays who never counts. It may not be installed, and has no types.
-    from rs_bpe.bpe import openai  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-    return openai.o200k_base()
+_encoding = lru_cache(maxsize=1)(load_encoding)

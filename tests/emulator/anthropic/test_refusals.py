@@ -44,7 +44,7 @@ def test_a_model_that_does_not_exist_is_a_404() -> None:
 
 
 def test_more_than_the_window_is_refused_with_the_count() -> None:
-    room, asked = dialect(), ask(model="claude-sonnet-4-6", messages=[{"role": "user", "content": "word " * 210_000}])
+    room, asked = dialect(), ask(model="claude-sonnet-4-6", messages=[{"role": "user", "content": "cat " * 210_000}])
     refusal = room.refuse(asked, room.judge(asked))
     assert refusal.body["error"]["message"].startswith("prompt is too long: 210")
     assert refusal.body["error"]["message"].endswith(" tokens > 200000 maximum")

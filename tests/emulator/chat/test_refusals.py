@@ -59,7 +59,7 @@ def test_a_model_that_does_not_exist_is_a_404() -> None:
 
 
 def test_more_than_the_window_is_refused_with_the_count() -> None:
-    room, asked = dialect(), ask({"model": "gpt-4o", "messages": [{"role": "user", "content": "word " * 130_000}]})
+    room, asked = dialect(), ask({"model": "gpt-4o", "messages": [{"role": "user", "content": "cat " * 130_000}]})
     refusal = room.refuse(asked, room.judge(asked))
     assert refusal.body["error"]["code"] == "context_length_exceeded"
     assert refusal.body["error"]["message"].startswith(

@@ -113,9 +113,9 @@ def test_too_much_input_may_be_truncated() -> None:
 
 def test_a_chain_grows_until_it_is_too_much() -> None:
     bench = Bench()
-    first = bench.post({"input": "word " * 100_000})
-    assert bench.refused({"previous_response_id": first["id"], "input": "word " * 30_000}).clauses == ["F1"]
-    bench.post({"previous_response_id": first["id"], "input": "word " * 20_000})
+    first = bench.post({"input": "cat " * 100_000})
+    assert bench.refused({"previous_response_id": first["id"], "input": "cat " * 30_000}).clauses == ["F1"]
+    bench.post({"previous_response_id": first["id"], "input": "cat " * 20_000})
 
 
 # -- headers -----------------------------------------------------------------------------------------------------------
