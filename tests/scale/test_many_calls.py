@@ -133,6 +133,17 @@ def test_running_calls_beside_many_that_wait_costs_in_proportion():
     assert growth(mixed) < AT_MOST
 
 
+def test_calling_an_agent_many_times_costs_in_proportion():
+    async def asked(number):
+        child = Agent("child", "", ScriptedModel(lambda seen: "Looked."))
+        calls = [Call("ask_child", f'{{"task": "{key}"}}') for key in range(number // 5)]
+        boss = Agent("boss", "", ScriptedModel([calls, "done"]), [child.as_tool()])
+        workflow = HandoffBuilder("office", [boss]).with_limits(Limits(turns=None, calls_per_reply=None)).build()
+        assert (await workflow.run("go")).text == "done"
+
+    assert growth(asked) < AT_MOST
+
+
 @pytest.mark.parametrize("wire", [OpenAIResponses, OpenAIChat, Anthropic])
 def test_a_request_with_many_outputs_costs_in_proportion(wire):
     async def compiled(number):

@@ -110,7 +110,10 @@ class Caller:
 
     def _reserve(self, needed: Reserved, below: bool = False) -> None:
         """`below`: for child sessions of the child session, which report by themselves."""
-        self._reserved[self._call, below] = needed
+        if needed == NOTHING:
+            self._reserved.pop((self._call, below), None)
+        else:
+            self._reserved[self._call, below] = needed
         if self._outer is not None:
             self._outer._reserve(sum(self._reserved.values(), NOTHING), below=True)
 

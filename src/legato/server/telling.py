@@ -288,13 +288,19 @@ def is_input(fact: object) -> bool:
 def usage_of(state: State, since: int, upto: int) -> Usage:
     """Sum what models used in a range of facts, in this session and in its child sessions."""
     used = Usage()
-    for position, fact in enumerate(state.facts[since:upto], since):
+    reported: dict[CallRef, dict[str, Usage]] = {}  # the totals that each child session last reported
+    for fact in state.facts[since:upto]:
         if isinstance(fact, (Answered, Attempted, Compacted)):
             used += fact.usage
         elif isinstance(fact, UsageReported):
-            before = _report_before(state.facts, position, fact.call)
+            before = reported.get(fact.call)
+            if before is None:
+                before = _report_before(state.facts, since, fact.call)
             for agent, usage in fact.agents:
                 used += usage.increase_over(before.get(agent, NO_USAGE))
+            reported[fact.call] = dict(fact.agents)
+        elif isinstance(fact, Lost) and fact.missing:
+            reported[fact.call] = {}
     return used
 
 
