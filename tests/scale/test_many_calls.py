@@ -172,7 +172,7 @@ def test_showing_many_calls_in_other_protocols_costs_in_proportion():
     async def shown(number):
         session = desk(number).session("s", store=MemoryStore())
         await session.run("go")
-        ended = [moment for moment in telling.recorded(session, 0, session.state.length) if isinstance(moment, telling.Ended)]
+        ended = [moment for moment in await telling.recorded(session, 0, session.state.length) if isinstance(moment, telling.Ended)]
         assert len(ended) == number
 
     assert growth(shown) < AT_MOST
