@@ -36,13 +36,13 @@ lock: ## compile requirements/ anew: the newest versions that pyproject.toml all
 	@$(PYTHON) -m tests.versions.lock
 
 versions: ## make quick on every Python from 3.11 on that is on PATH or in ~/.pyenv
-	@$(PYTHON) -m tests.versions pythons -q -n 2 --quick $(QUICK) $(ARGS)
+	@$(PYTHON) -m tests.versions pythons -q -n 2 $(or $(ARGS),--quick $(QUICK))
 
 newest: ## make quick with the newest versions of everything that pyproject.toml allows
-	@$(PYTHON) -m tests.versions newest -q -n 2 --quick $(QUICK) $(ARGS)
+	@$(PYTHON) -m tests.versions newest -q -n 2 $(or $(ARGS),--quick $(QUICK))
 
 lowest: ## make quick with the lowest versions that pyproject.toml allows
-	@$(PYTHON) -m tests.versions lowest -q -n 2 --quick $(QUICK) $(ARGS)
+	@$(PYTHON) -m tests.versions lowest -q -n 2 $(or $(ARGS),--quick $(QUICK))
 
 engines: $(VENV)/.dev $(ENGINES)/.ready ## workers over real Temporal and Restate servers, which it installs (needs npm)
 	@$(PY) -m pytest -q -n 2 tests/engines $(ARGS)
