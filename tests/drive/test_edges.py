@@ -637,3 +637,15 @@ async def test_a_reply_without_words_that_is_refused_at_its_output_limit_is_no_o
     await session.reject(result.pending[0])
     result = await session.resume()
     assert (result.status, result.text, result.output) == ("waiting", "", "")
+
+
+async def test_stores_and_models_may_delegate_with_getattr():
+    class Wrapper:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+    session = alone(Wrapper(ScriptedModel(["Hello."]))).session("s", store=Wrapper(MemoryStore()))
+    assert (await session.run("Hi")).text == "Hello."

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from legato.errors import BadInput
 
 T = TypeVar("T")
+
+
+def provides(given: object, protocol: Callable[..., T]) -> TypeGuard[T]:
+    """Whether an object has all members of a protocol. A wrapper that passes them on with `__getattr__` has them.
+
+    `isinstance` does not ask `__getattr__` since Python 3.12.
+    """
+    return all(hasattr(given, name) for name in vars(protocol) if not name.startswith("_"))
 
 
 def listed(what: str, given: Iterable[T], error: type[BadInput] = BadInput) -> tuple[T, ...]:

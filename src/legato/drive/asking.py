@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import asdict, replace
 
 from legato.core.call_limits import with_exceeded_limits
+from legato.core.checking import provides
 from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
 from legato.core.frame import Frame
 from legato.core.graph import Limits
@@ -124,7 +125,7 @@ class ModelCaller:
                 return Outcome(partial(_record_failure, effect, _stopped(effect, request, number, error, left, begun)), contents)
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
-            if isinstance(agent.model, HasAlternatives):
+            if provides(agent.model, HasAlternatives):
                 agent.model.attribute_failure(failure, request)
             else:
                 failure.another = False  # a model may raise one object again and again, also one that another model has marked

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from legato.core.checking import provides
 from legato.core.facts import Call, Item
 from legato.core.frame import Frame
 from legato.core.graph import Graph
@@ -129,7 +130,7 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     @cached_property
     def keeper(self) -> KeepsConversations | None:
         """The model, if its provider may keep conversations. Asked once: looking at a protocol costs more than a step does."""
-        return self.model if isinstance(self.model, KeepsConversations) else None
+        return self.model if provides(self.model, KeepsConversations) else None
 
     def guards(self, on: str) -> list[Guardrail]:
         return [guardrail for guardrail in self.guardrails if guardrail.on == on]

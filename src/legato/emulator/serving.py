@@ -18,6 +18,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from legato.core.checking import provides
 from legato.emulator.asks import Answer, Ask, Event, Failure
 from legato.emulator.dialect import Dialect
 from legato.emulator.exchanges import Exchange, Exchanges
@@ -218,14 +219,14 @@ class Serving:
     async def _speak(self, turn: Turn) -> Say:
         """What the mind says, spoiled if that is the fault. A script may have a fault of its own."""
         prompt = turn.exchange.prompt = self._seeded(turn.dialect.prompt(turn.ask))
-        if turn.fault is None and isinstance(self.mind, Faulty) and (text := self.mind.fault(prompt)):
+        if turn.fault is None and provides(self.mind, Faulty) and (text := self.mind.fault(prompt)):
             fault = parse(text)
             turn.strike(fault)
             await self._fail(turn)
             if fault.stage == "state":
                 turn.judge_again()
         turn.exchange.say = self._reply(turn, prompt)
-        if isinstance(self.mind, Noting):
+        if provides(self.mind, Noting):
             turn.exchange.note = self.mind.note(prompt)
         return turn.exchange.say
 

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from legato.core.checking import provides
 from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.core.view import Request
@@ -66,7 +67,7 @@ def resolve(model: object, whose: str) -> Model:
         from legato.models.strings import model_named
 
         return model_named(model, whose)
-    if isinstance(model, type) or not isinstance(model, Model) or not inspect.iscoroutinefunction(model.reply):
+    if isinstance(model, type) or not provides(model, Model) or not inspect.iscoroutinefunction(model.reply):
         raise BadInput(
             f"what {whose} was given is no model",
             expected="an object with a `name` and an `async def reply(self, request, emit)`",

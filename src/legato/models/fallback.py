@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from legato.core.checking import provides
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, IllegalRequest, ModelFailed
@@ -58,7 +59,7 @@ class FallbackModel:
     async def conversation_for(self, request: Request) -> str:
         """The provider's conversation that the model whose turn it is would go on in; empty: none."""
         model = self._turn(request)
-        return await self._or_another(request, model.conversation_for(request)) if isinstance(model, KeepsConversations) else ""
+        return await self._or_another(request, model.conversation_for(request)) if provides(model, KeepsConversations) else ""
 
     async def reply(self, request: Request, emit: Emit) -> Reply:
         """Ask the model whose turn it is."""

@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from legato.core.checking import provides
 from legato.core.facts import MAX_COUNT, AnyFact, Opened, Started
 from legato.errors import BadInput
 from legato.stores.refusals import no_epoch_left
@@ -213,5 +214,5 @@ def is_store(given: object) -> bool:
     """Whether this has what a store has. Asked once for each class: looking at a protocol costs as much as a whole step."""
     kind = type(given)
     if kind not in _judged:
-        _judged[kind] = isinstance(given, Store)
+        _judged[kind] = provides(given, Store)
     return _judged[kind] and not isinstance(given, type)

@@ -22,6 +22,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from legato.core.checking import provides
+
 Heard: TypeAlias = Callable[[bytes], None]
 
 
@@ -57,7 +59,7 @@ def live_of(store: object) -> Live | None:
     carrier = getattr(store, "live", None)
     kind = type(carrier)
     if kind not in _judged:  # asked once for each class: looking at a protocol costs as much as a whole step
-        _judged[kind] = isinstance(carrier, Live)
+        _judged[kind] = provides(carrier, Live)
     return carrier if _judged[kind] else None
 
 

@@ -16,6 +16,7 @@ import openai
 
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.mirroring import mirrors, weigh
+from legato.core.checking import provides
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput
@@ -263,7 +264,7 @@ def model_for(model: Any, settings: ModelSettings, reset_tool_choice: bool, conv
     """The Legato model of an agent."""
     asked = openai_model(model)
     if asked is None:
-        if not isinstance(model, Model):
+        if not provides(model, Model):
             raise UserError(f"{model!r} is no model: give a name, OpenAIResponsesModel(...), or any model of legato.models")
         if settings.options() != {"extra": {}}:
             raise UserError(f"{model!r} has options of its own: give them to it, and leave model_settings out")
