@@ -60,6 +60,6 @@ async def counted(store, kind):
 
 async def recorded(store, kind, number=1):
     """Wait until it has so many."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await counted(store, kind) < number:
             await store.wait("s", len(await store.read("s")), 0.2)

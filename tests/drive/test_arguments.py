@@ -29,7 +29,7 @@ def desk():
 
 async def settled(given):
     """What a call gives, awaited if it can be."""
-    return await asyncio.wait_for(given, 5) if inspect.isawaitable(given) else given
+    return await asyncio.wait_for(given, 60) if inspect.isawaitable(given) else given
 
 
 TO_A_SESSION = {

@@ -6,11 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Answered, CallRef, Decided, Returned, Started
+from legato.core.facts import Answered, CallRef, Decided, Returned, Said, Started
 from legato.drive.outcome import Outcome, record_later
 from legato.errors import ModelFailed, StoreFull
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
+from tests.drive.holding import recorded
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -52,7 +53,7 @@ async def test_an_approval_given_while_a_sibling_runs_is_acted_on_at_once(store,
     hand = desk.workflow.session("s") if other else session
     await hand.refresh()
     await hand.approve(hand.pending[0])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await desk.paid_once.wait()
     assert not desk.go.is_set(), "the sibling is still running"
     desk.go.set()
@@ -64,7 +65,7 @@ async def test_a_message_from_another_handle_while_a_tool_runs_costs_nobody_a_re
     running = asyncio.ensure_future(_result(desk.workflow.session("s").run("first")))
     await desk.running.wait()
     second = asyncio.ensure_future(_result(desk.workflow.session("s").run("second")))
-    await asyncio.sleep(0.05)
+    await recorded(store, Said, 2)
     desk.go.set()
     await asyncio.gather(running, second)
     seen = [message.text for message in desk.model.requests[-1].messages]
@@ -78,7 +79,7 @@ async def test_a_cancel_from_another_handle_stops_a_running_tool(store):
     running = asyncio.ensure_future(_result(desk.workflow.session("s").run("go")))
     await desk.running.wait()
     await desk.workflow.session("s").cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await running).status == "cancelled"
     result = await desk.workflow.session("s").run("and now?")
     assert result.text == "after all"
@@ -111,7 +112,7 @@ async def test_a_cancel_is_heard_also_if_the_store_is_slow_to_tell_what_the_driv
     await asked_again.wait()
     await asyncio.sleep(0.1)
     await workflow.session("s").cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await running).status == "cancelled"
 
 
@@ -137,7 +138,7 @@ async def test_what_a_store_did_not_take_hides_nothing_of_what_others_append():
         await session.approve(session.pending[0])  # the driver begins to look out for others while it is being refused
     other = await desk.workflow.session("s").refresh()
     await other.approve(other.pending[0])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await desk.paid_once.wait()
     desk.go.set()
     assert (await running).text == "done"
@@ -251,6 +252,6 @@ async def test_of_what_is_recorded_later_one_thing_that_cannot_be_costs_no_other
     nowhere = CallRef(started.call.position + 7, 0)
     facts = [Returned(at=1, call=ref, attempt=1, status="ok", output="by another") for ref in (nowhere, started.call)]
     record_later(session._ledger, [Outcome(lambda state, fact=fact: iter([fact])) for fact in facts])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await running
     assert [fact.output for fact in session.facts if isinstance(fact, Returned)] == ["by another"]

@@ -13,6 +13,7 @@ from legato.errors import BadInput, CodecError, LedgerExists, ModelFailed, Store
 from legato.models import Call, Reasoning, Reply, Usage, Words
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
+from tests.drive.holding import recorded
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -265,20 +266,21 @@ async def test_a_finished_tool_is_recorded_although_the_drive_ends_first(store, 
     if how == "the caller leaves":
         driving.cancel()
     assert isinstance((await asyncio.gather(driving, return_exceptions=True))[0], StoreLocked | asyncio.CancelledError)
-    await asyncio.sleep(0.2)
+    await recorded(store, Returned)
     result = await session.resume()
     assert result.text == "done", "nobody had to be asked how it ended"
     assert [message.text for message in model.requests[-1].messages if message.role == "tool"] == ["paid"]
 
 
 async def test_a_message_that_lands_while_a_request_is_made_is_judged_before_a_model_sees_it(store):
-    gate, asked = asyncio.Event(), []
+    made, gate, asked = asyncio.Event(), asyncio.Event(), []
 
     @guardrail("input")
     def no_secrets(context, text):
         return "blocked" if "secret" in text else None
 
     async def slowly(turn):
+        made.set()
         await gate.wait()
         return f"You know of: {turn.messages[-1].text}"
 
@@ -288,9 +290,9 @@ async def test_a_message_that_lands_while_a_request_is_made_is_judged_before_a_m
 
     workflow = alone(ScriptedModel(reply), guardrails=[no_secrets], context_providers=[slowly])
     first = asyncio.ensure_future(_awaited(workflow.session("s", store=store).run("hello")))
-    await asyncio.sleep(0.05)
+    await made.wait()
     second = asyncio.ensure_future(_awaited(workflow.session("s", store=store).run("my secret")))
-    await asyncio.sleep(0.1)
+    await recorded(store, Said, 2)
     gate.set()
     await asyncio.gather(first, second)
     assert not any("my secret" in texts for texts, _ in asked)
@@ -342,7 +344,7 @@ async def test_user_code_that_says_it_was_cancelled_is_asked_once_and_its_failur
             await session.run(words)
 
     with pytest.raises(RuntimeError, match="cancelled from within"):
-        await asyncio.wait_for(talk(), 10)
+        await asyncio.wait_for(talk(), 60)
     assert asked == 1
 
 
@@ -505,7 +507,7 @@ async def test_a_reply_to_a_request_that_was_cancelled_is_not_part_of_the_conver
     other = workflow.session("s", store=store)
     await other.cancel()
     speaking = asyncio.ensure_future(_awaited(other.run("a new question")))
-    await asyncio.sleep(0.1)
+    await recorded(store, Said, 2)
     go.set()
     await asyncio.gather(driving, speaking)
     await other.refresh()
@@ -610,7 +612,7 @@ async def test_a_frame_knows_of_a_message_that_came_while_the_model_was_thinking
     first = asyncio.ensure_future(_awaited(session.run("first")))
     await thinking.wait()
     second = asyncio.ensure_future(_awaited(session.run("second")))
-    await asyncio.sleep(0.1)
+    await recorded(store, Said, 2)
     go.set()
     await asyncio.gather(first, second)
     assert asked == ["1: first", "1: first", "2: second"]

@@ -216,7 +216,7 @@ async def test_a_model_that_is_thinking_about_the_words_is_asked_again_and_its_r
     await held.reached.wait()
     other = workflow.session("s", store=store)
     await other.redact(1)
-    result = await asyncio.wait_for(running, 5)
+    result = await asyncio.wait_for(running, 60)
     held.go.set()
     assert result.text == f"you said: {ERASED}"
     assert asked == [[SECRET], [ERASED]]
@@ -259,7 +259,7 @@ async def test_a_session_whose_attempt_lost_its_frame_is_whole_as_text(store):
     await held.reached.wait()
     await workflow.session("s", store=store).redact(1)
     held.go.set()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 60)
     text = await session.to_string()
     assert "Xylophone" not in text
     again = workflow.load(text, id="t", store=MemoryStore())
@@ -371,11 +371,11 @@ async def test_a_verdict_about_words_that_were_erased_meanwhile_is_not_recorded(
     script = {"input": ["Hello."], "output": [SECRET, "Hello."], "tool": [call("look_up", name=SECRET), "Hello."]}[on]
     session = hall(ScriptedModel(script), tools=[look_up], guardrails=[guard]).session("s", store=store)
     running = begin(session.run(SECRET if on == "input" else "hi"))
-    await asyncio.wait_for(held.reached.wait(), 5)
+    await asyncio.wait_for(held.reached.wait(), 60)
     other = hall(ScriptedModel([])).session("s", store=store)
     await other.redact(1 if on == "input" else 2)
     held.go.set()
-    result = await asyncio.wait_for(running, 5)
+    result = await asyncio.wait_for(running, 60)
     assert result.status == "waiting"
     assert "Xylophone" not in str(await store.read("s"))
     assert result.text == (ERASED if on == "output" else "Hello.")

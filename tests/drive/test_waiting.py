@@ -99,7 +99,7 @@ async def test_a_cancel_while_it_is_being_judged_holds_until_the_next_message_wh
     await guard.reached.wait()
     other = workflow.session("s", store=store)
     await other.cancel()
-    assert (await asyncio.wait_for(driving, 10)).status == "cancelled"
+    assert (await asyncio.wait_for(driving, 60)).status == "cancelled"
     guard.go.set()
     assert (await other.resume()).status == "cancelled"
     assert not model.requests
@@ -191,7 +191,7 @@ async def test_a_limit_that_is_refused_while_it_waits_is_not_about_it(store, wor
     await other.refresh()
     await other.reject(other.pending[0])
     guard.go.set()
-    result = await asyncio.wait_for(driving, 10)
+    result = await asyncio.wait_for(driving, 60)
     assert (result.status, result.text) == ("waiting", "stopped" if words == "slow" else "withheld")
     assert len(model.requests) == (3 if words == "slow" else 2)
     assert guard.asked == ["go", words]
@@ -216,7 +216,7 @@ async def test_a_model_that_fails_while_it_waits_is_asked_again_if_it_is_let_pas
     held.go.set()
     await recorded(store, Attempted)
     guard.go.set()
-    results = await asyncio.wait_for(asyncio.gather(first, second), 10)
+    results = await asyncio.wait_for(asyncio.gather(first, second), 60)
     expected = ("waiting", "to both") if words == "slow" else ("failed", "withheld")
     assert [(result.status, result.text) for result in results] == [expected, expected]
 

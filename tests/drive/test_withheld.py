@@ -7,6 +7,7 @@ import pytest
 from legato import Agent, HandoffBuilder, Limits, guardrail, tool
 from legato.core.facts import Answered, Judged, Returned, Said
 from legato.core.sums import Tally
+from legato.drive.clock import Clock
 from legato.errors import ModelFailed
 from legato.models import Reply, Words
 from legato.stores import MemoryStore, SQLiteStore
@@ -215,9 +216,9 @@ async def disturbed(workflow, store, run, held, guard, when, work=Answered):
     if when == 2:
         await recorded(store, work, done + 1)
         guard.go.set()
-    result = await asyncio.wait_for(driving, 10)
+    result = await asyncio.wait_for(driving, 60)
     if speaking:
-        await asyncio.wait_for(speaking, 10)
+        await asyncio.wait_for(speaking, 60)
     session = await workflow.session("s", store=store).refresh()
     assert session.status == result.status
     return session
@@ -311,18 +312,19 @@ async def test_a_good_message_that_finds_the_conversation_at_rest_behind_it_goes
     assert [request.agent for request in model.requests] == ["a", "b", "a"]
 
 
-async def test_the_time_that_was_worked_counts(store, when):
-    guard, held = Guard(), Held()
+async def test_the_time_that_was_worked_counts(store, when, monkeypatch):
+    guard, held, now = Guard(), Held(), [0.0]
+    monkeypatch.setattr(Clock, "seconds", lambda clock: now[0])
 
     @tool
     async def work() -> str:
-        await asyncio.sleep(0.06)
+        now[0] += 600
         await held.here()
         return "worked"
 
     model = ScriptedModel(by_agent={"a": [call("work"), "done"]})
     builder = HandoffBuilder("w", [Agent("a", model=model, tools=[work], guardrails=[guard.rail])])
-    workflow = builder.with_limits(Limits(seconds=0.05)).build()
+    workflow = builder.with_limits(Limits(seconds=500)).build()
     session = await disturbed(workflow, store, workflow.session("s", store=store).run("Go"), held, guard, when, Returned)
     assert [request.limit for request in session.pending] == ["seconds"]
     await session.approve(session.pending[0])

@@ -120,7 +120,7 @@ async def test_a_store_that_lets_nobody_in_ends_the_server_with_that_error() -> 
             raise StoreRefused("this user may not read")
 
     server = serve(hello(), store=Shut())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(StoreRefused):
             await server.run()
 

@@ -86,7 +86,7 @@ async def test_looked_on_at_while_it_happens_pieces_are_what_is_said_or_are_with
     looking = asyncio.ensure_future(look_on(watching))
     session = await (await story.tell(store, stream=True)).session.refresh()
     said = [moment for moment in await recorded(session) if isinstance(moment, Spoke)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while [moment for moment in told if isinstance(moment, Spoke)] != said:  # noqa: ASYNC110 - nobody tells when it has caught up
             await asyncio.sleep(0.001)
     looking.cancel()

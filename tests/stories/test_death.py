@@ -101,10 +101,9 @@ async def test_killed_with_signal_9_while_a_tool_runs_the_session_asks_and_goes_
     path, flag = tmp_path / "slow.db", tmp_path / "flag"
     process = await begin("drive_slowly", path, flag)
     started = flag.with_suffix(".started")
-    for _ in range(3000):
-        if started.exists():
-            break
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while not started.exists():  # noqa: ASYNC110 - another process makes the file
+            await asyncio.sleep(0.01)
     process.kill()
     await process.communicate()
     flag.touch()

@@ -116,7 +116,11 @@ async def test_of_a_conversation_that_nobody_follows_nothing_is_sent_but_the_que
             driving = await machine(database, "Hi")
             assert await driving.wait() == 0
             await elsewhere.leave()
-        heard = [notify.payload for notify in connection.notifies(timeout=0.5)]
+        connection.execute("NOTIFY legato_notes, 'the last'")
+        for notify in connection.notifies(timeout=60):
+            if notify.payload == "the last":
+                break
+            heard.append(notify.payload)
     assert [payload.split(" ", 1)[1] for payload in heard] == ["?"]
 
 
@@ -185,7 +189,7 @@ async def test_drivers_are_killed_and_lines_are_lost_at_random_moments_and_every
         while not (last := over[0]):
             await follow(page, asyncio.timeout(dice.expovariate(2)), last)
             page.lose_the_line()
-        await follow(page, asyncio.timeout(20), last)
+        await follow(page, asyncio.timeout(60), last)
 
     async def follow(page: Page, within: asyncio.Timeout, last: bool) -> None:
         try:

@@ -74,7 +74,7 @@ class Follower:
                     self._seen.notify_all()
 
     async def until(self, what):
-        async with asyncio.timeout(10), self._seen:
+        async with asyncio.timeout(60), self._seen:
             await self._seen.wait_for(lambda: any(str(event).startswith(what) for event in self.events))
 
     async def leave(self):
@@ -227,7 +227,7 @@ async def test_what_is_said_about_words_that_are_erased_is_withdrawn_and_said_an
     await workflow.session("s").redact(1)
     await follower.until("redacted: the words at 1")
     assert follower.page.said == ""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while model.left:  # noqa: ASYNC110 - until it is asked again
             await asyncio.sleep(0.01)
     model.go_on(3)
@@ -314,7 +314,7 @@ async def test_it_goes_on_through_rests_and_ends_when_the_session_is_deleted(sto
     await workflow.session("s").run("second")
     await follower.until("message: a: two")
     await store.delete("s")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await follower.task
     assert [event.data for event in follower.events if event.type == "status"][-1] == "waiting"
 

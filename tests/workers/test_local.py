@@ -29,19 +29,19 @@ async def working(worker: Worker) -> AsyncIterator[None]:
         yield
     finally:
         worker.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await running
 
 
 async def become(so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not so():  # noqa: ASYNC110 - it looks at what was done so far
             await asyncio.sleep(0.002)
 
 
 async def aside_of(engine: LocalEngine, before: Sequence[Dead] = ()) -> Sequence[Dead]:
     """What was set aside, once that is something else than before."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not (aside := await engine.dead()) or aside == before:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)
     return aside
@@ -84,7 +84,7 @@ async def served(engine: LocalEngine, steps: Steps, at_once: int = 20, grace: fl
         yield stop
     finally:
         stop.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await serving
 
 
@@ -92,7 +92,7 @@ async def test_a_session_that_is_given_something_is_driven_here_and_its_handle_l
     engine, store, workflow = LocalEngine(), MemoryStore(), desk("Hello!", "Bye!")
     async with working(Worker(workflow, engine=engine, store=store)):
         session = engine.session(workflow, "s", store)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert (await session.run("Hi")).text == "Hello!"
             assert (await session.run("Bye")).text == "Bye!"
 
@@ -116,7 +116,7 @@ async def test_words_come_in_pieces_to_whoever_follows_while_the_worker_drives()
     await become(lambda: store.live.listeners("s"))
     async with working(Worker(workflow, engine=engine, store=store)):
         await session.say("Hi")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await heard.wait()
     await listening
     assert "".join(pieces) == "Hello to you all!"
@@ -128,7 +128,7 @@ async def test_what_was_given_before_the_process_died_is_taken_up_by_the_next_wo
     await LocalEngine().session(workflow, "s", store).say("Hi")  # that engine dies with what it remembers
     session = workflow.session("s", store=store)
     async with working(Worker(workflow, engine=LocalEngine(), store=store)):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while (await session.refresh()).status != "waiting":
                 await store.wait("s", session.state.length, 1)
     assert session.messages[-1].text == "Hello!"
@@ -220,7 +220,7 @@ async def test_a_stop_finishes_and_records_what_runs_and_begins_nothing_more() -
     assert [type(fact).__name__ for fact in session.facts][-1] == "Returned"
     assert (session.status, len(session.messages)) == ("running", 1)
     async with working(Worker(workflow, engine=LocalEngine(), store=store)):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while (await session.refresh()).status != "waiting":
                 await store.wait("s", session.state.length, 1)
     assert session.messages[-1].text == "It is paid."
@@ -281,7 +281,7 @@ async def test_a_worker_ends_although_a_step_does_not_let_itself_be_broken_off(c
     await engine.wake("s")
     await begun.wait()
     stop.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await serving
     assert "1 steps do not let themselves be broken off" in caplog.text
     end.set()
@@ -301,7 +301,7 @@ async def test_a_session_in_which_nothing_was_said_is_not_waited_for(opened: boo
     session = engine.session(workflow, "nosuch", store)
     if opened:
         await session.open()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await session.resume()).status == "new"
         assert [event.type async for event in session.resume()] == [event.type async for event in workflow.session("s").resume()]
     assert opened or "0 to be advanced" in repr(engine)
@@ -309,7 +309,7 @@ async def test_a_session_in_which_nothing_was_said_is_not_waited_for(opened: boo
 
 async def answered(store: MemoryStore, workflow: Workflow, until: str = "waiting") -> list[str]:
     session = workflow.session("s", store=store)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await session.refresh()).status != until:
             await store.wait("s", session.state.length, 0.1)
     return [message.text for message in session.messages]

@@ -82,7 +82,7 @@ def desk(*script: Any, name: str = "desk", **more: Any) -> Workflow:
 async def worked(worker: Worker, until: Callable[[], bool]) -> None:
     """Have a worker work until something is so."""
     running = asyncio.ensure_future(worker.run(signals=False))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not until():  # noqa: ASYNC110 - it looks at what the worker has done so far
             await asyncio.sleep(0.005)
     worker.stop()
@@ -94,7 +94,7 @@ async def test_a_run_of_a_submitted_session_looks_on_while_a_worker_drives_and_g
     worker = Worker(workflow, engine=engine, store=store)
     running = asyncio.ensure_future(worker.run(signals=False))
     session = engine.session(workflow, "s", store)
-    result = await asyncio.wait_for(session.run("Hi"), 5)
+    result = await asyncio.wait_for(session.run("Hi"), 60)
     assert (result.status, result.text, {*engine.woken}) == ("waiting", "Hello!", {"s"})
     events = [event.type async for event in session.run("Bye")]
     assert events[-1] == "status"
@@ -523,9 +523,9 @@ async def test_who_knows_only_the_name_of_a_workflow_may_say_something_and_guard
             await engine.say("s", "desk", "Hi", store=store, key="mail-1")  # delivered twice, recorded once
         session = engine.session(workflow, "s", store)
         await session.say("Hi", key="mail-1")  # and by whoever has the code, the same
-        await asyncio.wait_for(rested(session), 20)
+        await asyncio.wait_for(rested(session), 60)
         await engine.say("s", "desk", "A secret", store=store)
-        await asyncio.wait_for(rested(session), 20)
+        await asyncio.wait_for(rested(session), 60)
         assert [message.text for message in session.messages if message.role == "assistant"] == expected
         assert sum(isinstance(fact, Said) for fact in session.facts) == 2
         worker.stop()

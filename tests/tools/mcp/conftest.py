@@ -42,6 +42,10 @@ class Stdio:
 
     async def die(self):
         os.kill(int((self.folder / "pid").read_text()), signal.SIGKILL)
+        async with asyncio.timeout(60):
+            places = [place for each in self.opened for place in each._places.values() if place.connection]
+            while not all(place.connection.over for place in places):  # noqa: ASYNC110 - the end of a process is heard of, not known
+                await asyncio.sleep(0.01)
 
     async def restart(self):
         """The next call starts it."""
@@ -53,11 +57,9 @@ class Stdio:
 
     async def done(self, count):
         """Wait until so many deeds were done."""
-        for _ in range(500):
-            if len(self.deeds) >= count:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"only {self.deeds}")
+        async with asyncio.timeout(60):
+            while len(self.deeds) < count:  # noqa: ASYNC110 - another process does them
+                await asyncio.sleep(0.01)
 
 
 class Http(Stdio):

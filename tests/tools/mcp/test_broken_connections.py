@@ -77,7 +77,6 @@ async def test_a_server_that_was_restarted_between_two_calls_is_connected_to_aga
     await session.run("go")
     await world.die()
     await world.restart()
-    await asyncio.sleep(0.1)  # the end of a process is heard of, not known
     assert (await again.run("go")).text == "done"
     assert world.deeds == ["pay 1", "pay 2", "pay 3"]
     assert not count(again, Lost)
@@ -90,7 +89,6 @@ async def test_a_server_that_is_gone_for_good_is_an_error_for_the_model_and_noth
     await world.die()
     monkeypatch.setattr("legato.tools.mcp.server.PATIENCE", (0.0, 0.0))
     server._way = _elsewhere(server._way)
-    await asyncio.sleep(0.1)
     session = clerk(tools, call("pay", cents=1)).session()
     assert (await session.run("go")).text == "done"
     (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]

@@ -106,6 +106,7 @@ async def test_a_call_that_takes_too_long_is_answered_and_may_have_taken_effect(
     _, (returned,) = await played(world, call("pay", cents=1), timeout=0.5)
     assert returned.status == "timeout"
     assert "may have taken effect" in returned.output
+    await world.done(1)
     assert world.deeds == ["pay 1"]
 
 

@@ -124,12 +124,13 @@ async def test_a_rate_limit_within_a_stream_has_no_headers_and_is_waited_for_as_
 @pytest.mark.parametrize("name", ["responses inline", "responses conversation", "chat", "anthropic"])
 async def test_a_provider_that_does_not_answer_in_time_is_asked_again(name: str, stream: bool, at_once: None) -> None:
     async with line(stream, HELLO) as wire:
-        session = greeter(wire.model(name, timeout=0.1)).session("s")
-        wire.emulator.fault("timeout seconds=0.4")
+        session = greeter(wire.model(name, timeout=0.5), attempts=50).session("s")
+        wire.emulator.fault("timeout seconds=30")
         if stream:
-            wire.emulator.fault("slow delay=0.4")  # it begins to answer, and then says nothing for too long
+            wire.emulator.fault("slow delay=30")  # it begins to answer, and then says nothing for too long
         result = await session.run("Hello")
-        assert (result.text, len(attempts(session))) == ("Hello!", 2 if stream else 1)
+        assert result.text == "Hello!"
+        assert len(attempts(session)) >= (2 if stream else 1)  # more, where a good answer takes too long too
         assert [message.text for message in session.messages] == ["Hello", "Hello!"]
 
 
