@@ -30,7 +30,7 @@ HEAVY = {
     "genai_prices": "with the first reply, or the first cost limit",
     "openai": "with the first client",
     "anthropic": "with the first client",
-    "httpx": "with the first client",
+    "httpx2": "with the first client",
     "sqlite3": "with SQLiteStore",
     "dataclasses": "nowhere: defining one costs as much as defining 25 structs",
     "hashlib": "with the first digest",
@@ -88,12 +88,12 @@ def test_importing_legato_brings_few_modules_beyond_those_of_asyncio_json_and_sq
 def test_a_store_or_a_providers_model_is_imported_without_pydantic_and_sdks() -> None:
     brought = brought_by("from legato.stores import SQLiteStore; from legato.models import Anthropic, OpenAIChat, OpenAIResponses")
     assert {"sqlite3", "legato.wire.responses.compile", "legato.wire.anthropic.compile"} <= brought
-    assert not brought & {"openai", "anthropic", "genai_prices", "httpx", "pydantic", "pydantic_core", "legato.tools.schema"}
+    assert not brought & {"openai", "anthropic", "genai_prices", "httpx2", "pydantic", "pydantic_core", "legato.tools.schema"}
 
 
 def test_making_a_model_needs_no_sdk_before_its_first_request() -> None:
     brought = brought_by("from legato.models import OpenAIResponses; OpenAIResponses('gpt-5.1')")
-    assert not brought & {"openai", "genai_prices", "httpx", "pydantic"}
+    assert not brought & {"openai", "genai_prices", "httpx2", "pydantic"}
 
 
 def test_a_first_run_imports_nothing_that_building_its_workflow_did_not() -> None:

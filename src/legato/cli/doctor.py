@@ -21,7 +21,7 @@ EXTRAS = {
     "postgres": ("psycopg",),
     "cli": ("typer", "rich"),
     "temporal": ("temporalio",),
-    "restate": ("restate-sdk", "hypercorn", "httpx"),
+    "restate": ("restate-sdk", "hypercorn", "httpx2"),
     "mcp": ("mcp",),
     "telemetry": ("opentelemetry-api",),
     "server": ("starlette", "uvicorn", "ag-ui-protocol"),

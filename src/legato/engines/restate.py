@@ -20,14 +20,14 @@ from legato.errors import BadInput, EngineUnavailable
 from legato.http_logs import mask_logged_urls
 
 try:
-    import httpx
+    import httpx2
     import restate
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
 
     from legato.engines.restate_objects import sessions_of
 except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] not in ("httpx", "hypercorn", "restate"):
+    if (missing.name or "").partition(".")[0] not in ("httpx2", "hypercorn", "restate"):
         raise
     raise needs(missing.name or "restate-sdk", "restate") from None
 
@@ -53,7 +53,7 @@ class RestateEngine(Engine):
         self.service = parts.options.get("service", "legato")
         if not self._admin.startswith(("http://", "https://")) or not self._reached.startswith(("http://", "https://")):
             raise BadInput("admin= and reached= are addresses", expected="http://host:port", found=repr(shown(where)))
-        self._client: httpx.AsyncClient | None = None
+        self._client: httpx2.AsyncClient | None = None
 
     def __repr__(self) -> str:
         return f"<RestateEngine {self._ingress}, service {self.service!r} at {shown(self._reached)}>"
@@ -121,12 +121,12 @@ class RestateEngine(Engine):
         """What the server answers to what it is given, or to a look."""
         method = "GET" if given is None else "POST"
         try:
-            url = httpx.URL(f"{server}/{path}")
-            who = httpx.BasicAuth(url.username, url.password) if url.userinfo else httpx.USE_CLIENT_DEFAULT
+            url = httpx2.URL(f"{server}/{path}")
+            who = httpx2.BasicAuth(url.username, url.password) if url.userinfo else httpx2.USE_CLIENT_DEFAULT
             plain = url.copy_with(userinfo=b"")  # the client logs what it asks for
             response = await self._http().request(method, plain, json=given, headers={"accept": "application/json"}, auth=who)
             answer = response.json() if response.is_success else None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             found = shown_within(f"{type(error).__name__}: {error}")
             raise EngineUnavailable(f"no Restate server answers at {shown(server)}", found=found, do=do) from None
         if not isinstance(answer, dict):
@@ -134,10 +134,10 @@ class RestateEngine(Engine):
             raise EngineUnavailable(f"the Restate server at {shown(server)} refuses", found=found, do=do)
         return answer
 
-    def _http(self) -> httpx.AsyncClient:
+    def _http(self) -> httpx2.AsyncClient:
         if self._client is None:
             mask_logged_urls()
-            self._client = httpx.AsyncClient(timeout=5)
+            self._client = httpx2.AsyncClient(timeout=5)
         return self._client
 
     async def close(self) -> None:

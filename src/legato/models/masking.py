@@ -46,7 +46,7 @@ def note_request(source: Any) -> None:
         return
     response = getattr(source, "response", source)
     for each in (source, response, *(getattr(response, "history", None) or ())):
-        with suppress(AttributeError, RuntimeError):  # httpx raises a RuntimeError where there is none
+        with suppress(AttributeError, RuntimeError):  # httpx2 raises a RuntimeError where there is none
             noted.append(each.request)
 
 

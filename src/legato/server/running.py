@@ -187,7 +187,7 @@ def serve(workflows: Workflow | Iterable[Workflow], *, port: int = 0, **options:
     """A server for a with block, on any port that is free unless one is named. The other options are those of `Server`.
 
     with serve(desk, store=SQLiteStore("desk.sqlite")) as server:
-        httpx.get(f"{server.url}/api", headers={"authorization": f"Bearer {server.token}"})
+        httpx2.get(f"{server.url}/api", headers={"authorization": f"Bearer {server.token}"})
     """
     return Server(workflows, port=port, **options)
 
