@@ -1,6 +1,6 @@
 """A model that says what it is told to. May know: requests. Decides: nothing by chance.
 
-For tests and demonstrations, offline. It records every request it was asked, and complains when it is asked more than was written
+For tests and demonstrations, offline. It records the requests that it is sent, and complains when it is asked more than was written
 for it, or less.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Words
 from legato.core.graph import handoff_tool_name
@@ -37,6 +37,55 @@ def handoff(agent: str, /, reason: str = "", **more: Any) -> Call:
     return Call(handoff_tool_name(agent), json.dumps(given))
 
 
+class RecentRequests(Sequence[Request]):
+    """The requests that a model was sent, of which only the newest are kept; the first one has index 0, also when it is not kept any more.
+
+    A request refers to every message that its agent saw, so keeping all of them costs the square of a conversation's length.
+
+    >>> RecentRequests(keep=100)
+    <RecentRequests: 0 requests, the last 100 are kept>
+    """
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._dropped = 0
+        self._kept: list[Request] = []
+
+    def append(self, request: Request) -> None:
+        """Add a request, and drop the oldest if there are too many."""
+        self._kept.append(request)
+        if len(self._kept) > self._keep:
+            del self._kept[0]
+            self._dropped += 1
+
+    def __len__(self) -> int:
+        return self._dropped + len(self._kept)
+
+    @overload
+    def __getitem__(self, index: int) -> Request: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Request]: ...
+    def __getitem__(self, index: int | slice) -> Request | Sequence[Request]:
+        numbers = range(len(self))[index]
+        if isinstance(numbers, range):
+            return [self[number] for number in numbers]
+        if numbers < self._dropped:
+            raise BadInput(
+                f"request {numbers} of this ScriptedModel is not kept any more",
+                found=f"{len(self)} requests, of which the last {len(self._kept)} are kept",
+                do=f"create it with ScriptedModel(..., keep_requests={len(self)})",
+            )
+        return self._kept[numbers - self._dropped]
+
+    def __eq__(self, other: object) -> bool:
+        return len(self) == len(other) and list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"<RecentRequests: {len(self)} requests, the last {self._keep} are kept>"
+
+
 class ScriptedModel:
     """Replies from a script: a list used up in order, a list per agent, or a function of the request.
 
@@ -46,7 +95,7 @@ class ScriptedModel:
     - `ScriptedModel(lambda seen: ...)` asks the function, sync or async; `seen.messages`, `seen.agent`, `seen.agent_turn`,
       `seen.frame.tools` are what the agent saw.
 
-    `model.requests` has every request. `model.check()` raises if replies were left over; so does leaving a `with` block.
+    `model.requests` has the requests, in order. The last 100 are kept; `keep_requests=1000` keeps more. `model.check()` raises if replies were left over; so does leaving a `with` block.
 
     >>> model = ScriptedModel(["Hello!"])
     >>> model
@@ -61,18 +110,21 @@ class ScriptedModel:
         name: str = "scripted",
         delay: float = 0.0,
         words_at_once: int = 1,
+        keep_requests: int = 100,
     ) -> None:
         if (script is None) == (by_agent is None):
             raise BadInput("a script is a list, a function, or by_agent={...}", do='write ScriptedModel(["Hello!"])')
         if isinstance(script, str):
             raise BadInput("a script is a list of replies", found="text", do=f"write ScriptedModel([{script!r}])")
+        if keep_requests < 1:
+            raise BadInput("keep_requests is at least 1", found=str(keep_requests), do="leave it out, or give the number of requests to keep")
         self._script = script
         self._by_agent = by_agent
         self._name = name
         self._delay = delay
         self._words_at_once = max(1, words_at_once)
         self._next = 0
-        self.requests: list[Request] = []
+        self.requests = RecentRequests(keep_requests)
 
     @property
     def name(self) -> str:
