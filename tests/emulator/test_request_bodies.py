@@ -17,8 +17,7 @@ from legato.emulator import Emulator, serve
 
 @pytest.fixture(params=["h11", "httptools"])
 def emulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
-    """An emulator on each parser of HTTP: uvicorn takes httptools where it is installed."""
-    pytest.importorskip(request.param)
+    """An emulator on each parser of HTTP: uvicorn takes httptools if it is installed."""
     monkeypatch.setitem(HTTP_PROTOCOLS, "auto", HTTP_PROTOCOLS[request.param])
     with serve() as running:
         yield running
