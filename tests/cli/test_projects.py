@@ -72,7 +72,9 @@ def test_check_draws_a_workflow_and_finds_nothing_wrong_with_it(shell: Shell) ->
     )
     assert shell("check", "desk:desk", "--mermaid").out.startswith("flowchart LR\n")
     told = shell("check", "desk:desk", "--json").json
-    assert (told["start"], told["problems"], told["limits"]) == ("triage", [], {"handoffs": 4, "tool_rounds": 50})
+    assert (told["start"], told["problems"]) == ("triage", [])
+    by_default = {"tool_rounds": 50, "calls_per_reply": 128, "argument_bytes": 1_048_576, "output_bytes": 10_485_760}
+    assert told["limits"] == {"handoffs": 4, **by_default}
 
 
 def test_check_says_what_cannot_work_in_a_definition(shell: Shell) -> None:
