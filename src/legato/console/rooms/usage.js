@@ -66,7 +66,11 @@ export class UsageView {
         { class: "sums" },
         sum("Tokens in", count(total.input), `${share(total.cached, total.input)} from the provider's cache`),
         sum("Tokens out", count(total.output), total.reasoning ? `${count(total.reasoning)} of them reasoning` : ""),
-        sum("Cost", dollars(total.dollars), total.unpriced && total.dollars !== null ? `no price known for ${count(total.unpriced)} tokens` : ""),
+        sum(
+          "Cost",
+          dollars(total.dollars),
+          total.unpriced && total.dollars !== null ? `no price known for ${count(total.unpriced)} tokens` : "",
+        ),
         sum("Sent again for handoffs", count(resent), `${share(resent, total.input)} of all tokens in`),
       ),
       el("h2", null, "By agent"),
@@ -105,7 +109,11 @@ export class UsageView {
                 ],
                 longestEdge,
               ),
-              el("span", { class: "bar-told" }, costing(`${count(edge.tokens)} tokens, ${count(edge.resent)} again`, edge.dollars, edge.unpriced)),
+              el(
+                "span",
+                { class: "bar-told" },
+                costing(`${count(edge.tokens)} tokens, ${count(edge.resent)} again`, edge.dollars, edge.unpriced),
+              ),
             ),
           ),
         ),
@@ -192,7 +200,8 @@ function byEdge(handoffs) {
   const edges = new Map();
   for (const each of handoffs) {
     const name = `${each.source}\n${each.target}`;
-    const edge = edges.get(name) ?? { source: each.source, target: each.target, times: 0, tokens: 0, resent: 0, unpriced: 0, dollars: null };
+    const { source, target } = each;
+    const edge = edges.get(name) ?? { source, target, times: 0, tokens: 0, resent: 0, unpriced: 0, dollars: null };
     edge.times++;
     edge.tokens += tokens(each.usage);
     edge.resent += each.resent ?? 0;
