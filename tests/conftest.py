@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -40,6 +41,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if needs_stored_data(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not needs_stored_data(item)]
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and tests from garbage collection: else each collection goes through millions of objects that stay anyway."""
+    gc.collect()
+    gc.freeze()
 
 
 def needs_stored_data(item: pytest.Item) -> bool:
