@@ -10,6 +10,9 @@ PIP    := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PY) -m pip insta
 ARGS   ?=
 QUICK  := tests/core tests/drive tests/stories
 
+# The tests start hundreds of interpreters, and each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Restate's server for this machine, under the name that npm has it by.
 ENGINES := .engines
 RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
