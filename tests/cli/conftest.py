@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.cli.command_server import TIMEOUT_S, CommandServer, python_settings
 from tests.cli.terminal import Terminal
 
 LEGATO = [sys.executable, "-W", "error", "-m", "legato.cli"]
 CANARY = "canary-4711"
 REFUND = "I want a refund"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT")
+UNSET = (*KEYS, "LEGATO_STORE", "LEGATO_DEBUG", "NO_COLOR")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in UNSET}
+ENVIRONMENT["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
 
 
 WITHOUT = """
@@ -38,6 +44,14 @@ class Without:
 
 sys.meta_path[:] = map(Without, sys.meta_path)
 """
+
+
+@cache
+def command_server() -> CommandServer:
+    """The server of this process's commands: started with the first, ended with the process."""
+    server = CommandServer(ENVIRONMENT)
+    atexit.register(server.close)
+    return server
 
 
 class Ended(NamedTuple):
@@ -62,21 +76,15 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "desk.py").write_text((Path(__file__).parent / "desk.py").read_text())
-        source = str(Path(__file__).parents[2] / "src")
-        self.environment = {name: value for name, value in os.environ.items() if name not in KEYS}
-        self.environment |= {"PYTHONPATH": source, "XDG_DATA_HOME": str(folder / "data"), "HOME": str(folder), "COLUMNS": "200"}
-        for name in ("LEGATO_STORE", "LEGATO_DEBUG", "NO_COLOR"):
-            self.environment.pop(name, None)
+        self.environment = {**ENVIRONMENT, "XDG_DATA_HOME": str(folder / "data"), "HOME": str(folder), "COLUMNS": "200"}
 
     def __call__(self, *arguments: str | Path, stdin: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ended:
+        typed, folder, environment = [*map(str, arguments)], cwd or self.folder, {**self.environment, **(env or {})}
+        if python_settings(environment) == python_settings(ENVIRONMENT):
+            code, out, err = command_server().run(typed, stdin.encode(), folder, environment)
+            return Ended(code, out.decode(), err.decode())
         done = subprocess.run(
-            [*LEGATO, *map(str, arguments)],
-            input=stdin,
-            text=True,
-            capture_output=True,
-            cwd=cwd or self.folder,
-            env={**self.environment, **(env or {})},
-            timeout=60,
+            [*LEGATO, *typed], input=stdin, text=True, capture_output=True, cwd=folder, env=environment, timeout=TIMEOUT_S
         )
         return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -85,28 +93,6 @@ class Shell:
         (self.folder / "without").mkdir()
         (self.folder / "without" / "sitecustomize.py").write_text(f"GONE = {packages!r}\n{WITHOUT}")
         self.environment["PYTHONPATH"] = f"{self.folder / 'without'}:{self.environment['PYTHONPATH']}"
-
-    def several(self, commands: Sequence[Sequence[str]]) -> list[Ended]:
-        """Many commands in one process, one after another: for what would take too long otherwise."""
-        program = (
-            "import contextlib, io, json, sys\n"
-            "from legato.cli import main, telling\n"
-            "for typed in json.load(sys.stdin):\n"
-            "    sys.argv, out, err, code = ['legato', *typed], io.StringIO(), io.StringIO(), 0\n"
-            "    telling.screen.cache_clear()\n"
-            "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
-            "        try:\n"
-            "            main()\n"
-            "        except SystemExit as ended:\n"
-            "            code = ended.code or 0\n"
-            "    print(json.dumps([code, out.getvalue(), err.getvalue()]))\n"
-        )
-        given, environment = json.dumps([list(each) for each in commands]), self.environment
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program], input=given, text=True, capture_output=True, cwd=self.folder, env=environment
-        )
-        assert done.returncode == 0, done.stderr
-        return [Ended(*json.loads(line)) for line in done.stdout.splitlines()]
 
     def terminal(self, *arguments: str | Path, **env: str) -> Terminal:
         """The command at a terminal."""
