@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -28,6 +30,8 @@ LISTED = 8
 
 # NaN and Infinity are not JSON: a person's approval is bound to the arguments as JSON, so they must be just that.
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+_PLAIN = (str, int, float, bool)
 
 
 class SignatureArguments(Arguments, frozen=True, eq=False):
@@ -138,6 +142,20 @@ def _compile(tool: str, taken: dict[str, tuple[Any, Any]]) -> tuple[type[BaseMod
 
 
 def _model(taken: dict[str, tuple[Any, Any]]) -> tuple[type[BaseModel], dict[str, Any]]:
+    """The pydantic model of these parameters, each an annotation and a default, and its schema, which the caller may change."""
+    if all(default is ... and any(annotation is plain for plain in _PLAIN) for annotation, default in taken.values()):
+        model, schema = _plain_model(tuple((name, annotation) for name, (annotation, _) in taken.items()))
+        return model, deepcopy(schema)
+    return _new_model(taken)
+
+
+@lru_cache(maxsize=256)
+def _plain_model(taken: tuple[tuple[str, Any], ...]) -> tuple[type[BaseModel], dict[str, Any]]:
+    """The model of parameters of plain types. Tools that are made again for each session, as agents are, cost a tenth so."""
+    return _new_model({name: (annotation, ...) for name, annotation in taken})
+
+
+def _new_model(taken: dict[str, tuple[Any, Any]]) -> tuple[type[BaseModel], dict[str, Any]]:
     # The fields have names of our own and the parameters' names as aliases: pydantic refuses some that Python allows
     # (`_x`, `schema`, `copy`).
     fields: dict[str, Any] = {
