@@ -11,39 +11,37 @@ import pytest
 
 from legato.core.facts import AnyFact
 from legato.stores import SQLiteStore
-from legato.testing.crash import SweepReport, crash_sweep
+from legato.testing.crash import crash_sweep
 from tests.crash import victim
 from tests.crash.kills import kill_until
-from tests.crash.own_stories import OWN
 from tests.crash.test_sweep import ALL, SAMPLE
 from tests.sim.mutants import applied
 
 UNWARNED = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
+PAYMENTS = "two payments, an audit and a handoff in one reply: each payment is made once"
 TWO_HANDOFFS = "two handoff calls in one reply: the first is taken, the second answered truthfully"
 
-SEEN_BY_THE_SWEEP = [
-    "other agents' tool outputs are dropped at a handoff",
-    "the second handoff of a batch is left unanswered",
-    "a handoff is taken before the rest of its batch is answered",
-    "everybody may drive, and nobody's attempt is ever lost",
-    "a new driver takes an attempt that was started by a dead one for its own",
-    "a tool that is not idempotent is started again after its attempt was lost",
-    "an attempt whose outcome is unknown is answered as failed, and nobody is asked",
-    "what needs approval runs without it",
-    "an edited call runs with the arguments the model wrote",
-]
+SEEN_BY_THE_SWEEP = {
+    "other agents' tool outputs are dropped at a handoff": PAYMENTS,
+    "the second handoff of a batch is left unanswered": TWO_HANDOFFS,
+    "a handoff is taken before the rest of its batch is answered": PAYMENTS,
+    "everybody may drive, and nobody's attempt is ever lost": PAYMENTS,
+    "a new driver takes an attempt that was started by a dead one for its own": PAYMENTS,
+    "a tool that is not idempotent is started again after its attempt was lost": PAYMENTS,
+    "an attempt whose outcome is unknown is answered as failed, and nobody is asked": PAYMENTS,
+    "what needs approval runs without it": PAYMENTS,
+    "an edited call runs with the arguments the model wrote": SAMPLE[2],
+}
+"""The story that shows each."""
 
 
 @UNWARNED
 @pytest.mark.parametrize("sentence", SEEN_BY_THE_SWEEP)
 def test_the_sweep_finds_this_bug(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = SweepReport()
+    title = SEEN_BY_THE_SWEEP[sentence]
     with applied(sentence):
-        for title in (*OWN, TWO_HANDOFFS, *SAMPLE):
-            found.add(crash_sweep(ALL[title], name=title, modes=("death", "error")))
-            if found.violations:
-                break
+        found = crash_sweep(ALL[title], name=title, modes=("death", "error"))
     assert found.violations, f"{found.runs} runs, and nobody noticed"
     (_, point, mode), violation = found.violations[0]
     with capsys.disabled():
