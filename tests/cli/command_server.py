@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 import legato.cli
 
 LIBRARIES = ("openai", "pydantic", "sqlite3", "uvicorn", "starlette.applications", "rich.console", "legato.emulator")
-TIMEOUT_S = 60
+TIMEOUT_S = 600
 MAX_INPUT_BYTES = 32_768
 """Less than any pipe holds, so that writing it waits for no reader."""
 
