@@ -27,7 +27,7 @@ async def test_newest_requests_keep_their_numbers() -> None:
 
 async def test_dropped_request_names_the_option() -> None:
     model = await hold_conversation(turns=5, keep_requests=2)
-    with pytest.raises(BadInput, match="request 2 .*not kept") as error:
+    with pytest.raises(BadInput, match=r"request 2 .*not kept") as error:
         model.requests[2]
     assert "keep_requests=5" in str(error.value)
 

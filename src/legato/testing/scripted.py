@@ -95,7 +95,8 @@ class ScriptedModel:
     - `ScriptedModel(lambda seen: ...)` asks the function, sync or async; `seen.messages`, `seen.agent`, `seen.agent_turn`,
       `seen.frame.tools` are what the agent saw.
 
-    `model.requests` has the requests, in order. The last 100 are kept; `keep_requests=1000` keeps more. `model.check()` raises if replies were left over; so does leaving a `with` block.
+    `model.requests` has the requests, in order. The last 100 are kept; `keep_requests=1000` keeps more.
+    `model.check()` raises if replies were left over; so does leaving a `with` block.
 
     >>> model = ScriptedModel(["Hello!"])
     >>> model
@@ -117,7 +118,9 @@ class ScriptedModel:
         if isinstance(script, str):
             raise BadInput("a script is a list of replies", found="text", do=f"write ScriptedModel([{script!r}])")
         if keep_requests < 1:
-            raise BadInput("keep_requests is at least 1", found=str(keep_requests), do="leave it out, or give the number of requests to keep")
+            raise BadInput(
+                "keep_requests is at least 1", found=str(keep_requests), do="leave it out, or give the number of requests to keep"
+            )
         self._script = script
         self._by_agent = by_agent
         self._name = name
