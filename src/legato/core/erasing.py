@@ -228,7 +228,7 @@ def _gone(content: Any) -> Any:
 def _item(item: Item) -> Item:
     match item:
         case Words() | Refusal():
-            return replace(item, text=_gone(item.text), **({"notes": ""} if isinstance(item, Words) else {}))
+            return replace(item, text=_gone(item.text), **({"notes": "", "extra": ""} if isinstance(item, Words) else {}))
         case Call():
             return replace(item, arguments=ERASED_ARGUMENTS) if item.arguments not in ("", "{}") else item
         case _:

@@ -82,11 +82,15 @@ Content: TypeAlias = str | tuple[Part, ...]
 
 
 class Words(Struct, frozen=True, tag_field="item", tag="words", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Text that the model addressed to the user. `notes` are its citations, as the provider wrote them (JSON text)."""
+    """Text that the model addressed to the user. `notes` are its citations, as the provider wrote them (JSON text).
+
+    `extra`: other members that the provider wants back with it, as a JSON object; empty if there are none. Each API's format lists them.
+    """
 
     text: str
     item_id: str = ""
     notes: str = ""
+    extra: str = ""
 
 
 class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -102,12 +106,16 @@ class Reasoning(Struct, frozen=True, tag_field="item", tag="reasoning", omit_def
 
 
 class Call(Struct, frozen=True, tag_field="item", tag="call", omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A tool call exactly as the model wrote it; `arguments` is the raw text, valid JSON or not."""
+    """A tool call exactly as the model wrote it; `arguments` is the raw text, valid JSON or not.
+
+    `extra`: other members that the provider wants back with it, as in `Words`.
+    """
 
     tool: str
     arguments: str = "{}"
     call_id: str = ""
     item_id: str = ""
+    extra: str = ""
 
 
 class Refusal(Struct, frozen=True, tag_field="item", tag="refusal", omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -259,6 +267,8 @@ class Answered(Fact, frozen=True, tag="answered"):
 
     `guarded`: nobody is shown its words before its output type and the agent's output guardrails have accepted them (`Judged`).
 
+    `extra`: what the provider said of the whole reply and wants back with a later request, as a JSON object; empty if there is nothing.
+
     `calls_allowed`, `argument_bytes_allowed`: limits that its calls exceed, -1 where they do not. Calls beyond them are not run, and no
     handoff is taken from a reply with too many calls.
     """
@@ -282,6 +292,7 @@ class Answered(Fact, frozen=True, tag="answered"):
     guarded: bool = False
     calls_allowed: Index = -1
     argument_bytes_allowed: Index = -1
+    extra: str = ""
 
 
 class Asked(Fact, frozen=True, tag="asked"):

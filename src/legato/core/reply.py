@@ -23,3 +23,4 @@ class Reply(Struct, frozen=True, kw_only=True):
     held: str = ""
     request_id: str = ""
     losses: tuple[str, ...] = ()
+    extra: str = ""

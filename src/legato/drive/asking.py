@@ -248,6 +248,7 @@ def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, 
         losses=reply.losses,
         took=took,
         guarded=agent.withholds(reply.items),
+        extra=reply.extra,
     )
 
 
