@@ -301,6 +301,41 @@ def test_a_switch_is_turned_for_a_check(run: Run) -> None:
     assert run("check", "-", "--switch", "responses.rain=1", stdin=twice).code == 2
 
 
+OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+GO_ON = {"model": "gpt-4.1", "previous_response_id": "resp_1", "input": [OUTPUT]}
+NOT_FOUND = "S1 400 Previous response with id 'resp_1' not found."
+
+
+def test_stored_things_may_exist_by_default(run: Run) -> None:
+    go_on = json.dumps(GO_ON).encode()
+    told = f"legal, if the provider holds what it refers to\n     if not {NOT_FOUND}\n"
+    assert run("check", "-", stdin=go_on) == run("check", "-", "--provider-state", "unknown", stdin=go_on) == Ended(0, told, "")
+    assert run("check", "-", "--json", stdin=go_on) == Ended(0, "[]\n", "")
+
+
+def test_a_visible_fault_is_found_beside_unknown_state(run: Run) -> None:
+    ended = run("check", "-", stdin=json.dumps({**GO_ON, "input": [CALL]}).encode())
+    assert (ended.code, ended.out.split()[0]) == (1, "T1")
+
+
+def test_an_empty_provider_finds_no_stored_response(run: Run) -> None:
+    ended = run("check", "-", "--provider-state", "empty", stdin=json.dumps(GO_ON).encode())
+    assert (ended.code, ended.out.splitlines()[0]) == (1, NOT_FOUND)
+
+
+def test_an_account_that_keeps_nothing_has_no_unknown_items(run: Run) -> None:
+    reference = json.dumps({"model": "gpt-4.1", "input": [{"type": "item_reference", "id": "msg_1"}]}).encode()
+    assert run("check", "-", stdin=reference).code == 0
+    ended = run("check", "-", "--switch", "responses.zero_data_retention=true", stdin=reference)
+    assert (ended.code, ended.out.split()[0]) == (1, "I2")
+
+
+def test_a_workflow_is_checked_without_provider_state(run: Run) -> None:
+    ended = run("check", "desk:desk", "--provider-state", "empty")
+    assert ended.code == 2
+    assert "--provider-state are for requests" in ended.err
+
+
 @pytest.mark.parametrize(("theirs", "judged"), [("chat", "responses"), ("anthropic", "chat"), ("responses", "anthropic")])
 def test_a_request_of_another_api_is_noticed(run: Run, theirs: str, judged: str) -> None:
     ended = run("check", "-", "--api", judged, stdin=json.dumps({**LEGAL[theirs], "metadata": 7}).encode())

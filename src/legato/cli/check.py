@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,13 @@ from legato.errors import BadInput
 from legato.wire.law import Complaint
 
 APIS = ("responses", "chat", "anthropic")
+
+
+class ProviderState(StrEnum):
+    """What is assumed about stored responses, conversations, items and prompts that a request refers to."""
+
+    unknown = "unknown"
+    empty = "empty"
 
 
 def check(
@@ -36,6 +44,15 @@ def check(
         list[str] | None,
         typer.Option(help="Of a request: turn a switch of a law book: responses.unique_call_ids=true. May be given again."),
     ] = None,
+    state: Annotated[
+        ProviderState | None,
+        typer.Option(
+            "--provider-state",
+            help="Of a request: what the provider holds. unknown (the default): every id may exist, and what is stored under it is not "
+            "judged; empty: nothing is stored, so no id exists.",
+            show_default=False,
+        ),
+    ] = None,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Of a workflow: print its graph as Mermaid.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
@@ -48,17 +65,18 @@ def check(
     legato check desk:desk --mermaid             the graph for a page
     legato check request.json --api anthropic    which clauses a request breaks, and where
 
-    Of a request alone, what the provider holds (stored responses, conversations, thinking blocks) is unknown: ids of stored things count
-    as not found, signatures and encrypted reasoning as sound. Exit code 0: all is well; 1: it is not; 2: it could not be judged.
+    A request alone does not show what the provider holds. So the ids of stored responses, conversations, items and prompts count as
+    existing, and signatures and encrypted reasoning as sound; what the request itself shows is judged. If its verdict hangs on stored
+    things, that is said. Exit code 0: all is well; 1: it is not; 2: it could not be judged.
     """
     if is_name(what):
-        if api or switch:
-            raise BadInput("--api and --switch are for requests", found=f"{what}, a workflow")
+        if api or switch or state:
+            raise BadInput("--api, --switch and --provider-state are for requests", found=f"{what}, a workflow")
         _check_workflow(what, mermaid, as_json)
     elif mermaid:
         raise BadInput("--mermaid is for workflows", expected="module:workflow, or file.py:workflow", found=what)
     else:
-        _check_request(Path(what), api or "responses", switch, as_json)
+        _check_request(Path(what), api or "responses", switch, as_json, state or ProviderState.unknown)
 
 
 def _check_workflow(name: str, picture: bool, as_json: bool) -> None:
@@ -79,15 +97,19 @@ def _check_workflow(name: str, picture: bool, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _check_request(request: Path, api: str, switch: list[str] | None, as_json: bool) -> None:
+def _check_request(request: Path, api: str, switch: list[str] | None, as_json: bool, state: ProviderState) -> None:
     body = _read(request)
     if body.get("api") in APIS and isinstance(body.get("request"), dict):
         api, body = body["api"], body["request"]
-    complaints = judge(body, api, switches_of(switch))
+    switches = switches_of(switch)
+    complaints = judge(body, api, switches, state)
     if as_json:
         from legato.cli.telling import write_json
 
         write_json([_plain(complaint) for complaint in complaints])
+    elif not complaints and (otherwise := judge(body, api, switches, ProviderState.empty)):
+        typer.secho("legal, if the provider holds what it refers to", fg="green")
+        typer.echo(f"     if not {otherwise[0].clause.id} {otherwise[0].status} {otherwise[0].message}")
     elif not complaints:
         typer.secho("legal", fg="green")
     else:
@@ -102,17 +124,19 @@ def _check_request(request: Path, api: str, switch: list[str] | None, as_json: b
         raise typer.Exit(1)
 
 
-def judge(body: dict[str, Any], api: str, switches: dict[str, str]) -> Sequence[Complaint]:
-    """The complaints of one law book about a request on its own."""
+def judge(body: dict[str, Any], api: str, switches: dict[str, str], state: ProviderState = ProviderState.unknown) -> Sequence[Complaint]:
+    """The complaints of one law book about a request on its own. Only the Responses API keeps things that a request can refer to."""
     from legato.emulator.options import Profiles
     from legato.wire.anthropic import laws as anthropic
     from legato.wire.chat import laws as chat
     from legato.wire.responses import laws as responses
+    from legato.wire.responses.held import Nothing, UnknownProviderState
 
     profiles = Profiles.of(switches)
     match api:
         case "responses":
-            return responses.judge(body, profile=profiles.responses)
+            keeps_nothing = state == ProviderState.empty or profiles.responses.zero_data_retention
+            return responses.judge(body, Nothing() if keeps_nothing else UnknownProviderState(), profiles.responses)
         case "chat":
             return chat.judge(body, profile=profiles.chat)
         case "anthropic":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -59,3 +60,18 @@ class Nothing:
     def model(self, name: str) -> ModelInfo | None:
         """Any name will do."""
         return ModelInfo(name)
+
+
+class UnknownProviderState(Nothing):
+    """The same for models that are known: of what this API holds, a request refers to nothing but signatures.
+
+    >>> UnknownProviderState(lambda name: None).model("claude-sonnet-5-5") is None
+    True
+    """
+
+    def __init__(self, models: Callable[[str], ModelInfo | None] = ModelInfo) -> None:
+        self._models = models
+
+    def model(self, name: str) -> ModelInfo | None:
+        """What `models` knows; by default, any name will do."""
+        return self._models(name)

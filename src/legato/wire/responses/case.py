@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from legato.wire.responses.held import Blob, Held, HeldItem, ModelInfo, Nothing
+from legato.wire.responses.held import UNSEEN, Blob, Held, HeldItem, ModelInfo, Nothing
 from legato.wire.responses.profile import OPENAI, Profile
 from legato.wire.responses.shapes import CALL_OF, ITEM_SHAPES, OPEN, PART_SHAPES, SPOKEN, TOOL_SHAPES, Shape
 
@@ -92,11 +92,20 @@ class Pairs:
         self.calls: dict[tuple[str, str], list[int]] = {}
         self.outputs: dict[tuple[str, str], list[int]] = {}
         self.triggers = [entry.place for entry in entries if entry.type == "compaction_trigger"]
+        self.unseen = [entry.place for entry in entries if entry.type == UNSEEN]
         for entry in entries:
             if entry.call and entry.type in SPOKEN:
                 self.calls.setdefault((entry.type, entry.call), []).append(entry.place)
             elif entry.call and entry.type in CALL_OF:
                 self.outputs.setdefault((CALL_OF[entry.type], entry.call), []).append(entry.place)
+
+    def may_be_answered(self, place: int) -> bool:
+        """Whether the output of a call at this place may be among items that cannot be seen."""
+        return bool(self.unseen) and self.unseen[-1] > place
+
+    def may_be_called(self, place: int) -> bool:
+        """Whether the call of an output at this place may be among items that cannot be seen."""
+        return bool(self.unseen) and self.unseen[0] < place
 
 
 @dataclass

@@ -5,10 +5,13 @@ The emulator answers from its shelf; Legato's own check answers from what its le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
+
+UNSEEN = "unseen"
+"""The type of an entry that stands for items which cannot be seen: any number, of any type."""
 
 
 class HeldItem(Struct, frozen=True):
@@ -17,6 +20,7 @@ class HeldItem(Struct, frozen=True):
     item: dict[str, Any]
     reasoning: str = ""  # the id of the reasoning item that it was produced right after, if any
     following: str = ""  # for a reasoning item: the id of the item that was produced right after it, if any
+    certain: bool = True  # False: an item of this id may exist, and nothing more is known
 
 
 class Blob(Struct, frozen=True):
@@ -115,3 +119,37 @@ class Nothing:
     def model(self, name: str) -> ModelInfo | None:
         """Any name will do."""
         return ModelInfo(name)
+
+
+class UnknownProviderState(Nothing):
+    """A provider that may hold whatever a request refers to: for a request whose account cannot be looked into.
+
+    Every id exists. What stands behind it cannot be seen, so no rule is judged that depends on it: whether a call is answered in a
+    conversation, or which reasoning belongs to a stored message. What the request itself shows is judged as ever.
+
+    >>> UnknownProviderState().chain("resp_1")
+    ({'type': 'unseen'},)
+    """
+
+    def __init__(self, models: Callable[[str], ModelInfo | None] = ModelInfo) -> None:
+        self._models = models
+
+    def chain(self, response: str) -> Sequence[dict[str, Any]] | None:
+        """Items that cannot be seen."""
+        return ({"type": UNSEEN},)
+
+    def conversation(self, id: str) -> Sequence[dict[str, Any]] | None:
+        """Items that cannot be seen."""
+        return ({"type": UNSEEN},)
+
+    def stored_prompt(self, id: str) -> bool:
+        """Every prompt exists."""
+        return True
+
+    def item(self, id: str) -> HeldItem | None:
+        """Every item exists, and cannot be seen."""
+        return HeldItem({"type": UNSEEN}, certain=False)
+
+    def model(self, name: str) -> ModelInfo | None:
+        """What `models` knows; by default, any name will do."""
+        return self._models(name)

@@ -92,8 +92,12 @@ def _bound(case: Case) -> Iterator[tuple[Entry, str]]:
     """The reasoning items of the request that need what followed them, and its id."""
     unstored = case.profile.reasoning_pairing_unstored
     for entry in case.entries:
-        known = entry.own and entry.type == "reasoning" and entry.id
-        if known and (case.look(entry.id) is not None or (seal(entry) and unstored)):
+        if not (entry.own and entry.type == "reasoning" and entry.id):
+            continue
+        stored = case.look(entry.id)
+        # Reasoning that is not sealed is looked up, so it is stored if the request is accepted at all; sealed reasoning need not be.
+        is_stored = stored is not None and (stored.certain or not seal(entry))
+        if is_stored or (seal(entry) and unstored):
             yield entry, _followed_by(case, entry)
 
 
