@@ -8,6 +8,7 @@ PY     := $(VENV)/bin/python
 UV     := $(shell command -v uv)
 PIP    := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PY) -m pip install -qq --disable-pip-version-check)
 ARGS   ?=
+CORPUS ?=
 QUICK  := tests/core tests/drive tests/stories
 
 # The tests start hundreds of interpreters, and each would compile all modules anew.
@@ -19,7 +20,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick flaky lock versions newest lowest engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses clean
+.PHONY: help demo test quick flaky lock versions newest lowest engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses traffic clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +116,9 @@ capacity: $(VENV)/.dev ## what one Postgres server carries, measured and compute
 
 clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
 	@$(PY) -m tests.wire.table $(ARGS)
+
+traffic: $(VENV)/.dev ## replay recorded exchanges with real providers: make traffic CORPUS=exchanges.jsonl.xz
+	@$(PY) -m tests.traffic "$(CORPUS)" $(ARGS)
 
 clean: ## remove the environments and all caches
 	rm -rf $(VENV) $(ENGINES) .venv-uv .venv-newest .venv-lowest .venv-py3.* .venv-peers .venv-schemathesis .venv-seeds-* .venv-bench-* bench/results/quick .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

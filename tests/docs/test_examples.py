@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITHOUT_EXAMPLES = {"ARCHITECTURE.md", "PERFORMANCE.md", "PROMISES.md", "benchmarks.md", "clauses.md"}
 WITHOUT_EXAMPLES |= {"command-line.md"}  # its commands are run by tests/cli/test_page.py
+WITHOUT_EXAMPLES |= {"traffic.md"}  # its figures come from a corpus that is not part of the project
 SEEDED = {
     "the output that is shown": ("```python\nprint(6 * 7)\n```\n\nIt says:\n\n```text\n42\n```\n", True),
     "a block that prints nothing": ("```python\nx = 1\n```\n", True),

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.wire.anthropic.held import ModelInfo as AnthropicInfo
+from legato.wire.chat.held import ModelInfo as ChatInfo
 from legato.wire.responses.held import ModelInfo as OpenAIInfo
 
 Vendor: TypeAlias = Literal["openai", "anthropic"]
@@ -165,9 +166,22 @@ class Catalogue:
         return Model(name, vendor, reasons=None, prefill=vendor != "anthropic") if deployment or self.any_model else None
 
     def openai(self, name: str, *, deployment: bool = False) -> OpenAIInfo | None:
-        """What OpenAI's law books need to know of a model. None: it does not exist."""
+        """What the law book of the Responses API needs to know of a model. None: it does not exist."""
         model = self.find("openai", name, deployment=deployment)
         return OpenAIInfo(model.name, model.reasons, model.window) if model else None
+
+    def chat(self, name: str, *, deployment: bool = False) -> ChatInfo | None:
+        """What the law book of Chat Completions needs to know of a model. None: it does not exist."""
+        model = self.find("openai", name, deployment=deployment)
+        if model is None:
+            return None
+        return ChatInfo(
+            model.name,
+            model.reasons,
+            model.window,
+            developer=not name.startswith(("o1-mini", "o1-preview")),
+            tools_with_effort=not name.startswith(("gpt-5.6", "gpt-6")),
+        )
 
     def anthropic(self, name: str) -> AnthropicInfo | None:
         """What Anthropic's law book needs to know of a model. None: it does not exist."""

@@ -118,16 +118,7 @@ class ChatDialect:
         def info(name: str) -> ModelInfo | None:
             if not name:  # which the law book let pass only if no model need be named
                 return ModelInfo("")
-            model = self._models.find("openai", name, deployment=ask.azure)
-            if model is None:
-                return None
-            return ModelInfo(
-                model.name,
-                model.reasons,
-                model.window,
-                developer=not name.startswith(("o1-mini", "o1-preview")),
-                tools_with_effort=not name.startswith(("gpt-5.6", "gpt-6")),
-            )
+            return self._models.chat(name, deployment=ask.azure)
 
         return info
 

@@ -1,0 +1,126 @@
+"""Members of answers that are not recorded, or not sent back, on purpose: each with its reason.
+
+Whatever is not here and is lost fails `make traffic`. A path is written as the table prints it; `*` stands for anything. With `values`,
+only these are allowed.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tests.traffic.corpus import Api
+from tests.traffic.members import matches
+
+
+class AllowedLoss(Struct, frozen=True):
+    """Paths of members that may be lost."""
+
+    api: Api
+    paths: tuple[str, ...]
+    reason: str
+    kinds: tuple[str, ...] = ("lost in reading",)
+    """The kinds of losses, as the table calls them."""
+    values: tuple[str, ...] = ()
+
+    def covers(self, api: Api, kind: str, path: str, value: str) -> bool:
+        """Whether a loss is one that is allowed."""
+        if api != self.api or kind not in self.kinds or (self.values and value not in self.values):
+            return False
+        return any(matches(path, pattern) for pattern in self.paths)
+
+
+READING = ("lost in reading",)
+SENDING = ("not sent back",)
+BOTH = (*READING, *SENDING)
+ADDED = ("sent back, but never came",)
+
+RESPONSES = (
+    AllowedLoss(
+        "responses",
+        (
+            "background", "conversation.id", "frequency_penalty", "instructions*", "max_output_tokens", "max_tool_calls", "metadata.*",
+            "parallel_tool_calls", "presence_penalty", "previous_response_id", "prompt.*", "prompt_cache_*", "reasoning.*",
+            "safety_identifier", "service_tier", "store", "temperature", "text.*", "tool_choice*", "tools[*", "top_logprobs", "top_p",
+            "truncation", "user",
+        ),
+        "settings of the request, said again: the frame of the reply has what was asked for",
+    ),
+    AllowedLoss("responses", ("object", "created_at", "completed_at"), "the ledger has its own times"),
+    AllowedLoss("responses", ("billing.payer", "total_tokens"), "about the bill, and the sum of what is recorded"),
+    AllowedLoss("responses", ("tool_usage.*",), "nothing was used", values=("0",)),
+    AllowedLoss(
+        "responses", ("status", "incomplete_details.reason"), "recorded as how the reply ended",
+        values=("completed", "incomplete", "max_output_tokens", "content_filter"),
+    ),
+    AllowedLoss("responses", ("content_filters*", "moderation.*"), "a filter that stops a reply is recorded as how it ended"),
+    AllowedLoss(
+        "responses",
+        (
+            "output[message].type", "output[message].role", "output[message].content[*].type", "output[function_call].type",
+            "*[reasoning].type", "*[reasoning].summary[summary_text].type",
+        ),
+        "recorded as the kind of the item",
+    ),
+    AllowedLoss(
+        "responses", ("output[*].status", "*[reasoning].status"), "an item is whole, unless its reply was cut short", BOTH,
+        ("completed", "incomplete"),
+    ),
+    AllowedLoss("responses", ("output[message].id",), "of a message without content nothing is left to point at"),
+    AllowedLoss("responses", ("*[*].id",), "content goes by value, without the ids of items", SENDING),
+    AllowedLoss("responses", ("output[message].type", "output[message].content[*].type"), "said by the role and by the text", SENDING),
+    AllowedLoss("responses", ("output[message].role",), "a message without content is not sent", SENDING),
+    AllowedLoss("responses", ("output[message].content[output_text].annotations*",), "citations go back as words only", SENDING),
+    AllowedLoss("responses", ("output[reasoning].summary*",), "a summary is for people: the seal has the reasoning", SENDING),
+    AllowedLoss("responses", ("unsealed reasoning[*",), "without its seal reasoning cannot go back by value", SENDING),
+    AllowedLoss("responses", ("reasoning at the end[*",), "reasoning that nothing followed is refused", SENDING),
+    AllowedLoss(
+        "responses", ("input[web_search_call].id", "input[mcp_list_tools].id", "input[mcp_call].id"), "an id of ours that is not looked up",
+        ADDED,
+    ),
+)  # fmt: skip
+
+CHAT = (
+    AllowedLoss("chat", ("object", "created"), "the ledger has its own times"),
+    AllowedLoss("chat", ("service_tier", "system_fingerprint", "latency_checkpoint.*"), "about the server, and never wanted back"),
+    AllowedLoss(
+        "chat", ("choices[].finish_reason", "choices[].finish_details.type"), "recorded as how the reply ended",
+        values=("stop", "length", "tool_calls", "function_call", "content_filter"),
+    ),
+    AllowedLoss(
+        "chat", ("prompt_filter_results*", "choices[].content_filter_results*", "moderation.*"),
+        "a filter that stops a reply is recorded as how it ended",
+    ),
+    AllowedLoss(
+        "chat", ("choices[].index", "choices[].message.role", "choices[].message.tool_calls[function].type"),
+        "recorded as the kind of the item",
+    ),
+    AllowedLoss(
+        "chat", ("choices[].message.tool_calls[function].index", "message.tool_calls[function].index"),
+        "the order of the pieces of a stream", BOTH,
+    ),
+    AllowedLoss("chat", ("message.role",), "a message that says nothing is not sent", SENDING),
+    AllowedLoss("chat", ("message.audio*",), "only the provider that spoke can take its audio back", SENDING),
+    AllowedLoss(
+        "chat", ("messages[].tool_calls[function].type", "messages[].tool_calls[function].id"),
+        "calls of the time before there were tools are sent as calls of tools, under ids of ours", ADDED,
+    ),
+)  # fmt: skip
+
+ANTHROPIC = (
+    AllowedLoss("anthropic", ("type", "role"), "the same in every message"),
+    AllowedLoss(
+        "anthropic", ("stop_reason",), "recorded as how the reply ended",
+        values=("end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "model_context_window_exceeded"),
+    ),
+    AllowedLoss(
+        "anthropic", ("content[text].type", "content[tool_use].type", "content[thinking].type", "content[redacted_thinking].type"),
+        "recorded as the kind of the item",
+    ),
+)  # fmt: skip
+
+ALLOWED_LOSSES = (*RESPONSES, *CHAT, *ANTHROPIC)
+
+
+def allowed_loss(api: Api, kind: str, path: str, value: str) -> AllowedLoss | None:
+    """The entry that a loss is allowed by, if there is one."""
+    return next((entry for entry in ALLOWED_LOSSES if entry.covers(api, kind, path, value)), None)

@@ -1,0 +1,102 @@
+"""What a provider holds, as far as the exchanges of one recording show it. What they do not show may exist, and cannot be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from legato.wire.anthropic import held as anthropic
+from legato.wire.anthropic.prefix import thinking_digest
+from legato.wire.responses.held import UNSEEN, Blob, HeldItem, ModelInfo, UnknownProviderState
+
+
+class _Turn(Struct, frozen=True):
+    """A response with what it answered."""
+
+    items: Sequence[dict[str, Any]]
+    stored: bool
+    previous: str = ""
+    conversation: str = ""
+
+
+class RecordedResponses(UnknownProviderState):
+    """What the Responses API was seen to keep: responses, the items in them, conversations, and what sealed reasoning holds."""
+
+    def __init__(self, models: Callable[[str], ModelInfo | None] = ModelInfo) -> None:
+        super().__init__(models)
+        self._turns: dict[str, _Turn] = {}
+        self._conversations: dict[str, list[dict[str, Any]]] = {}
+        self._items: dict[str, HeldItem | None] = {}
+        self._blobs: dict[str, Blob] = {}
+
+    def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
+        """Take in an exchange that succeeded."""
+        output = [item for item in response.get("output") or () if isinstance(item, dict)]
+        given = request.get("input")
+        input = [{"role": "user", "content": given}] if isinstance(given, str) else [i for i in given or () if isinstance(i, dict)]
+        stored = response.get("store") is not False and request.get("store") is not False
+        id, previous, conversation = response.get("id"), request.get("previous_response_id"), request.get("conversation")
+        if isinstance(conversation, dict):
+            conversation = conversation.get("id")
+        if isinstance(id, str):
+            self._turns[id] = _Turn((*input, *output), stored, previous or "", conversation or "")
+        if isinstance(conversation, str):
+            self._conversations.setdefault(conversation, []).extend((*input, *output))
+        for before, item, after in zip([{}, *output], output, [*output[1:], {}], strict=False):
+            name = item.get("id")
+            if isinstance(name, str):
+                reasoning = before.get("id") or "" if before.get("type") == "reasoning" else ""
+                following = after.get("id") or "" if item.get("type") == "reasoning" else ""
+                self._items[name] = HeldItem(item, reasoning, following) if stored else None
+                if isinstance(seal := item.get("encrypted_content"), str):
+                    self._blobs[seal] = Blob("", name, response.get("model") or "", following)
+
+    def chain(self, response: str) -> Sequence[dict[str, Any]] | None:
+        """Everything that a response stands on. What stood before the first one that was recorded cannot be seen."""
+        turns: list[_Turn] = []
+        unseen = False
+        while response:
+            turn = self._turns.get(response)
+            unseen = turn is None
+            if turn is None:
+                break
+            if not turn.stored and not turns:
+                return None
+            turns.append(turn)
+            unseen = bool(turn.conversation)
+            response = turn.previous
+        items = [item for turn in reversed(turns) for item in turn.items]
+        return [{"type": UNSEEN}, *items] if unseen else items
+
+    def conversation(self, id: str) -> Sequence[dict[str, Any]] | None:
+        """What was seen to go into a conversation. It may have been made with other items."""
+        return [{"type": UNSEEN}, *self._conversations.get(id, ())]
+
+    def item(self, id: str) -> HeldItem | None:
+        """An item that was seen. One that was never seen may exist; one that was not to be stored does not."""
+        return self._items[id] if id in self._items else super().item(id)
+
+    def blob(self, text: str) -> Blob | None:
+        """What sealed reasoning holds, if it was seen to be made."""
+        return self._blobs.get(text) or super().blob(text)
+
+
+class RecordedSignatures(anthropic.UnknownProviderState):
+    """The signatures that the Messages API was seen to give, and the thinking that they vouch for."""
+
+    def __init__(self, models: Callable[[str], anthropic.ModelInfo | None] = anthropic.ModelInfo) -> None:
+        super().__init__(models)
+        self._signed: dict[str, anthropic.Signed] = {}
+
+    def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
+        """Take in an exchange that succeeded."""
+        for block in response.get("content") or ():
+            if isinstance(block, dict) and block.get("type") == "thinking" and isinstance(block.get("signature"), str):
+                digest = thinking_digest(block.get("thinking") or "")
+                self._signed[block["signature"]] = anthropic.Signed(digest, "", response.get("model") or "")
+
+    def signature(self, text: str) -> anthropic.Signed | None:
+        """What a signature vouches for, if it was seen to be given."""
+        return self._signed.get(text) or super().signature(text)

@@ -1,0 +1,250 @@
+"""Reads recorded answers with the package's readers and compares what is recorded with what the provider sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from legato.core.facts import Answered, Call, CallRef, Content, Usage
+from legato.core.frame import Frame, encode_frame
+from legato.core.groups import CallState, Group, Output
+from legato.core.reply import Reply
+from legato.core.view import Request
+from legato.errors import ModelFailed
+from legato.wire.anthropic.compile import compile_request as compile_anthropic
+from legato.wire.anthropic.read import read_reply as read_anthropic
+from legato.wire.anthropic.stream import StreamReader as AnthropicStream
+from legato.wire.chat.compile import compile_request as compile_chat
+from legato.wire.chat.read import read_reply as read_chat
+from legato.wire.chat.stream import StreamReader as ChatStream
+from legato.wire.compiled import Compiled
+from legato.wire.options import Options
+from legato.wire.responses.compile import compile_request as compile_responses
+from legato.wire.responses.read import read_reply as read_responses
+from legato.wire.responses.stream import StreamReader as ResponsesStream
+from legato.wire.sse import EventReader
+from tests.traffic.bodies import Recorded
+from tests.traffic.corpus import Api, Exchange
+from tests.traffic.members import Member, Values, members_of
+
+ORIGIN = "the recorded provider"
+RETURNED = "The tool returned this."
+READ: dict[Api, Callable[..., Reply]] = {"responses": read_responses, "chat": read_chat, "anthropic": read_anthropic}
+STREAM: dict[Api, Callable[..., Any]] = {"responses": ResponsesStream, "chat": ChatStream, "anthropic": AnthropicStream}
+
+
+class Finding(Struct, frozen=True):
+    """Something about one exchange that a row of the table counts. `name` is what the row is called."""
+
+    kind: str
+    name: str
+    note: str = ""
+
+
+class Talk:
+    """A conversation of one agent in which the recorded answer is the model's first reply."""
+
+    def __init__(self, api: Api, model: str) -> None:
+        self._api = api
+        self._options = Options(model=model)
+        self._frame = Frame("agent")
+        self._groups = [_said(0, "Go on.")]
+        self.first = self.compile()
+
+    def compile(self) -> Compiled:
+        """The next request, as our own encoder writes it for the origin of the reply."""
+        request = Request("s", self._frame, encode_frame(self._frame)[0], tuple(self._groups), 0, 0, 0)
+        match self._api:
+            case "responses":
+                return compile_responses(request, self._options, ORIGIN, stream=False)
+            case "chat":
+                return compile_chat(request, self._options, stream=False, origin=ORIGIN)
+            case "anthropic":
+                return compile_anthropic(request, self._options, ORIGIN, stream=False)
+
+    def follow_up(self, reply: Reply) -> Compiled:
+        """The request after a reply whose calls were all answered."""
+        self._groups += [_replied(1, reply), _said(99, "And then?")]
+        return self.compile()
+
+
+def _said(position: int, content: Content) -> Group:
+    group = Group("said", position)
+    group.content = content
+    return group
+
+
+def _replied(position: int, reply: Reply) -> Group:
+    group = Group("reply", position, "agent")
+    shared = {name: getattr(reply, name) for name in Answered.__struct_fields__ if name in Reply.__struct_fields__}
+    group.fact = Answered(at=0, agent="agent", frame="", upto=0, **shared)
+    for index, item in enumerate(reply.items):
+        if isinstance(item, Call):
+            state = CallState(CallRef(position, index), item, item.arguments)
+            state.output = Output(RETURNED, "ok", position + 1)
+            group.calls.append(state)
+    return group
+
+
+def read_recorded(exchange: Exchange, compiled: Compiled) -> Reply:
+    """What our reader makes of an answer, in one piece or as a stream of events."""
+    response = exchange.response
+    if not isinstance(response, str):
+        return READ[exchange.api](response, compiled, ORIGIN)
+    if response.lstrip().startswith("{"):
+        return READ[exchange.api](msgspec.json.decode(response), compiled, ORIGIN)
+    reader = STREAM[exchange.api](lambda _: None)
+    for event in EventReader().feed(response.encode() + b"\n\n"):
+        reader.take(event.data)
+    reply: Reply = reader.reply(compiled, ORIGIN)
+    return reply
+
+
+def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
+    """What is wrong with how we read an answer, and with what we would send back of it."""
+    api, body = exchange.api, recorded.body
+    assert body is not None
+    model = body.get("model") or (exchange.request or {}).get("model") or "any"
+    talk = Talk(api, model if isinstance(model, str) else "any")
+    try:
+        reply = read_recorded(exchange, talk.first)
+    except ModelFailed as failure:
+        if not _tells_of_a_failure(api, body):
+            yield Finding("reader refused", f"{failure.summary.splitlines()[0][:80]}", "retryable" if failure.retryable else "for good")
+        return
+    except Exception as error:  # whatever it is, the row says so
+        yield Finding("reader crashed", type(error).__name__, str(error)[:200])
+        return
+    found = Values([reply])
+    for member in members_of(_telling(api, body)):
+        if member not in found:
+            yield Finding("lost in reading", member.path, str(member.value)[:80])
+    yield from _misread_usage(api, body.get("usage"), reply.usage)
+    yield from _of_follow_up(api, body, talk, reply)
+
+
+def _tells_of_a_failure(api: Api, body: dict[str, Any]) -> bool:
+    """Whether the answer itself says that the request failed."""
+    return bool(body.get("error")) or body.get("type") == "error" or (api == "responses" and body.get("status") in ("failed", "cancelled"))
+
+
+# -- what a body says --------------------------------------------------------------------------------------------------
+
+
+def _telling(api: Api, body: dict[str, Any]) -> dict[str, Any]:
+    """The body without its usage, which is counted instead of found. Of Chat, the choices after the first have a name of their own."""
+    told = {name: value for name, value in body.items() if name != "usage"}
+    choices = told.get("choices")
+    if api == "chat" and isinstance(choices, list):
+        first = [choice for choice in choices if isinstance(choice, dict) and choice.get("index") in (0, None)][:1] or choices[:1]
+        told |= {"choices": first, "choices after the first": [choice for choice in choices if choice not in first]}
+    return told
+
+
+def _misread_usage(api: Api, usage: Any, read: Usage) -> Iterator[Finding]:
+    if not isinstance(usage, dict):
+        return
+    expected = {"responses": _responses_usage, "chat": _chat_usage, "anthropic": _anthropic_usage}[api](usage)
+    for name, tokens in expected.items():
+        if tokens != getattr(read, name):
+            yield Finding("usage misread", f"usage.{name}", f"{tokens} were sent, {getattr(read, name)} are recorded")
+
+
+def _count(usage: Any, *path: str) -> int:
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, dict) else None
+    return usage if isinstance(usage, int) else 0
+
+
+def _responses_usage(usage: dict[str, Any]) -> dict[str, int]:
+    return {
+        "input": _count(usage, "input_tokens"),
+        "output": _count(usage, "output_tokens"),
+        "cached": _count(usage, "input_tokens_details", "cached_tokens"),
+        "reasoning": _count(usage, "output_tokens_details", "reasoning_tokens"),
+    }
+
+
+def _chat_usage(usage: dict[str, Any]) -> dict[str, int]:
+    return {
+        "input": _count(usage, "prompt_tokens"),
+        "output": _count(usage, "completion_tokens"),
+        "cached": _count(usage, "prompt_tokens_details", "cached_tokens"),
+        "reasoning": _count(usage, "completion_tokens_details", "reasoning_tokens"),
+    }
+
+
+def _anthropic_usage(usage: dict[str, Any]) -> dict[str, int]:
+    """All iterations of a reply: where there are several, the outer counts are those of some of them."""
+    iterations = [each for each in usage.get("iterations") or () if isinstance(each, dict)]
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    inner = {name: sum(_count(each, name) for each in iterations) for name in names}
+    fresh, written, cached, output = (max(_count(usage, name), inner[name]) for name in names)
+    return {"input": fresh + written + cached, "output": output, "cached": cached, "written": written}
+
+
+# -- what goes back ----------------------------------------------------------------------------------------------------
+
+
+def _of_follow_up(api: Api, body: dict[str, Any], talk: Talk, reply: Reply) -> Iterator[Finding]:
+    try:
+        compiled = talk.follow_up(reply)
+    except Exception as error:
+        yield Finding("encoder crashed", type(error).__name__, str(error)[:200])
+        return
+    for complaint in compiled.complaints:
+        yield Finding("follow-up we would refuse", complaint.clause.id, str(complaint))
+    sent = _sent_of_reply(api, msgspec.json.decode(compiled.body))
+    there = Values([sent])
+    came = _items_of(api, body)
+    for member in members_of(came):
+        if member not in there:
+            yield Finding("not sent back", member.path, str(member.value)[:80])
+    known = Values([came])
+    for member in members_of(sent):
+        if not _is_known(member, known):
+            yield Finding("sent back, but never came", member.path, str(member.value)[:80])
+
+
+def _is_known(member: Member, known: Values) -> bool:
+    """Whether a member came from the provider. Words of several parts are joined by line breaks."""
+    if member in known:
+        return True
+    return isinstance(member.value, str) and all(Member("", "text", line) in known for line in member.value.split("\n") if line)
+
+
+def _items_of(api: Api, body: dict[str, Any]) -> dict[str, Any]:
+    """What of an answer belongs to the conversation, and may be wanted back."""
+    match api:
+        case "responses":
+            return _responses_items(body.get("output"))
+        case "chat":
+            choice = next(iter(_telling(api, body).get("choices") or ()), None) or {}
+            return {"message": choice.get("message")}
+        case "anthropic":
+            return {"content": body.get("content"), "container": body.get("container")}
+
+
+def _responses_items(output: Any) -> dict[str, Any]:
+    """The items of a response. Reasoning that cannot go back by value has a name of its own: without its seal, or as the last item."""
+    items = [item for item in output or () if isinstance(item, dict)]
+    thoughts = [item for item in items if item.get("type") == "reasoning"]
+    unsealed = [item for item in thoughts if not item.get("encrypted_content")]
+    last = [item for item in items[-1:] if item in thoughts]
+    there = [item for item in items if item not in unsealed and item not in last]
+    return {"output": there, "unsealed reasoning": unsealed, "reasoning at the end": [item for item in last if item not in unsealed]}
+
+
+def _sent_of_reply(api: Api, request: dict[str, Any]) -> dict[str, Any]:
+    """What of the next request is the model's reply."""
+    match api:
+        case "responses":
+            return {"input": [i for i in request["input"] if i.get("role") != "user" and not str(i.get("type")).endswith("_call_output")]}
+        case "chat":
+            return {"messages": [message for message in request["messages"] if message["role"] == "assistant"]}
+        case "anthropic":
+            said = [message["content"] for message in request["messages"] if message["role"] == "assistant"]
+            return {"content": [block for content in said for block in content], "container": request.get("container")}
