@@ -37,6 +37,8 @@ class Model(Struct, frozen=True):
     reads: tuple[str, ...] = ()  # models other than itself whose thinking it may read
     unlocked: bool = False  # any model may read its thinking
     created: int = 0
+    effort: str = ""  # how hard it thinks unless it is told otherwise; empty: not known
+    efforts: tuple[str, ...] = ()  # the efforts that it takes; empty: not known
 
     @property
     def answers_as(self) -> str:
@@ -44,8 +46,21 @@ class Model(Struct, frozen=True):
         return self.dated or self.name
 
 
-def _openai(name: str, day: str, window: int, *, dated: bool = True, reasons: bool = False, phases: bool = False) -> Model:
-    return Model(name, "openai", f"{name}-{day}" if dated else "", reasons, window, phases, created=_second(day))
+def _openai(
+    name: str, day: str, window: int, *, dated: bool | str = True, efforts: str = "", effort: str = "medium", phases: bool = False
+) -> Model:
+    """A model of OpenAI's. `dated`: how its dated name ends, if not with the day. `efforts`: those that it takes, if it reasons."""
+    ending = day if dated is True else dated
+    return Model(
+        name,
+        dated=f"{name}-{ending}" if ending else "",
+        reasons=bool(efforts),
+        window=window,
+        phases=phases,
+        created=_second(day),
+        effort=effort if efforts else "",
+        efforts=tuple(efforts.split()),
+    )
 
 
 def _claude(name: str, day: str, window: int, *, dated: bool = False, binds: bool = False, reads: tuple[str, ...] = ()) -> Model:
@@ -70,33 +85,76 @@ def _second(day: str) -> int:
     return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
 
 
+# Efforts, as refusals and recordings name them; those of the newest models are estimates.
+_O = "low medium high"
+_GPT_5 = f"minimal {_O}"
+_CODEX = f"{_O} xhigh"
+_PRO = "medium high xhigh"
+_GPT_5_2 = f"none {_O} xhigh"
+_GPT_5_6 = f"none {_O} xhigh max"
+_GPT_6 = f"{_O} xhigh max"
+
 # The days of undated models and the windows of the newest are estimates: nothing in the emulator's rules hangs on them.
 KNOWN: tuple[Model, ...] = (
+    _openai("gpt-3.5-turbo", "2024-01-25", 0, dated="0125"),  # the windows of its variants differ, as those of gpt-4
+    _openai("gpt-4", "2023-06-13", 0, dated="0613"),
+    _openai("gpt-4-turbo", "2024-04-09", 128_000),
+    _openai("gpt-4.5-preview", "2025-02-27", 128_000),
     _openai("gpt-4o", "2024-08-06", 128_000),
     _openai("gpt-4o-mini", "2024-07-18", 128_000),
+    _openai("gpt-4o-search-preview", "2025-03-11", 128_000),
+    _openai("gpt-4o-mini-search-preview", "2025-03-11", 128_000),
+    _openai("gpt-4o-audio-preview", "2025-06-03", 128_000),
+    _openai("gpt-4o-mini-audio-preview", "2024-12-17", 128_000),
+    _openai("chatgpt-4o-latest", "2024-08-14", 128_000, dated=False),
     _openai("gpt-4.1", "2025-04-14", 1_047_576),
     _openai("gpt-4.1-mini", "2025-04-14", 1_047_576),
     _openai("gpt-4.1-nano", "2025-04-14", 1_047_576),
-    _openai("o1", "2024-12-17", 200_000, reasons=True),
-    _openai("o3", "2025-04-16", 200_000, reasons=True),
-    _openai("o3-mini", "2025-01-31", 200_000, reasons=True),
-    _openai("o4-mini", "2025-04-16", 200_000, reasons=True),
-    _openai("gpt-5", "2025-08-07", 400_000, reasons=True),
-    _openai("gpt-5-mini", "2025-08-07", 400_000, reasons=True),
-    _openai("gpt-5-nano", "2025-08-07", 400_000, reasons=True),
+    _openai("computer-use-preview", "2025-03-11", 8_192, efforts=_O),
+    _openai("o1", "2024-12-17", 200_000, efforts=_O),
+    _openai("o1-pro", "2025-03-19", 200_000, efforts=_O),
+    _openai("o3", "2025-04-16", 200_000, efforts=_O),
+    _openai("o3-mini", "2025-01-31", 200_000, efforts=_O),
+    _openai("o3-pro", "2025-06-10", 200_000, efforts=_O),
+    _openai("o3-deep-research", "2025-06-26", 200_000, efforts="medium"),
+    _openai("o4-mini", "2025-04-16", 200_000, efforts=_O),
+    _openai("o4-mini-deep-research", "2025-06-26", 200_000, efforts="medium"),
+    _openai("codex-mini-latest", "2025-05-16", 200_000, dated=False, efforts=_O),
+    _openai("gpt-5", "2025-08-07", 400_000, efforts=_GPT_5),
+    _openai("gpt-5-mini", "2025-08-07", 400_000, efforts=_GPT_5),
+    _openai("gpt-5-nano", "2025-08-07", 400_000, efforts=_GPT_5),
     _openai("gpt-5-chat-latest", "2025-08-07", 128_000, dated=False),
-    _openai("gpt-5.1", "2025-11-13", 400_000, reasons=True),
-    _openai("gpt-5.2", "2025-12-11", 400_000, reasons=True),
-    _openai("gpt-5.4", "2026-03-05", 1_050_000, dated=False, reasons=True),
-    _openai("gpt-5.4-mini", "2026-03-17", 400_000, reasons=True),
-    _openai("gpt-5.5", "2026-04-23", 1_050_000, reasons=True, phases=True),
-    _openai("gpt-5.6-sol", "2026-07-09", 1_050_000, dated=False, reasons=True, phases=True),
-    _openai("gpt-5.6-terra", "2026-07-09", 1_050_000, dated=False, reasons=True, phases=True),
-    _openai("gpt-5.6-luna", "2026-07-09", 400_000, dated=False, reasons=True, phases=True),
-    _openai("gpt-6-astra", "2026-09-17", 1_050_000, dated=False, reasons=True, phases=True),
-    _openai("gpt-6-sol", "2026-09-17", 1_050_000, dated=False, reasons=True, phases=True),
-    _openai("gpt-6-luna", "2026-09-17", 400_000, dated=False, reasons=True, phases=True),
-    _openai("gpt-6.1-sol", "2026-10-22", 1_050_000, dated=False, reasons=True, phases=True),
+    _openai("gpt-5-chat", "2025-08-07", 128_000, dated=False),
+    _openai("gpt-5-pro", "2025-10-06", 400_000, efforts="high", effort="high"),
+    _openai("gpt-5-codex", "2025-09-15", 400_000, dated=False, efforts=_O),
+    _openai("gpt-5.1", "2025-11-13", 400_000, efforts=f"none {_O}", effort="none"),
+    _openai("gpt-5.1-chat-latest", "2025-11-13", 128_000, dated=False, efforts="medium"),
+    _openai("gpt-5.1-codex", "2025-11-13", 400_000, dated=False, efforts=_O),
+    _openai("gpt-5.1-codex-mini", "2025-11-13", 400_000, dated=False, efforts=_O),
+    _openai("gpt-5.1-codex-max", "2025-12-04", 400_000, dated=False, efforts=_CODEX),
+    _openai("gpt-5.2", "2025-12-11", 400_000, efforts=_GPT_5_2, effort="none"),
+    _openai("gpt-5.2-chat", "2025-12-11", 128_000, dated=False, efforts="medium"),
+    _openai("gpt-5.2-chat-latest", "2025-12-11", 128_000, dated=False, efforts="medium"),
+    _openai("gpt-5.2-pro", "2025-12-11", 400_000, efforts=_PRO),
+    _openai("gpt-5.2-codex", "2026-01-14", 400_000, dated=False, efforts=_CODEX),
+    _openai("gpt-5.3-chat-latest", "2026-03-03", 128_000, dated=False, efforts="medium"),
+    _openai("gpt-5.3-codex", "2026-02-05", 400_000, dated=False, efforts=f"none {_CODEX}", phases=True),
+    _openai("gpt-5.4", "2026-03-05", 1_050_000, efforts=_GPT_5_2, effort="none", phases=True),
+    _openai("gpt-5.4-mini", "2026-03-17", 400_000, efforts=_GPT_5_2, effort="none", phases=True),
+    _openai("gpt-5.4-nano", "2026-03-17", 400_000, efforts=_GPT_5_2, effort="none", phases=True),
+    _openai("gpt-5.4-pro", "2026-03-05", 1_050_000, efforts=_PRO, phases=True),
+    _openai("gpt-5.5", "2026-04-23", 1_050_000, efforts=_GPT_5_2, phases=True),
+    _openai("gpt-5.5-pro", "2026-04-23", 1_050_000, efforts=_PRO, phases=True),
+    _openai("gpt-5.6", "2026-07-09", 1_050_000, dated="sol", efforts=_GPT_5_6, phases=True),
+    _openai("gpt-5.6-sol", "2026-07-09", 1_050_000, dated=False, efforts=_GPT_5_6, phases=True),
+    _openai("gpt-5.6-terra", "2026-07-09", 1_050_000, dated=False, efforts=_GPT_5_6, phases=True),
+    _openai("gpt-5.6-luna", "2026-07-09", 400_000, dated=False, efforts=_GPT_5_6, phases=True),
+    _openai("gpt-6-astra", "2026-09-17", 1_050_000, dated=False, efforts=_GPT_6, phases=True),
+    _openai("gpt-6-sol", "2026-09-17", 1_050_000, dated=False, efforts=_GPT_6, phases=True),
+    _openai("gpt-6-luna", "2026-09-17", 400_000, dated=False, efforts=_GPT_6, phases=True),
+    _openai("gpt-6.1-sol", "2026-10-22", 1_050_000, dated=False, efforts=_GPT_6, phases=True),
+    _openai("gpt-oss-20b", "2025-08-05", 131_072, dated=False, efforts=_O),
+    _openai("gpt-oss-120b", "2025-08-05", 131_072, dated=False, efforts=_O),
     _claude("claude-haiku-4-5", "2025-10-01", 200_000, dated=True),
     _claude("claude-sonnet-4-5", "2025-09-29", 200_000, dated=True),
     _claude("claude-opus-4-5", "2025-11-01", 200_000, dated=True),
@@ -118,11 +176,13 @@ KNOWN: tuple[Model, ...] = (
 )
 
 _FAMILY = {
-    "openai": re.compile(r"gpt-|chatgpt-|codex-|o\d"),
+    "openai": re.compile(r"(?:openai[/.])?(?:gpt-(?:\d|oss|audio|image|realtime)|chatgpt-|codex-|o\d)"),
     "anthropic": re.compile(r"claude-"),
 }
 _REASONING_FAMILY = re.compile(r"o\d|gpt-([5-9]|\d\d)|codex-")
 _LETTER_OR_DIGIT = "[a-z0-9]"
+_BEFORE, _AFTER = r"(?:.*[:/]|openai\.)?", r"(?:[-_@]\d[\d-]*)?(?::.*)?"
+"""What may stand before and after the name of a model that is meant as it is: a vendor or `ft:`, and a date or what a tuned one is for."""
 
 
 class Catalogue:
@@ -159,6 +219,9 @@ class Catalogue:
             return exact if name == exact.name else replace(exact, name=name)
         for pattern, model in self._within:
             if model.vendor == vendor and (":" not in sought or sought.startswith("ft:")) and pattern.search(sought):
+                same = re.fullmatch(f"{_BEFORE}{re.escape(model.name)}{_AFTER}", sought)
+                if not same:  # a variant may think in other ways
+                    model = replace(model, effort="", efforts=())
                 return replace(model, name=name, dated=name)
         if _FAMILY[vendor].match(sought):
             reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(sought)) and "chat" not in sought)
@@ -168,7 +231,7 @@ class Catalogue:
     def openai(self, name: str, *, deployment: bool = False) -> OpenAIInfo | None:
         """What the law book of the Responses API needs to know of a model. None: it does not exist."""
         model = self.find("openai", name, deployment=deployment)
-        return OpenAIInfo(model.name, model.reasons, model.window) if model else None
+        return OpenAIInfo(model.name, model.reasons, model.window, model.effort, model.efforts) if model else None
 
     def chat(self, name: str, *, deployment: bool = False) -> ChatInfo | None:
         """What the law book of Chat Completions needs to know of a model. None: it does not exist."""
@@ -195,8 +258,8 @@ class Catalogue:
     def list_openai(self) -> tuple[int, dict[str, Any]]:
         """GET /v1/models as OpenAI answers it."""
         mine = [model for model in self.models if model.vendor == "openai"]
-        names = [(name, model) for model in mine for name in dict.fromkeys((model.name, model.answers_as))]
-        return 200, {"object": "list", "data": [_openai_body(name, model) for name, model in names]}
+        named = {name: model for model in mine for name in (model.name, model.answers_as)}
+        return 200, {"object": "list", "data": [_openai_body(name, model) for name, model in named.items()]}
 
     def get_openai(self, name: str) -> tuple[int, dict[str, Any]]:
         """GET /v1/models/{name} as OpenAI answers it."""

@@ -136,3 +136,26 @@ def test_models_are_paged_backwards_until_the_newest() -> None:
         before, more = page["first_id"], page["has_more"]
     assert seen == names[:7]
     assert CATALOGUE.list_anthropic(3, before=names[0])[1]["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "effort", "known"),
+    [
+        ("gpt-5", "medium", "minimal low medium high"),
+        ("gpt-5.4-nano", "none", "none low medium high xhigh"),
+        ("gpt-5.4-mini-2026-03-17", "none", "none low medium high xhigh"),
+        ("openai/gpt-5.6-luna", "medium", "none low medium high xhigh max"),
+        ("gpt-5-pro", "high", "high"),
+        ("o4-mini", "medium", "low medium high"),
+        ("gpt-5.4-newer", "", ""),
+        ("gpt-4.1", "", ""),
+    ],
+)
+def test_efforts_are_known_of_listed_models_only(name: str, effort: str, known: str) -> None:
+    info = CATALOGUE.openai(name)
+    assert info is not None
+    assert (info.effort, " ".join(info.efforts)) == (effort, known)
+
+
+def test_a_made_up_name_is_no_model() -> None:
+    assert CATALOGUE.openai("gpt-nonexistent-model") is None

@@ -16,6 +16,8 @@ PATCH = {
     "operation": {"type": "delete_file", "path": "a"},
 }
 PATCHED = {"type": "apply_patch_call_output", "call_id": "call_1", "status": "completed"}
+LATER = {**TOOL, "defer_loading": True}
+SEARCH = {"type": "tool_search_call", "call_id": "call_9", "execution": "client", "arguments": {}, "status": "completed"}
 
 CASES = [
     refused(
@@ -57,6 +59,15 @@ CASES = [
         "input",
         profile={"single_outputs": True},
     ),
+    refused(
+        "T32",
+        ask([USER, call(), output()], tools=[LATER]),
+        ask([USER, call(namespace="look_up"), output()], tools=[LATER]),
+        "Missing namespace for function_call 'look_up'. It does not exist in the default namespace. "
+        "Round-trip the model's function_call item with its namespace field included.",
+        "input[1].namespace",
+    ),
+    allowed("T33", ask([USER, SEARCH, output("call_9"), AGAIN])),
     allowed("T6", ask([USER, {"type": "function_call_output", "name": "look_up", "output": "found"}])),
     refused(
         "T19",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.wire.lawcase import LawCase
-from tests.wire.responses.lawcase import PLAIN, THINKS, UNKNOWN, ask, error, refused, without
+from tests.wire.responses.lawcase import PLAIN, THINKS, THINKS_WHEN_TOLD, UNKNOWN, ask, error, refused, without
 
 OPEN = {"type": "object", "properties": {}}
 CLOSED = {**OPEN, "additionalProperties": False}
@@ -33,7 +33,7 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
 
 def sampled(clause: str, name: str, value: float) -> LawCase:
     message = f"Unsupported parameter: '{name}' is not supported with this model."
-    return refused(clause, ask(model=THINKS, **{name: value}), ask(model=PLAIN, **{name: value}), message, name)
+    return refused(clause, ask(model=THINKS, **{name: value}), ask(model=THINKS_WHEN_TOLD, **{name: value}), message, name)
 
 
 CASES = [
@@ -217,6 +217,25 @@ CASES = [
     typed("V30", "conversation", 7, None, "one of a string or object", "an integer"),
     typed("V31", "access_programs", "x", {}, "an object", "a string"),
     typed("V32", "image", "x", {}, "an object", "a string"),
+    typed("V34", "client_metadata", "x", {"installation": "1"}, "an object", "a string"),
+    refused(
+        "O18",
+        ask(model=THINKS, reasoning={"effort": "minimal"}),
+        ask(model=THINKS, reasoning={"effort": "xhigh"}),
+        f"Unsupported value: 'minimal' is not supported with the '{THINKS}' model. "
+        "Supported values are: 'none', 'low', 'medium', 'high', and 'xhigh'.",
+        "reasoning.effort",
+        "unsupported_value",
+    ),
+    refused(
+        "O19",
+        ask(model=THINKS, reasoning={"generate_summary": "auto"}),
+        ask(model=THINKS, reasoning={"summary": "auto"}),
+        "Unknown parameter: 'reasoning.generate_summary'.",
+        "reasoning.generate_summary",
+        "unknown_parameter",
+        profile={"refuses_generate_summary": True},
+    ),
     refused("O9", ask(model=UNKNOWN), ask(), f"The requested model '{UNKNOWN}' does not exist.", "model", "model_not_found"),
     sampled("O10", "temperature", 0.5),
     sampled("O11", "top_p", 0.5),
@@ -225,7 +244,7 @@ CASES = [
     refused(
         "O12",
         ask(model=THINKS, include=["message.output_text.logprobs"]),
-        ask(model=PLAIN, include=["message.output_text.logprobs"]),
+        ask(model=THINKS_WHEN_TOLD, include=["message.output_text.logprobs"]),
         "logprobs are not supported with reasoning models.",
         "include",
         "unsupported_parameter",

@@ -26,6 +26,8 @@ def of(*parts: Any) -> dict[str, Any]:
     return ask([{"role": "user", "content": list(parts)}])
 
 
+FILE = {"type": "input_file", "filename": "notes"}
+
 CASES = [
     refused(
         "V33",
@@ -271,5 +273,15 @@ CASES = [
         "Invalid 'input[1].content': array too long. Expected an array with maximum length 0, but got an array with length 1 instead.",
         "input[1].content",
         "array_above_max_length",
+    ),
+    refused(
+        "N23",
+        ask([{"role": "user", "content": [{**FILE, "file_data": "data:audio/mpeg;base64,SUQz"}]}]),
+        ask([{"role": "user", "content": [{**FILE, "file_data": "data:text/plain;base64,SGVsbG8="}]}]),
+        "Invalid file data: 'input[0].content[0].file_data'. Expected a base64-encoded data URL with a valid file MIME type "
+        "(e.g. 'data:text/plain;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type 'audio/mpeg'. Please see "
+        "https://platform.openai.com/docs/assistants/tools/file-search#supported-files for supported file types.",
+        "input[0].content[0].file_data",
+        "invalid_value",
     ),
 ]

@@ -10,6 +10,7 @@ from tests.wire.lawcase import LawCase, Step
 PLAIN = "gpt-4o-mini"  # does not reason; its window has 128,000 tokens
 THINKS = "gpt-5.5"
 THINKS_TOO = "gpt-5.6-terra"
+THINKS_WHEN_TOLD = "gpt-5.4-nano"  # its default effort is none
 UNKNOWN = "no-such-model"
 
 

@@ -163,23 +163,31 @@ def test_bare_reasoning_that_is_stored_is_found() -> None:
 
 # -- reasoning ---------------------------------------------------------------------------------------------------------
 
+PAIRED = Profile(reasoning_pairing_unstored=True)
 CALLED = Step.respond(ask(model=THINKS, tools=[TOOL]), Thought("a tool"), Use("look_up", "{}", "call_7"), save_as="r1")
 
 
 def test_the_recorded_refusal_of_a_changed_history_is_refused() -> None:
     unstored = Step.respond(ask(model=THINKS, store=False), Thought("hm"), Words("good day"), save_as="r1")
     changed = ask([USER, "{r1.output[0]}", {"role": "assistant", "content": "something else"}, AGAIN], model=THINKS)
-    assert verdict(after(unstored), changed) == ["R1"]
-    lenient = Profile(reasoning_pairing_unstored=False)
-    assert verdict(after(unstored, profile=lenient), changed, lenient) == []
+    assert verdict(after(unstored, profile=PAIRED), changed, PAIRED) == ["R1"]
+    assert verdict(after(unstored), changed) == []
+    stored = Step.respond(ask(model=THINKS), Thought("hm"), Words("good day"), save_as="r1")
+    assert verdict(after(stored), changed) == ["R1"]
 
 
-def test_the_recorded_refusal_is_seen_even_by_a_judge_who_can_open_nothing() -> None:
+def test_pairing_is_seen_by_a_judge_who_can_open_nothing() -> None:
     sealed = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
-    assert [complaint.clause.id for complaint in judge(ask([USER, sealed, said(), AGAIN]))] == ["R1"]
-    assert [complaint.clause.id for complaint in judge(ask([USER, sealed, AGAIN]))] == ["R8"]
-    assert judge(ask([USER, sealed, said(id="msg_1"), AGAIN])) == []
-    assert judge(ask([USER, without(sealed, "id"), said(), AGAIN])) == []
+    assert [complaint.clause.id for complaint in judge(ask([USER, sealed, said(), AGAIN]), profile=PAIRED)] == ["R1"]
+    assert [complaint.clause.id for complaint in judge(ask([USER, sealed, AGAIN]), profile=PAIRED)] == ["R8"]
+    assert judge(ask([USER, sealed, said(id="msg_1"), AGAIN]), profile=PAIRED) == []
+    assert judge(ask([USER, without(sealed, "id"), said(), AGAIN]), profile=PAIRED) == []
+
+
+def test_reasoning_that_was_never_stored_is_bound_to_nothing() -> None:
+    sealed = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    assert judge(ask([USER, sealed, said(), AGAIN], store=False)) == []
+    assert judge(ask([USER, sealed, AGAIN], store=False)) == []
 
 
 def test_a_call_without_id_after_its_reasoning_is_known_by_its_call_id() -> None:
@@ -191,7 +199,7 @@ def test_a_call_without_id_after_its_reasoning_is_known_by_its_call_id() -> None
 def test_a_call_without_id_does_not_stand_in_for_a_message() -> None:
     unstored = Step.respond(ask(model=THINKS, store=False), Thought("hm"), Words("good day"), save_as="r1")
     replaced = ask([USER, "{r1.output[0]}", call(), output()], model=THINKS, store=False)
-    assert verdict(after(unstored), replaced) == ["R1"]
+    assert verdict(after(unstored, profile=PAIRED), replaced, PAIRED) == ["R1"]
 
 
 def test_a_call_without_id_stands_in_though_nothing_is_stored() -> None:
@@ -214,7 +222,7 @@ def test_sealed_reasoning_without_an_id_is_known_by_its_seal() -> None:
 def test_something_between_sealed_reasoning_and_what_followed_is_seen_though_nothing_is_stored() -> None:
     unstored = Step.respond(ask(model=THINKS, store=False), Thought("hm"), Words("good day"), save_as="r1")
     between = ask([USER, "{r1.output[0]}", AGAIN, "{r1.output[1]}", AGAIN], model=THINKS, store=False)
-    assert verdict(after(unstored), between) == ["R3"]
+    assert verdict(after(unstored, profile=PAIRED), between, PAIRED) == ["R3"]
 
 
 @pytest.mark.parametrize(

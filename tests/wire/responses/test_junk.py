@@ -20,7 +20,7 @@ from tests.wire.responses.world import Account, World
 
 STRICT = Profile(unique_call_ids=True, single_outputs=True, unique_tool_names=True, same_model_blobs=True, blobs_need_ids=True)
 ZERO = Profile(zero_data_retention=True, code_never_null=True)
-UNHEARD_OF = Profile(tool_name_limit=0, tools_limit=0, item_not_found_status=400, reasoning_pairing_unstored=False)
+UNHEARD_OF = Profile(tool_name_limit=0, tools_limit=0, item_not_found_status=400, reasoning_pairing_unstored=True)
 
 WORLD = World()
 WORLD.take(Step.respond(ask(model=THINKS, tools=[TOOL]), Thought("hm"), Use("look_up", "{}", "call_1"), save_as="r1"))

@@ -106,11 +106,6 @@ SENTENCES: list[tuple[dict[str, Any], str, str | None]] = [
         "Invalid value: 'bogus'. Supported values are: 'concise', 'detailed', and 'auto'.",
         "reasoning.summary",
     ),
-    (
-        ask(reasoning={"generate_summary": "concise"}),
-        "Unknown parameter: 'reasoning.generate_summary'.",
-        "reasoning.generate_summary",
-    ),
     (ask(stream_options={"bogus": 1}), "Unknown parameter: 'stream_options.bogus'.", "stream_options.bogus"),
     (ask(metadata={"k": 1}), "Invalid type for 'metadata.k': expected a string, but got an integer instead.", "metadata.k"),
     (

@@ -13,13 +13,14 @@ from legato.emulator.minds.base import Item, Refused, Thought, Use, Words
 from legato.wire.responses.held import Blob, HeldItem, ModelInfo
 from legato.wire.responses.laws import OPENAI, Profile, judge
 from tests.wire.lawcase import Step, filled
-from tests.wire.responses.lawcase import PLAIN, THINKS, THINKS_TOO
+from tests.wire.responses.lawcase import PLAIN, THINKS, THINKS_TOO, THINKS_WHEN_TOLD
 
 MODELS = {
     PLAIN: ModelInfo(PLAIN, reasons=False, window=128_000),
-    THINKS: ModelInfo(THINKS, reasons=True, window=400_000),
-    f"{THINKS}-2026-04-23": ModelInfo(THINKS, reasons=True, window=400_000),
-    THINKS_TOO: ModelInfo(THINKS_TOO, reasons=True, window=400_000),
+    THINKS: ModelInfo(THINKS, True, 400_000, "medium", ("none", "low", "medium", "high", "xhigh")),
+    f"{THINKS}-2026-04-23": ModelInfo(THINKS, True, 400_000, "medium"),
+    THINKS_TOO: ModelInfo(THINKS_TOO, True, 400_000, "medium"),
+    THINKS_WHEN_TOLD: ModelInfo(THINKS_WHEN_TOLD, True, 400_000, "none"),
 }
 PREFIXES = {"message": "msg_", "function_call": "fc_", "function_call_output": "fc_", "reasoning": "rs_"}
 

@@ -90,7 +90,7 @@ def _given(value: Any) -> dict[str, Any]:
 
 
 def _reasoning(work: Work) -> dict[str, Any]:
-    usual = {"effort": "medium", "summary": None, "context": "auto", "mode": "standard"}
+    usual = {"effort": work.model.effort or "medium", "summary": None, "context": "auto", "mode": "standard"}
     return {**(usual if work.model.reasons else dict.fromkeys(usual)), **_given(work.request.get("reasoning"))}
 
 

@@ -41,9 +41,9 @@ def parallel(request: dict[str, Any]) -> bool:
 
 
 def thinks(work: Work) -> bool:
-    """Whether the model reasons before it speaks: because it always does, or because it was asked to."""
+    """Whether the model reasons before it speaks: because it does unless it is told not to, or because it was asked to."""
     asked = mapping(work.request.get("reasoning"))
-    return bool(work.model.reasons or asked) and asked.get("effort") != "none"
+    return bool(work.model.reasons or asked) and (asked.get("effort") or work.model.effort) != "none"
 
 
 def free_text_tools(request: dict[str, Any]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from legato.wire.law import Fault
 from legato.wire.responses.book import BOOK, CALLS
-from legato.wire.responses.case import Case, Entry
+from legato.wire.responses.case import Case, Entry, text
 from legato.wire.responses.shapes import CALL_OF, SPOKEN
 from legato.wire.responses.texts import SEEN
 
@@ -31,8 +31,9 @@ def _no_call(entry: Entry) -> Fault:
 
 def _uncalled(case: Case, kind: str) -> Iterator[Fault]:
     found = case.pairs
+    searches = {entry.call for entry in case.entries if entry.type == "tool_search_call"} if kind == "function_call" else set()
     for (type, call), places in found.outputs.items():
-        if type == kind and (type, call) not in found.calls and not found.may_be_called(places[0]):
+        if type == kind and (type, call) not in found.calls and call not in searches and not found.may_be_called(places[0]):
             yield _no_call(case.entries[places[0]])
 
 
@@ -91,5 +92,36 @@ def a_call_has_one_output(case: Case) -> Iterator[Fault]:
             yield Fault(f"Multiple tool outputs found for {SPOKEN[kind]} {call}.", "input", case.entries[places[1]].path)
 
 
+def _functions(case: Case) -> Iterator[tuple[str, bool]]:
+    """The functions that the request brings, and whether they stand in the default namespace: at the top, and not to be loaded later."""
+    loaded = [each.item.get("tools") for each in case.items if each.type in ("additional_tools", "tool_search_output")]
+    for tools in (case.sent("tools"), *loaded):
+        for tool in tools if isinstance(tools, list) else ():
+            if not isinstance(tool, dict):
+                continue
+            inner = tool.get("tools")
+            if tool.get("type") in ("function", "custom"):
+                yield text(tool.get("name")), not tool.get("defer_loading")
+            elif tool.get("type") == "namespace" and isinstance(inner, list):
+                yield from ((text(each.get("name")), False) for each in inner if isinstance(each, dict))
+
+
+@BOOK.law("T32", "A call of a function that is only in a namespace says which.", CALLS, grade="B", seen="2026-09")
+def a_call_says_its_namespace(case: Case) -> Iterator[Fault]:
+    nameless = [at for at in case.items if at.type == "function_call" and at.item.get("namespace") is None]
+    if not nameless:
+        return
+    functions = set(_functions(case))
+    for at in nameless:
+        name = text(at.item.get("name"))
+        if (name, False) in functions and (name, True) not in functions:
+            yield Fault(
+                f"Missing namespace for function_call '{name}'. It does not exist in the default namespace. "
+                "Round-trip the model's function_call item with its namespace field included.",
+                f"{at.path}.namespace",
+            )
+
+
+BOOK.permits("T33", "A client's search for tools may be answered with the output of a function call.", grade="A", seen=SEEN, phase=CALLS)
 BOOK.permits("T4", "Anything may stand between a call and its output.", grade="B", seen=SEEN, phase=CALLS)
 BOOK.permits("T6", "An output may name its tool instead of a call.", grade="C", seen=SEEN, phase=CALLS)

@@ -94,6 +94,7 @@ def object_of(**members: Check | None) -> Check:
     return check
 
 
+SUMMARY = one_of("concise", "detailed", "auto")
 string = of(str, "a string")
 boolean = of(bool, "a boolean")
 an_object = of(dict, "an object")
@@ -300,9 +301,25 @@ _at_least("O2", "max_tool_calls", 1)
 field(
     "V19",
     "reasoning",
-    "an object that says effort, summary, context and mode",
-    object_of(effort=effort, summary=one_of("concise", "detailed", "auto"), context=string, mode=string),
+    "an object that says effort, summary (once `generate_summary`), context and mode",
+    object_of(effort=effort, summary=SUMMARY, generate_summary=SUMMARY, context=string, mode=string),
 )
+
+
+@BOOK.law(
+    "O19",
+    "`reasoning.summary` goes by its new name.",
+    LATE_FIELDS,
+    grade="C",
+    seen="2026-10",
+    switch="refuses_generate_summary",
+)
+def a_summary_goes_by_its_new_name(case: Case) -> Iterator[Fault]:
+    value = case.sent("reasoning")
+    if isinstance(value, dict) and "generate_summary" in value:
+        yield unknown("reasoning.generate_summary")
+
+
 field("V20", "user", "a string", string)
 field("V21", "safety_identifier", "a string", string)
 field(
@@ -332,3 +349,4 @@ field("V29", "context_management", "an array of objects", objects)
 field("V30", "conversation", "the id of a conversation, or an object that has it", conversation, "D")
 field("V31", "access_programs", "an object", an_object, "D")
 field("V32", "image", "an object", an_object, "D")
+field("V34", "client_metadata", "an object", an_object, "D")

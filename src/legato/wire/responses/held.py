@@ -38,6 +38,8 @@ class ModelInfo(Struct, frozen=True):
     name: str
     reasons: bool | None = None  # None: not known
     window: int = 0  # tokens; 0: no limit known
+    effort: str = ""  # how hard it thinks unless it is told otherwise; empty: not known
+    efforts: tuple[str, ...] = ()  # the efforts that it takes; empty: not known
 
 
 class Held(Protocol):

@@ -26,6 +26,7 @@ from legato.wire.responses.texts import SEEN, array_too_long, empty, missing, no
 ID_LIMIT = 64
 NAME_PATTERN = "^[a-zA-Z0-9_-]+$"
 NAME = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
+NO_DOCUMENT = re.compile(r"data:((?:audio|video)/[\w.+-]+)[;,]", re.ASCII)
 
 
 def about(*names: str) -> Callable[[Finder], Finder]:
@@ -46,7 +47,7 @@ def about(*names: str) -> Callable[[Finder], Finder]:
 
 @BOOK.law("V33", "`model` is a string.", FIRST_TYPES, grade="A", seen=SEEN)
 def the_model_is_a_string(case: Case) -> Iterator[Fault]:
-    model = case.request["model"]
+    model = case.request.get("model", "")  # without one, a stored prompt has it
     if model is None:
         model = {}  # here, as for `input`, null is called an object
     if not isinstance(model, str):
@@ -55,14 +56,14 @@ def the_model_is_a_string(case: Case) -> Iterator[Fault]:
 
 @BOOK.law("N1", "`input` is not null.", FIRST_TYPES, grade="A", seen=SEEN)
 def the_input_is_not_null(case: Case) -> Iterator[Fault]:
-    if case.request["input"] is None:
+    if "input" in case.request and case.request["input"] is None:
         yield wrong_type("input", "a string", {})
 
 
 @BOOK.law("N2", "`input` is a string or an array of items.", FIRST_TYPES, grade="A", seen=SEEN)
 def the_input_is_text_or_items(case: Case) -> Iterator[Fault]:
-    if not isinstance(case.request["input"], str | list | None):
-        yield wrong_type("input", "one of a string or array of input items", case.request["input"])
+    if not isinstance(case.sent("input"), str | list | None):
+        yield wrong_type("input", "one of a string or array of input items", case.sent("input"))
 
 
 # -- what an item is ---------------------------------------------------------------------------------------------------
@@ -165,6 +166,23 @@ def members_have_their_types(case: Case, at: Item) -> Iterator[Fault]:
             for index, element in enumerate(value):
                 if not isinstance(element, dict):
                     yield wrong_type(f"{at.path}.{name}[{index}]", "an object", element)
+
+
+@BOOK.law("N23", "A file is not sound or film: those are no documents.", ITEMS, grade="A", seen="2026-04", code="invalid_value")
+@about("message", "function_call_output", "custom_tool_call_output")
+def a_file_is_a_document(case: Case, at: Item) -> Iterator[Fault]:
+    member = "content" if at.type == "message" else "output"
+    parts = at.item.get(member)
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        data = part.get("file_data") if isinstance(part, dict) and part.get("type") == "input_file" else None
+        if isinstance(data, str) and (found := NO_DOCUMENT.match(data)):
+            path = f"{at.path}.{member}[{index}].file_data"
+            yield Fault(
+                f"Invalid file data: '{path}'. Expected a base64-encoded data URL with a valid file MIME type "
+                f"(e.g. 'data:text/plain;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type '{found[1]}'. Please see "
+                "https://platform.openai.com/docs/assistants/tools/file-search#supported-files for supported file types.",
+                path,
+            )
 
 
 @BOOK.law("N12", "A phase is 'commentary' or 'final_answer'.", ITEMS, grade="A", seen=SEEN)

@@ -39,7 +39,7 @@ from legato.wire.responses.case import NOTHING, Case
 from legato.wire.responses.held import Forgets, Held
 from legato.wire.responses.profile import OPENAI, Profile
 from legato.wire.responses.spelling import KEYS, suggestion
-from legato.wire.responses.texts import SEEN, missing, named
+from legato.wire.responses.texts import SEEN, listed, missing, named
 
 __all__ = ["BOOK", "CHAPTERS", "OPENAI", "Case", "Profile", "envelope", "judge", "judge_each", "judge_items"]
 
@@ -91,15 +91,15 @@ def the_body_is_an_object(case: Case) -> Iterator[Fault]:
         yield Fault(f"Invalid type for request body: expected an object, but got {named(value)} instead.")
 
 
-@BOOK.law("P1", "There is a `model`.", MODEL_GIVEN, grade="A", seen=SEEN)
+@BOOK.law("P1", "There is a `model`, unless a stored prompt has one.", MODEL_GIVEN, grade="A", seen=SEEN)
 def there_is_a_model(case: Case) -> Iterator[Fault]:
-    if "model" not in case.request:
+    if "model" not in case.request and case.prompt is None:
         yield missing("model")
 
 
-@BOOK.law("P2", "There is an `input`, whatever else is sent.", INPUT_GIVEN, grade="A", seen=SEEN)
+@BOOK.law("P2", "There is an `input`, unless a stored prompt has one.", INPUT_GIVEN, grade="A", seen=SEEN)
 def there_is_an_input(case: Case) -> Iterator[Fault]:
-    if "input" not in case.request:
+    if "input" not in case.request and case.prompt is None:
         yield missing("input")
 
 
@@ -126,19 +126,35 @@ def there_are_no_unknown_keys(case: Case) -> Iterator[Fault]:
 
 @BOOK.law("O9", "The model exists.", MODEL_KNOWN, grade="A", seen=SEEN, code="model_not_found")
 def the_model_exists(case: Case) -> Iterator[Fault]:
-    if case.model is None:
+    if case.sent("model") is not None and case.model is None:
         yield Fault(f"The requested model '{case.sent('model')}' does not exist.", "model")
 
 
-def _thinks(case: Case) -> bool:
-    """Whether the model reasons. With effort 'none' the newer ones do not, and take what plain models take (inferred)."""
+def _effort(case: Case) -> Any:
+    """The effort that is asked for; None if the model's own is."""
     settings = case.sent("reasoning")
-    off = isinstance(settings, dict) and settings.get("effort") == "none"
-    return case.model is not None and bool(case.model.reasons) and not off
+    return settings.get("effort") if isinstance(settings, dict) else None
+
+
+def _thinks(case: Case) -> bool:
+    """Whether the model reasons about this request: unless its effort, as sent or by default, is 'none'. Where the default is not known,
+    it is taken to be 'none': then nothing is refused."""
+    if case.model is None or not case.model.reasons:
+        return False
+    return (_effort(case) or case.model.effort or "none") != "none"
+
+
+@BOOK.law("O18", "The model knows the effort.", CAPABILITY, grade="A", seen=SEEN, code="unsupported_value")
+def the_model_knows_the_effort(case: Case) -> Iterator[Fault]:
+    effort, model = _effort(case), case.model
+    if effort is not None and model is not None and model.reasons and model.efforts and effort not in model.efforts:
+        known = listed(model.efforts)
+        told = f"Unsupported value: '{effort}' is not supported with the '{model.name}' model. Supported values are: {known}."
+        yield Fault(told, "reasoning.effort")
 
 
 def _sampled(id: str, name: str) -> None:
-    @BOOK.law(id, f"A model that reasons is not sent `{name}`.", CAPABILITY, grade="A", seen=SEEN)
+    @BOOK.law(id, f"A model that reasons about the request is not sent `{name}`.", CAPABILITY, grade="A", seen=SEEN)
     def find(case: Case) -> Iterator[Fault]:
         if _thinks(case) and case.sent(name) is not None:
             yield Fault(f"Unsupported parameter: '{name}' is not supported with this model.", name)
@@ -150,7 +166,14 @@ _sampled("O14", "presence_penalty")
 _sampled("O15", "frequency_penalty")
 
 
-@BOOK.law("O12", "A model that reasons is not asked for logprobs.", CAPABILITY, grade="A", seen=SEEN, code="unsupported_parameter")
+@BOOK.law(
+    "O12",
+    "A model that reasons about the request is not asked for logprobs.",
+    CAPABILITY,
+    grade="A",
+    seen=SEEN,
+    code="unsupported_parameter",
+)
 def no_logprobs_of_reasoning(case: Case) -> Iterator[Fault]:
     asked = {"include": "message.output_text.logprobs" in (case.sent("include") or ()), "top_logprobs": case.sent("top_logprobs")}
     for name, value in asked.items():
@@ -162,9 +185,7 @@ def no_logprobs_of_reasoning(case: Case) -> Iterator[Fault]:
     "O16", "A model that does not reason is not sent `reasoning.effort`.", CAPABILITY, grade="B", seen=SEEN, code="unsupported_parameter"
 )
 def no_effort_without_reasoning(case: Case) -> Iterator[Fault]:
-    settings = case.sent("reasoning")
-    asked = isinstance(settings, dict) and settings.get("effort") is not None
-    if asked and case.model is not None and case.model.reasons is False:
+    if _effort(case) is not None and case.model is not None and case.model.reasons is False:
         yield Fault("Unsupported parameter: 'reasoning.effort' is not supported with this model.", "reasoning.effort")
 
 

@@ -32,15 +32,19 @@ class Profile(Struct, frozen=True):
     single_outputs: bool = False
     unique_tool_names: bool = False
 
-    # Whether R1, R3 and R8 hold for sealed reasoning that the server never stored. On: in the one recorded refusal the reasoning item
-    # carried its encrypted content, and what obeys the rule is accepted either way. R2 needs no switch: of an item that was never
-    # stored the server cannot know that reasoning came before it.
-    reasoning_pairing_unstored: bool = True
+    # Whether R1, R3 and R8 hold for sealed reasoning that the server never stored. Off: recordings have three such requests that were
+    # accepted, and the one that was refused had stored its reasoning. R2 needs no switch: of an item that was never stored the server
+    # cannot know that reasoning came before it.
+    reasoning_pairing_unstored: bool = False
 
     # Whether encrypted content must come from the model it is sent to (R13), and must come with its item's id (R15). Documents and
     # reports are at odds; off: content of another model is silently dropped, an id is not asked for.
     same_model_blobs: bool = False
     blobs_need_ids: bool = False
+
+    # Whether `reasoning.generate_summary`, as `summary` was once called, is unknown (O19). A live probe of 2026-10 was refused; recordings
+    # of 2025 were accepted, and the official package still has it.
+    refuses_generate_summary: bool = False
 
     # Whether an answer's reasoning carries its encrypted content unasked, as it has since the middle of 2026. Off: as before, only where
     # `include` names it. No clause hangs on it.

@@ -11,7 +11,7 @@ KEYS = dict.fromkeys((
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "parallel_tool_calls", "stream", "stream_options",
     "background", "max_output_tokens", "max_tool_calls", "reasoning", "user", "safety_identifier", "prompt_cache_options",
     "prompt_cache_key", "prompt_cache_retention", "truncation", "instructions", "store", "service_tier", "top_logprobs",
-    "context_management", "conversation", "access_programs", "image",
+    "context_management", "conversation", "access_programs", "image", "client_metadata",
 ))  # fmt: skip
 
 FARTHEST = 2
