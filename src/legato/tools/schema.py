@@ -225,13 +225,13 @@ def _annotation(tool: str, parameter: inspect.Parameter, module: dict[str, Any],
 
 def _mentions(annotation: Any, wanted: Callable[[Any], bool]) -> bool:
     """Whether an annotation is, or anywhere contains, what is wanted: in a union, a list, an `Annotated`, an alias."""
-    left, seen = [annotation], list[Any]()
+    left, seen = [annotation], dict[int, Any]()  # by id: an annotation need not be hashable
     while left:
         each = left.pop()
         if wanted(each) or wanted(get_origin(each)):
             return True
-        if not any(each is one for one in seen):  # an alias may contain itself
-            seen.append(each)
+        if id(each) not in seen:  # an alias may contain itself
+            seen[id(each)] = each
             left += [*get_args(each), getattr(each, "__value__", None)]
     return False
 
