@@ -1,4 +1,4 @@
-"""Creates database files that only their owner can read. May know: the file system."""
+"""Creates files that only their owner can read. May know: the file system."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def create_private(path: str | os.PathLike[str], mode: int = PRIVATE) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
         if mode != PRIVATE:
             os.chmod(path, mode)
+
+
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """An `opener` for `open()`: a file that it creates is for its owner alone."""
+    return os.open(path, flags, PRIVATE)

@@ -125,6 +125,11 @@ def test_export_writes_down_all_that_is_recorded_or_what_can_be_read(talked: She
     assert (again.code, "page.md is there already" in again.err) == (2, True)
 
 
+def test_exported_file_is_private(talked: Shell) -> None:
+    assert talked("export", "waits", "--as", "session", "-o", "exact").code == 0
+    assert (talked.folder / "exact").stat().st_mode & 0o777 == 0o600
+
+
 def test_an_exact_export_is_loaded_by_the_workflow_and_goes_on(talked: Shell) -> None:
     exact = talked("export", "waits", "--as", "session")
     assert "secret arguments are in it" in exact.err

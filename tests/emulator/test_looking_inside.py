@@ -229,6 +229,11 @@ def test_words_and_calls_are_told_before_thoughts_and_a_fault_with_its_message()
         assert [exchange["told"] for exchange in look(emulator)["exchanges"]] == [answered, limited]
 
 
+def test_log_of_the_emulator_is_private(tmp_path: Path) -> None:
+    with serve(log=tmp_path / "log.jsonl"):
+        assert (tmp_path / "log.jsonl").stat().st_mode & 0o777 == 0o600
+
+
 def test_what_is_not_answered_when_the_emulator_stops_is_logged_and_counted(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     with serve(log=log) as emulator:

@@ -65,9 +65,10 @@ async def _export(id: str, form: Form, out: Path | None, store: str, workflow: s
 
 def _written(path: Path, text: str) -> None:
     from legato.errors import BadInput
+    from legato.private_files import open_private
 
     try:
-        with path.open("x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", opener=open_private) as file:
             file.write(text + "\n")
     except FileExistsError:
         raise BadInput(f"{path} is there already", do="choose another name; nothing was written") from None

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from legato.emulator.minds.base import Prompt, Say, Thought, Use
 from legato.errors import BadInput
+from legato.private_files import open_private
 from legato.wire.law import Complaint
 
 log = logging.getLogger("legato.emulator")
@@ -118,7 +119,7 @@ class Exchanges:
         self._log: IO[bytes] | None = None
         if log is not None:
             try:
-                self._log = Path(log).open("ab")  # noqa: SIM115 - closed by close()
+                self._log = open(log, "ab", opener=open_private)  # noqa: SIM115 - closed by close()
             except OSError as error:
                 raise BadInput("the log cannot be written", found=str(error), do="name a file in a folder that exists") from error
 
