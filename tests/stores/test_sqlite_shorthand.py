@@ -54,6 +54,11 @@ def test_words_that_look_like_shorthand_come_out_as_they_were(one: str, two: str
         assert len(body) <= len(encode(fact))
 
 
+def test_body_over_the_limit_is_plain_json() -> None:
+    reply = Answered(at=1, agent="a", frame="f", upto=0, items=(Words("x" * sqlite_shorthand.MAX_SHORTHAND_BYTES),))
+    assert shorthand(reply) == encode(reply)
+
+
 def reply_ref() -> object:
     return next(fact.call for fact in GOLDEN if isinstance(fact, Returned))
 

@@ -155,9 +155,7 @@ class ModelCaller:
 
     def _proved(self, answered: Answered, limits: Limits) -> Answered:
         try:
-            proved = self._ledger.prove(answered)
-            limited = with_exceeded_limits(proved, limits)
-            return proved if limited is proved else self._ledger.prove(limited)
+            return self._ledger.mark_proved(with_exceeded_limits(self._ledger.prove(answered), limits))
         except BadInput as error:
             raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}", usage=answered.usage) from error
 

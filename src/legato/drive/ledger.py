@@ -159,7 +159,11 @@ class Ledger:
 
     def prove(self, fact: FactT) -> FactT:
         """The fact as every later reader will find it; `BadInput` if it cannot be recorded. It is not proved again when it is."""
-        self._proved = fact = proved(fact)
+        return self.mark_proved(proved(fact))
+
+    def mark_proved(self, fact: FactT) -> FactT:
+        """Have a fact not proved when it is recorded: it was, or differs from one that was in numbers only."""
+        self._proved = fact
         return fact
 
     async def append(self, propose: Propose, contents: Mapping[str, bytes] | None = None) -> list[AnyFact]:

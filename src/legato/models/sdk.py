@@ -36,6 +36,9 @@ TIMEOUT_S = 600.0
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """Bytes of an answer that is streamed. A fast one could fill the memory before `timeout` ends it."""
 
+MAX_CHUNK_BYTES = 65_536
+"""Bytes of an answer that are read before other tasks have a turn."""
+
 STREAM_END_SECONDS = 0.1
 """How long the end of a stream is waited for once the reply is complete. Most providers send it with the last event, and a connection
 whose answer was read to its end can be used again; any other is closed."""
@@ -262,6 +265,8 @@ async def events_of(stream: Any) -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in _bounded_chunks(stream):
             for event in events.feed(chunk):
+                if len(event.data) > MAX_CHUNK_BYTES:  # putting it together took a while, and so does reading it
+                    await asyncio.sleep(0)
                 yield event.data
     except (ModelFailed, GeneratorExit, asyncio.CancelledError):
         raise
@@ -272,13 +277,21 @@ async def events_of(stream: Any) -> AsyncGenerator[bytes, None]:
 
 
 async def _bounded_chunks(stream: Any) -> AsyncIterator[bytes]:
-    """The bytes of an answer; `ModelFailed` if they are too many."""
+    """The bytes of an answer in pieces, other tasks in between; `ModelFailed` if they are too many.
+
+    A compressed answer comes in pieces of any size: 64 KB of gzip may be 64 MB of events.
+    """
     count = 0
     async for chunk in stream.response.aiter_bytes():
         count += len(chunk)
         if count > MAX_REPLY_BYTES:
             raise ModelFailed(f"the reply is longer than {MAX_REPLY_BYTES:,} bytes")
-        yield chunk
+        if len(chunk) <= MAX_CHUNK_BYTES:
+            yield chunk
+            continue
+        for start in range(0, len(chunk), MAX_CHUNK_BYTES):
+            yield chunk[start : start + MAX_CHUNK_BYTES]
+            await asyncio.sleep(0)
 
 
 class Reader(Protocol):
