@@ -87,7 +87,7 @@ fuzz-bodies: $(VENV)/.dev ## 100,000 spoiled requests to the emulator
 fuzz-api: $(VENV)/.dev ## Schemathesis against a served workflow, by the API's own description; in an environment of its own
 	@$(PY) -m tests.fuzz.api $(ARGS)
 
-scale: $(VENV)/.dev ## what 800 handoffs, 10,000 facts and 1,000 sessions cost
+scale: $(VENV)/.dev ## what 800 handoffs, 10,000 facts and 1,000 sessions cost, and the longest stall for each hostile input
 	@$(PY) -m tests.scale $(ARGS)
 
 peers: $(VENV)/.dev ## other people's clients and gateways against the emulator, each in its own environment

@@ -1,9 +1,11 @@
-"""`make scale`: what size costs, measured now."""
+"""`make scale`: what size costs, and how long each hostile input holds the event loop, measured now. Names choose hostile inputs."""
 
 import asyncio
+import sys
 import tempfile
 from pathlib import Path
 
+from tests.scale import hostile
 from tests.scale.measure import crowd, handoffs, opening
 
 
@@ -12,7 +14,9 @@ def show(what: str, figures: dict[str, float]) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        show("800 handoffs in one run on SQLite", asyncio.run(handoffs(Path(folder) / "handoffs.db")))
-        show("opening 10,000 facts from SQLite", asyncio.run(opening(Path(folder) / "opening.db")))
-        show("1,000 sessions at once, ten handoffs each", asyncio.run(crowd()))
+    if not sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as folder:
+            show("800 handoffs in one run on SQLite", asyncio.run(handoffs(Path(folder) / "handoffs.db")))
+            show("opening 10,000 facts from SQLite", asyncio.run(opening(Path(folder) / "opening.db")))
+            show("1,000 sessions at once, ten handoffs each", asyncio.run(crowd()))
+    hostile.main(sys.argv[1:])
