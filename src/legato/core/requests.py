@@ -86,7 +86,7 @@ def about_call(
         prompt += f" (The workflow no longer has {tool!r}: to run it, bring it back first; if you approve now, the model is told so.)"
     suffix = f"-{len(call.attempts)}" if kind == "outcome" else ""
     return Pending(
-        id=f"{name[:8]}-{kind}-{call.ref}{suffix}",
+        id=f"{call_request_id(name, kind, call.ref)}{suffix}",
         kind=kind,
         prompt=prompt,
         agent=agent,
@@ -96,6 +96,15 @@ def about_call(
         call=call.ref,
         session=session,
     )
+
+
+def call_request_id(name: str, kind: Kind, call: CallRef) -> str:
+    """The id of a request about a call, in the ledger with this unique name.
+
+    >>> call_request_id("1f0c9a3e77", "approval", CallRef(4, 1))
+    '1f0c9a3e-approval-4.1'
+    """
+    return f"{name[:8]}-{kind}-{call}"
 
 
 def call_of_request(id: str) -> CallRef | None:

@@ -60,7 +60,8 @@ def test_an_approval_through_the_protocol_runs_the_call_once_and_no_other_call()
         client = client_of(server)
         asked = client.responses.create(model="desk", input="Refund order 7")
         request = asked.output[-1]
-        other = {**approved(request), "approval_request_id": request.id[:-1] + ("0" if request.id[-1] != "0" else "1")}
+        digest = request.id.split("_")[-2]
+        other = {**approved(request), "approval_request_id": request.id.replace(digest, digest[::-1])}
         with pytest.raises(openai.ConflictError, match="other arguments"):
             client.responses.create(model="desk", previous_response_id=asked.id, input=[other])
         assert desk.paid == []

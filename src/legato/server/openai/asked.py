@@ -14,11 +14,14 @@ from msgspec import Struct, field
 from starlette.requests import Request
 
 from legato.server.api.table import read_body
-from legato.server.openai.content import item_of, message_of
+from legato.server.openai.content import Item, item_of, message_of
 from legato.server.openai.errors import Wrong
+from legato.server.openai.item_ids import ItemId
 
 HEADER_SESSION, HEADER_KEY, HEADER_RETRIES = "legato-session", "idempotency-key", "x-stainless-retry-count"
 LONGEST_KEY = 200
+ALREADY_RECORDED = "input before what is recorded"
+"""In `legato.ignored`: messages that the ledger has, since they stand before an item that it has."""
 TUNING: Any = msgspec.UNSET
 """The value of a field that tunes models, where it was not sent."""
 
@@ -100,19 +103,25 @@ class ChatBody(Asked, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True):
-    """What was decided about a request. `request` is the name that it was asked with."""
+    """What was decided about a request. `request` is the name that it was asked with, `id` what its item names."""
 
     request: str
     verdict: Literal["approve", "reject", "answer"]
     words: str = ""
+    id: ItemId | None = None
+    number: int = 0
 
 
 class Ask(Struct, frozen=True, kw_only=True):
-    """What is to be done: say something, or decide something, in which conversation. `message` is what `session.say` takes."""
+    """What is to be done: say something, or decide something, in which conversation. `message` is what `session.say` takes.
+
+    `recorded` are the items of the request that a ledger has already. Unless something else names the session, they do.
+    """
 
     model: str
     message: list[Any]
     answers: tuple[Answer, ...] = ()
+    recorded: tuple[Item, ...] = ()
     previous: str = ""
     session: str = ""
     key: str = ""
@@ -135,16 +144,41 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
     previous = body.previous_response_id or ""
     if previous and session:
         raise Wrong("previous_response_id", "a response goes on after another one, or in a conversation: name one of them")
-    answers = tuple(Answer(item.answers, item.verdict, item.words) for item in items if item.verdict)
-    if answers and not (previous or session):
+    recorded = tuple(item for item in items if item.id)
+    in_conversation = bool(previous or session or recorded)
+    answers, said = _split(items, ignored)
+    if answers and not in_conversation:
         raise Wrong("input", "an answer needs the conversation that asked", do="name previous_response_id, or conversation")
-    said = [item for item in items if not item.verdict]
-    message = message_of(said, "input", bool(previous or session), ignored, empty=bool(answers))
+    message = message_of(said, "input", in_conversation, ignored, empty=bool(answers))
     key, retried = _delivery(request)
     asked = Ask(
-        model=body.model, message=message, answers=answers, previous=previous, session=session, key=key, retried=retried, ignored=ignored
+        model=body.model,
+        message=message,
+        answers=answers,
+        recorded=recorded,
+        previous=previous,
+        session=session,
+        key=key,
+        retried=retried,
+        ignored=ignored,
     )
     return body, asked
+
+
+def _split(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, ...], list[Item]]:
+    """The answers that may be new, and the messages that are.
+
+    Clients send the conversation again, in its order. So what stands before an item that is recorded was recorded before it: answers
+    before an output, and messages before any such item, also before an answer to a request, which nobody could give before it was asked.
+    """
+    output = max((at for at, item in enumerate(items) if item.id and item.id.is_output), default=-1)
+    last = max((at for at, item in enumerate(items) if item.id), default=-1)
+    answers = [item for item in items[output + 1 :] if item.verdict]
+    said = [item for at, item in enumerate(items) if not item.verdict and not item.id and (at > last or item.is_instruction)]
+    if any(item.role == "user" for item in items[: last + 1]):
+        ignored.append(ALREADY_RECORDED)
+    numbered = enumerate(answers)
+    return tuple(Answer(item.answers, item.verdict, item.words, item.id, number) for number, item in numbered if item.verdict), said
 
 
 async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:

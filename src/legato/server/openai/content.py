@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from legato.core.messages import file, image
 from legato.server.openai.errors import Wrong
+from legato.server.openai.item_ids import ItemId, read_item_id
 
 ACCOUNT = "What was said before in this conversation, as the client has it:"
 NEW = "And now the user says:"
@@ -22,13 +23,13 @@ NEW = "And now the user says:"
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/]*={0,2})", re.ASCII)
 
 TEXTS = ("text", "input_text", "output_text", "refusal", "summary_text")
-ANSWERS = ("mcp_approval_response", "function_call_output")
 
 
 class Item(Struct, frozen=True):
     """One message, as parts that can be said; or, with a `verdict`, an answer to the request of that name.
 
-    `role` is empty for what is neither: a call, a reasoning. `kind` says what it is.
+    `role` is empty for what is neither: a call, a reasoning. `kind` says what it is. `id` is what it names in a ledger, if it is an item
+    of ours that came back; `param` is its place in the request.
     """
 
     role: str
@@ -37,27 +38,46 @@ class Item(Struct, frozen=True):
     verdict: Literal["", "approve", "reject", "answer"] = ""
     words: str = ""
     kind: str = "message"
+    id: ItemId | None = None
+    param: str = ""
+
+    @property
+    def is_instruction(self) -> bool:
+        """Whether it tells an agent how to answer."""
+        return self.role in ("system", "developer")
 
 
 def item_of(given: dict[str, Any], param: str) -> Item:
     """One item of `input`, or one of `messages`."""
-    kind = given.get("type", "message")
+    kind = given.get("type") or ("message" if "role" in given or "id" not in given else "item_reference")
     if kind == "mcp_approval_response":
         approve = given.get("approve")
         if not isinstance(approve, bool):
             raise Wrong(f"{param}.approve", "an approval is true or false", code="invalid_type")
         request = _text(given.get("approval_request_id"), f"{param}.approval_request_id")
-        return Item("", [], request, "approve" if approve else "reject", _text(given.get("reason") or "", f"{param}.reason"))
+        reason = _text(given.get("reason") or "", f"{param}.reason")
+        return _answer(kind, request, "approve" if approve else "reject", reason, param)
     if kind == "function_call_output":
         words = "\n".join(each for each in parts_of(given.get("output"), f"{param}.output") if isinstance(each, str))
-        return Item("", [], _text(given.get("call_id"), f"{param}.call_id"), "answer", words)
-    if kind != "message":
-        return Item("", kind=_text(kind, f"{param}.type")[:40])
+        return _answer(kind, _text(given.get("call_id"), f"{param}.call_id"), "answer", words, param)
+    id = read_item_id(given.get("id")) or (read_item_id(given.get("call_id")) if kind == "function_call" else None)
+    if kind == "item_reference" and id is None:
+        name = _text(given.get("id"), f"{param}.id")
+        do = "refer to items of a response of this server"
+        raise Wrong(f"{param}.id", f"there is no item {name[:200]!r}", code="item_not_found", do=do)
+    if id is not None or kind != "message":
+        return Item("", kind=_text(kind, f"{param}.type")[:40], id=id, param=param)
     role = given.get("role")
     if role not in ("user", "assistant", "system", "developer", "tool"):
         raise Wrong(f"{param}.role", f"there is no role {role!r}"[:100], expected="user, assistant, system or developer")
     content = given.get("content")
     return Item(role, [] if content is None and role == "assistant" else parts_of(content, f"{param}.content"))
+
+
+def _answer(kind: str, name: str, verdict: Literal["approve", "reject", "answer"], words: str, param: str) -> Item:
+    id = read_item_id(name)
+    request = id.request if id else name.removeprefix("mcpr_").removeprefix("call_")
+    return Item("", [], request, verdict, words, kind, id, param)
 
 
 def parts_of(content: object, param: str) -> list[Any]:
@@ -135,9 +155,9 @@ def message_of(items: list[Item], param: str, known: bool, ignored: list[str], *
     `known`: the conversation is here already, so what came before has no business in the request. `drop`: it has, and is left out.
     `empty`: nothing need be said.
     """
-    if any(item.role in ("system", "developer") for item in items):
+    if any(item.is_instruction for item in items):
         ignored.append(f"{param} of system and developer")
-    spoken = [item for item in items if item.role not in ("system", "developer")]
+    spoken = [item for item in items if not item.is_instruction]
     last = max((number for number, item in enumerate(spoken) if item.role != "user"), default=-1)
     before, new = spoken[: last + 1], spoken[last + 1 :]
     if known and before:

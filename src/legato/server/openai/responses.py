@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from legato.server.openai.asked import ResponsesBody
+from legato.server.openai.item_ids import reply_item_id
 from legato.server.openai.shapes import (
     call_item,
     finish_of,
     legato_field,
-    message_id,
     message_item,
     request_item,
     responses_usage,
@@ -62,7 +62,7 @@ class Responding:
             case Ended():
                 yield call_item(self.turn, moment)
             case Rested():
-                yield from (request_item(self.turn.session, request) for request in moment.pending)
+                yield from (request_item(self.turn.session, request, moment.length) for request in moment.pending)
 
     def _object(self, **told: Any) -> dict[str, Any]:
         body, session = self._body, self.turn.session
@@ -108,7 +108,8 @@ class Responding:
     def _told(self, moment: Moment, writing: _Events) -> Iterator[bytes]:
         match moment:
             case Piece(reply, agent, text):
-                yield from writing.pieces(message_id(self.turn, reply), agent, text)
+                session, withdrawn = self.turn.session, writing.withdrawn_messages
+                yield from writing.pieces(reply_item_id(session.state, session.id, reply, withdrawn=withdrawn), agent, text)
             case Withdrawn():
                 yield from writing.withdrawn()
             case Spoke():
@@ -116,6 +117,17 @@ class Responding:
             case _:
                 for item in self._items(moment):
                     yield from writing.item(item)
+
+
+def _begun(item: dict[str, Any]) -> dict[str, Any]:
+    """An item as it is when it begins: a call has no arguments and no outcome yet."""
+    match item["type"]:
+        case "mcp_call":
+            about = {name: value for name, value in item["legato"].items() if name != "status"}
+            return {**item, "arguments": "", "output": None, "error": None, "status": "in_progress", "legato": about}
+        case "function_call":
+            return {**item, "arguments": "", "status": "in_progress"}
+    return item
 
 
 class _Events:
@@ -127,7 +139,7 @@ class _Events:
         self._open: dict[str, Any] | None = None  # the message that is being said, and which item it is
         self._at = 0
         self._text = ""
-        self._void = 0
+        self.withdrawn_messages = 0
 
     def event(self, kind: str, **told: Any) -> bytes:
         data = {"type": kind, "sequence_number": self._sequence, **told}
@@ -135,10 +147,19 @@ class _Events:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
 
     def item(self, item: dict[str, Any]) -> Iterator[bytes]:
+        """An item that is known whole, in the steps in which its kind comes."""
         at = self._added()
-        yield self.event("response.output_item.added", output_index=at, item=item)
-        if item["type"] == "mcp_call":
-            yield self.event(f"response.mcp_call.{item['status']}", output_index=at, item_id=item["id"])
+        here = {"item_id": item["id"], "output_index": at}
+        yield self.event("response.output_item.added", output_index=at, item=_begun(item))
+        match item["type"]:
+            case "mcp_call":
+                yield self.event("response.mcp_call.in_progress", **here)
+                yield self.event("response.mcp_call_arguments.delta", delta=item["arguments"], **here)
+                yield self.event("response.mcp_call_arguments.done", arguments=item["arguments"], **here)
+                yield self.event(f"response.mcp_call.{item['status']}", **here)
+            case "function_call":
+                yield self.event("response.function_call_arguments.delta", delta=item["arguments"], **here)
+                yield self.event("response.function_call_arguments.done", name=item["name"], arguments=item["arguments"], **here)
         yield self.event("response.output_item.done", output_index=at, item=item)
 
     def _added(self) -> int:
@@ -147,7 +168,7 @@ class _Events:
 
     def pieces(self, id: str, agent: str, text: str) -> Iterator[bytes]:
         if self._open is None:
-            yield from self._begin({"id": f"{id}_{self._void}" if self._void else id, "legato": {"agent": agent}})
+            yield from self._begin({"id": id, "legato": {"agent": agent}})
         yield from self._delta(text)
 
     def _begin(self, about: dict[str, Any]) -> Iterator[bytes]:
@@ -167,7 +188,7 @@ class _Events:
         if self._open is not None:
             told = {**self._open["legato"], "withdrawn": True}
             yield from self._end({**self._open, "status": "incomplete", "content": [text_part(self._text)], "legato": told})
-            self._void += 1
+            self.withdrawn_messages += 1
 
     def spoken(self, item: dict[str, Any]) -> Iterator[bytes]:
         """A message is recorded: what its pieces lack comes now, or all of it."""

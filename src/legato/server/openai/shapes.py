@@ -11,7 +11,7 @@ from typing import Any
 
 from legato.core.facts import Answered, Usage
 from legato.core.requests import Pending
-from legato.server.naming import bound, mark
+from legato.server.openai.item_ids import approval_item_id, call_item_id, reply_item_id, request_item_id
 from legato.server.openai.turns import Turn
 from legato.server.telling import Ended, Spoke
 from legato.session import Session
@@ -19,15 +19,10 @@ from legato.shown.hiding import shown_arguments
 from legato.shown.listing import question
 
 
-def message_id(turn: Turn, reply: int, position: int = -1) -> str:
-    """The id of what an agent says: known before it is recorded."""
-    return f"msg_{mark(turn.session.state, turn.after)}_{f'r{reply}' if reply >= 0 else position}"
-
-
 def message_item(turn: Turn, spoke: Spoke) -> dict[str, Any]:
     """What an agent said."""
     return {
-        "id": message_id(turn, spoke.reply, spoke.position),
+        "id": reply_item_id(turn.session.state, turn.session.id, spoke.reply, spoke.position),
         "type": "message",
         "role": "assistant",
         "status": "completed",
@@ -43,8 +38,9 @@ def text_part(text: str) -> dict[str, Any]:
 def call_item(turn: Turn, ended: Ended) -> dict[str, Any]:
     """A call that has its output."""
     called, well = ended.called, ended.status == "ok"
+    state, session = turn.session.state, turn.session.id
     return {
-        "id": f"mcp_{mark(turn.session.state, called.call.position)}_{called.call}",
+        "id": call_item_id(state, session, called.call),
         "type": "mcp_call",
         "server_label": called.agent,
         "name": called.tool,
@@ -52,22 +48,23 @@ def call_item(turn: Turn, ended: Ended) -> dict[str, Any]:
         "output": ended.output if well else None,
         "error": None if well else {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": ended.output}]},
         "status": "completed" if well else "failed",
-        "approval_request_id": None,
+        "approval_request_id": approval_item_id(state, session, called.call),
         "legato": {"agent": called.agent, "status": ended.status},
     }
 
 
-def request_item(session: Session, request: Pending) -> dict[str, Any]:
-    """What somebody has to decide."""
+def request_item(session: Session, request: Pending, length: int) -> dict[str, Any]:
+    """What somebody has to decide, asked when the ledger had so many facts."""
     about = {
         "name": request.tool or f"limit_of_{request.limit}",
         "arguments": shown_arguments(session, request) or "{}",
         "legato": question(session, request),
     }
     if request.kind == "result":
-        name = f"call_{bound(request)}"
-        return {"id": f"fc_{bound(request)}", "type": "function_call", "call_id": name, "status": "completed", **about}
-    return {"id": f"mcpr_{bound(request)}", "type": "mcp_approval_request", "server_label": request.agent, **about}
+        id, call_id = (request_item_id(prefix, session.state, session.id, request, length) for prefix in ("fc", "call"))
+        return {"id": id, "type": "function_call", "call_id": call_id, "status": "completed", **about}
+    id = request_item_id("mcpr", session.state, session.id, request, length)
+    return {"id": id, "type": "mcp_approval_request", "server_label": request.agent, **about}
 
 
 def responses_usage(used: Usage) -> dict[str, Any]:

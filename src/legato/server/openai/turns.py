@@ -14,16 +14,20 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from legato.core.digest import digest_bytes
 from legato.core.facts import AnyFact, Decided, Paused
+from legato.core.messages import text_of
 from legato.drive.clock import fresh_name
 from legato.engines.contract import Submitted
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
 from legato.server.answering import Refused
 from legato.server.naming import mark, meant
 from legato.server.openai.asked import Answer, Ask
+from legato.server.openai.content import Item
 from legato.server.openai.errors import Wrong
+from legato.server.openai.item_ids import RecordedItems
 from legato.server.serving import Serving
 from legato.server.telling import Rested, first_rest, is_input, moments
 from legato.session import Session
@@ -48,9 +52,15 @@ class Turn(Struct, frozen=True):
     @property
     def since(self) -> int:
         """Where it begins: several answers that were given at once have keys that say so."""
-        state = self.session.state
-        first = state.keys.get(_part_key(getattr(state.facts[self.after], "key", ""), 0), self.after)
-        return first if first < self.after and isinstance(state.facts[first], Decided) else self.after
+        facts, first = self.session.state.facts, self.after
+        parts = _part_key(getattr(facts[first], "key", ""), "")
+        for at in range(self.after - 1, -1, -1):
+            fact = facts[at]
+            if isinstance(fact, Decided) and fact.key.startswith(parts):
+                first = at
+            elif is_input(fact):
+                break
+        return first
 
     def name(self, prefix: str = "resp_") -> str:
         """Its id."""
@@ -103,48 +113,109 @@ async def begun(serving: Serving, ask: Ask) -> Turn:
     """Say and decide what is asked for, where it belongs."""
     workflow = workflow_named(serving, ask.model)
     if ask.previous:
-        return await _after(serving, workflow, ask)
+        before = await _previous(serving, workflow, ask)
+        _positions(before.session, ask.recorded)
+        return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
     if ask.session:
         session = await _there(serving, ask.session)
         if session is None:
+            if ask.recorded:
+                raise _no_item(ask.recorded[-1], ask.session)
             return await _given(serving.begin(workflow.name, ask.session), ask)
         if ask.retried and not ask.key:
             raise _perhaps_twice()
-        return await _given(_of(session, workflow, "metadata"), ask)
+        owned = _of(session, workflow, "metadata")
+        _positions(owned, ask.recorded)
+        return await _given(owned, await _with_new_answers(serving, owned, ask))
+    if ask.recorded:
+        before = await _latest(serving, workflow, ask.recorded)
+        return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
     return await _given(serving.begin(workflow.name, _derived(workflow, ask)), ask)
 
 
-async def _after(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
-    """Go on after another response."""
+async def _previous(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
     try:
         before = await turn_named(serving, ask.previous)
     except UnknownLedger as unknown:
         raise Wrong("previous_response_id", unknown.summary, code="previous_response_not_found") from None
-    session = _of(before.session, workflow, "previous_response_id")
+    _of(before.session, workflow, "previous_response_id")
+    return before
+
+
+async def _latest(serving: Serving, workflow: Workflow, items: Sequence[Item]) -> Turn:
+    """The response that has the latest of these items, in the session that the last of them names."""
+    last = items[-1]
+    found = await _there(serving, last.id.session) if last.id else None
+    if found is None:
+        raise _no_item(last, last.id.session if last.id else "")
+    session = _of(found, workflow, "input")
+    facts, position = session.state.facts, max(_positions(session, items))
+    upto = position if position >= 0 else len(facts) - 1  # what is asked about no call of this ledger is asked where it ends
+    after = next((at for at in range(upto, -1, -1) if is_input(facts[at])), len(facts) - 1)
+    return Turn(session, after, after + 1)
+
+
+def _positions(session: Session, items: Sequence[Item]) -> list[int]:
+    """Where the session has these items; refused if it has not all of them."""
+    ledger, positions = RecordedItems(session.state), []
+    for item in items:
+        position = ledger.find(item.id) if item.id else None
+        if position is None:
+            raise _no_item(item, session.id)
+        positions.append(position)
+    return positions
+
+
+def _no_item(item: Item, session: str) -> Wrong:
+    do = "send items of one conversation, with the ids that they came with"
+    return Wrong(item.param, f"this names no item of session {session!r}", code="item_not_found", do=do)
+
+
+async def _with_new_answers(serving: Serving, session: Submitted, ask: Ask) -> Ask:
+    """The same without answers that were given before and are sent along with what is new."""
+    pending = {request.id for request in session.pending}
+    new = tuple([answer for answer in ask.answers if not await _is_given(serving, session, answer, ask.key, pending)])
+    return replace(ask, answers=new) if new or ask.message else ask
+
+
+async def _is_given(serving: Serving, session: Session, answer: Answer, key: str, pending: set[str]) -> bool:
+    if answer.id is None or answer.id.request_id in pending or (key and _part_key(key, answer.number) in session.state.keys):
+        return False
+    given = RecordedItems(session.state).find_answer(answer.id)
+    for child in {fact.session for fact in session.state.facts if isinstance(fact, Paused)} if given is None else ():
+        if (asking := await _there(serving, child)) and await _is_given(serving, asking, answer, key, pending):
+            return True
+    same = given is not None and given.verdict == answer.verdict
+    return same and (answer.verdict != "answer" or given is None or text_of(given.output) == answer.words)
+
+
+async def _after(serving: Serving, workflow: Workflow, ask: Ask, before: Turn) -> Turn:
+    """Go on after another response."""
+    session = before.session
     while True:
         if ask.answers or ask.key in session.state.keys:  # what is pending is pending here, whatever else was said since
             return await _given(session, ask)
         end = await before.end()
         if end < session.state.length:
-            return await _branched(serving, session, end, workflow, ask)
+            return await _branched(serving, before, end, workflow, ask)
         with suppress(LedgerConflict):  # somebody was first: look again
             return await _given(session, ask, expected=end)
 
 
-async def _branched(serving: Serving, session: Submitted, at: int, workflow: Workflow, ask: Ask) -> Turn:
+async def _branched(serving: Serving, before: Turn, at: int, workflow: Workflow, ask: Ask) -> Turn:
     if ask.retried and not ask.key:
         raise _perhaps_twice()
-    id = _derived(workflow, ask, ask.previous) or f"{workflow.name[:40]}-{fresh_name()[:8]}"
+    id = _derived(workflow, ask, before.name()) or f"{workflow.name[:40]}-{fresh_name()[:8]}"
     with suppress(LedgerExists):  # it was made by the same delivery, which came before
-        await session.fork(at, id)
+        await before.session.fork(at, id)
     return await _given(serving.drivable(await serving.session(id)), ask)
 
 
 async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> Turn:
     key = ask.key or fresh_name()
     known = (await session.refresh()).state.keys.get(key)
-    for number, answer in enumerate(ask.answers):
-        await _decide(session, answer, _part_key(key, number) if ask.message or number < len(ask.answers) - 1 else key)
+    for answer in ask.answers:
+        await _decide(session, answer, _part_key(key, answer.number) if ask.message or answer is not ask.answers[-1] else key)
     if ask.message:
         await session.say(ask.message, key, expected)
     state = session.state
@@ -155,13 +226,13 @@ async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> T
     return Turn(session, after, after + 1)
 
 
-def _part_key(key: str, number: int) -> str:
+def _part_key(key: str, number: int | str) -> str:
     """The key of one of several answers that are given at once. No key that comes in a header is like it."""
     return f"{key}\n{number}"
 
 
 async def _decide(session: Submitted, answer: Answer, key: str) -> None:
-    request = meant(answer.request.removeprefix("mcpr_").removeprefix("call_"))
+    request = meant(answer.request)
     match answer.verdict:
         case "approve":
             await session.approve(request, key=key)
