@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not len(corpus):
         print(f"{path} has no exchange that can be read", *corpus.damaged[:5], sep="\n  ", file=sys.stderr)
         return 2
-    tallies = replay(corpus, _progress(len(corpus)))
+    tallies = replay(corpus, Progress(len(corpus)).report)
     if given.json:
         print(as_json(corpus, tallies))
     elif given.list:
@@ -41,14 +41,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if any(tally.missed_goals() for tally in tallies.values()) else 0
 
 
-class _progress:
+class Progress:
     """Says on standard error how far the replay has come, at every tenth."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._next = 0
 
-    def __call__(self, done: int) -> None:
+    def report(self, done: int) -> None:
+        """So many exchanges are done."""
         if done >= self._next:
             print(f"{done:,} of {self._total:,} exchanges replayed", file=sys.stderr, flush=True)
             self._next = done + max(self._total // 10, 1)

@@ -24,7 +24,7 @@ class AllowedLoss(Struct, frozen=True):
 
     def covers(self, api: Api, kind: str, path: str, value: str) -> bool:
         """Whether a loss is one that is allowed."""
-        if api != self.api or kind not in self.kinds or (self.values and value not in self.values):
+        if api != self.api or kind not in self.kinds or (self.values and value.strip() not in self.values):
             return False
         return any(matches(path, pattern) for pattern in self.paths)
 
@@ -48,6 +48,12 @@ RESPONSES = (
     AllowedLoss("responses", ("object", "created_at", "completed_at"), "the ledger has its own times"),
     AllowedLoss("responses", ("billing.payer", "total_tokens"), "about the bill, and the sum of what is recorded"),
     AllowedLoss("responses", ("tool_usage.*",), "nothing was used", values=("0",)),
+    AllowedLoss("responses", ("tool_usage.web_search.num_requests",), "each search is recorded as an item"),
+    AllowedLoss("responses", ("status",), "written by hand: the provider says `completed`", values=("complete",)),
+    AllowedLoss(
+        "responses", ("*.internal_chat_message_metadata_passthrough.*", "output[*].metadata.turn_id"),
+        "the provider's own bookkeeping: its own client does not send it back", BOTH,
+    ),
     AllowedLoss(
         "responses", ("status", "incomplete_details.reason"), "recorded as how the reply ended",
         values=("completed", "incomplete", "max_output_tokens", "content_filter"),
@@ -84,7 +90,7 @@ CHAT = (
     AllowedLoss("chat", ("service_tier", "system_fingerprint", "latency_checkpoint.*"), "about the server, and never wanted back"),
     AllowedLoss(
         "chat", ("choices[].finish_reason", "choices[].finish_details.type"), "recorded as how the reply ended",
-        values=("stop", "length", "tool_calls", "function_call", "content_filter"),
+        values=("stop", "length", "max_tokens", "tool_calls", "function_call", "content_filter"),
     ),
     AllowedLoss(
         "chat", ("prompt_filter_results*", "choices[].content_filter_results*", "moderation.*"),
@@ -95,11 +101,12 @@ CHAT = (
         "recorded as the kind of the item",
     ),
     AllowedLoss(
-        "chat", ("choices[].message.tool_calls[function].index", "message.tool_calls[function].index"),
+        "chat", ("choices[].message.tool_calls[function].index", "message[].tool_calls[function].index"),
         "the order of the pieces of a stream", BOTH,
     ),
-    AllowedLoss("chat", ("message.role",), "a message that says nothing is not sent", SENDING),
-    AllowedLoss("chat", ("message.audio*",), "only the provider that spoke can take its audio back", SENDING),
+    AllowedLoss("chat", ("message[].role",), "a message that says nothing is not sent", SENDING),
+    AllowedLoss("chat", ("messages[].role",), "said by every message, also where a stream has left it out", ADDED),
+    AllowedLoss("chat", ("message[].audio*",), "only the provider that spoke can take its audio back", SENDING),
     AllowedLoss(
         "chat", ("messages[].tool_calls[function].type", "messages[].tool_calls[function].id"),
         "calls of the time before there were tools are sent as calls of tools, under ids of ours", ADDED,
@@ -116,6 +123,7 @@ ANTHROPIC = (
         "anthropic", ("content[text].type", "content[tool_use].type", "content[thinking].type", "content[redacted_thinking].type"),
         "recorded as the kind of the item",
     ),
+    AllowedLoss("anthropic", ("content[text].text",), "the API refuses texts that are blank", SENDING, ("",)),
 )  # fmt: skip
 
 ALLOWED_LOSSES = (*RESPONSES, *CHAT, *ANTHROPIC)

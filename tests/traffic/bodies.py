@@ -41,7 +41,10 @@ def recorded_body(api: Api, response: Any) -> Recorded:
         events = [json.loads(data) for data in event_data(response)]
     except ValueError:
         return Recorded(None, "the recording is cut off", streamed=True)
-    body = JOIN[api]([event for event in events if isinstance(event, dict)])
+    try:
+        body = JOIN[api]([event for event in events if isinstance(event, dict)])
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return Recorded(None, "a stream of no known form", streamed=True)
     return Recorded(body, "" if body is not None else "the recording is cut off", streamed=True)
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from legato.wire.anthropic import held as anthropic
 from legato.wire.anthropic.prefix import thinking_digest
+from legato.wire.loose import objects, text
 from legato.wire.responses.held import UNSEEN, Blob, HeldItem, ModelInfo, UnknownProviderState
 
 
@@ -33,25 +34,21 @@ class RecordedResponses(UnknownProviderState):
 
     def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
         """Take in an exchange that succeeded."""
-        output = [item for item in response.get("output") or () if isinstance(item, dict)]
-        given = request.get("input")
-        input = [{"role": "user", "content": given}] if isinstance(given, str) else [i for i in given or () if isinstance(i, dict)]
+        output, given, conversation = objects(response.get("output")), request.get("input"), request.get("conversation")
+        items = [*([{"role": "user", "content": given}] if isinstance(given, str) else objects(given)), *output]
         stored = response.get("store") is not False and request.get("store") is not False
-        id, previous, conversation = response.get("id"), request.get("previous_response_id"), request.get("conversation")
-        if isinstance(conversation, dict):
-            conversation = conversation.get("id")
-        if isinstance(id, str):
-            self._turns[id] = _Turn((*input, *output), stored, previous or "", conversation or "")
-        if isinstance(conversation, str):
-            self._conversations.setdefault(conversation, []).extend((*input, *output))
+        talk = text(conversation.get("id") if isinstance(conversation, dict) else conversation)
+        self._turns[text(response.get("id"))] = _Turn(items, stored, text(request.get("previous_response_id")), talk)
+        if talk:
+            self._conversations.setdefault(talk, []).extend(items)
         for before, item, after in zip([{}, *output], output, [*output[1:], {}], strict=False):
             name = item.get("id")
             if isinstance(name, str):
-                reasoning = before.get("id") or "" if before.get("type") == "reasoning" else ""
-                following = after.get("id") or "" if item.get("type") == "reasoning" else ""
+                reasoning = text(before.get("id")) if before.get("type") == "reasoning" else ""
+                following = text(after.get("id")) if item.get("type") == "reasoning" else ""
                 self._items[name] = HeldItem(item, reasoning, following) if stored else None
                 if isinstance(seal := item.get("encrypted_content"), str):
-                    self._blobs[seal] = Blob("", name, response.get("model") or "", following)
+                    self._blobs[seal] = Blob("", name, text(response.get("model")), following)
 
     def chain(self, response: str) -> Sequence[dict[str, Any]] | None:
         """Everything that a response stands on. What stood before the first one that was recorded cannot be seen."""
@@ -78,9 +75,9 @@ class RecordedResponses(UnknownProviderState):
         """An item that was seen. One that was never seen may exist; one that was not to be stored does not."""
         return self._items[id] if id in self._items else super().item(id)
 
-    def blob(self, text: str) -> Blob | None:
+    def blob(self, seal: str) -> Blob | None:
         """What sealed reasoning holds, if it was seen to be made."""
-        return self._blobs.get(text) or super().blob(text)
+        return self._blobs.get(seal) or super().blob(seal)
 
 
 class RecordedSignatures(anthropic.UnknownProviderState):
@@ -92,10 +89,10 @@ class RecordedSignatures(anthropic.UnknownProviderState):
 
     def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
         """Take in an exchange that succeeded."""
-        for block in response.get("content") or ():
-            if isinstance(block, dict) and block.get("type") == "thinking" and isinstance(block.get("signature"), str):
-                digest = thinking_digest(block.get("thinking") or "")
-                self._signed[block["signature"]] = anthropic.Signed(digest, "", response.get("model") or "")
+        for block in objects(response.get("content")):
+            if block.get("type") == "thinking":
+                digest = thinking_digest(text(block.get("thinking")))
+                self._signed[text(block.get("signature"))] = anthropic.Signed(digest, "", text(response.get("model")))
 
     def signature(self, text: str) -> anthropic.Signed | None:
         """What a signature vouches for, if it was seen to be given."""

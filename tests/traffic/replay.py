@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from legato.wire.anthropic.read import PAUSED, joined
 from tests.traffic.allowed_losses import allowed_loss
 from tests.traffic.allowed_refusals import allowed_refusal
 from tests.traffic.bodies import recorded_body
@@ -18,7 +20,11 @@ from tests.traffic.verdicts import MODELS, Judge, error_of, outcome_of, request_
 MOST_FALSE_REFUSALS = 0.002
 """The goal: at most this part of what a provider accepted is refused here, for any model and for the emulator's."""
 
+MAX_NOTE_CHARS = 200
+"""How much of a value or of an error is shown beside an exchange."""
+
 FAULTS = (
+    "rules crashed",
     "reader refused",
     "reader crashed",
     "lost in reading",
@@ -27,8 +33,9 @@ FAULTS = (
     "follow-up we would refuse",
     "not sent back",
     "sent back, but never came",
+    "out of order in the follow-up",
 )
-"""What may be wrong with an answer. None of it may be left, but for what `allowed_losses.py` names."""
+"""What may be wrong with our rules, readers and encoders. None of it may be left, but for what `allowed_losses.py` names."""
 
 
 class Case(Struct, frozen=True):
@@ -63,7 +70,7 @@ class Tally:
         """Count an exchange in a row, once."""
         row = self._rows.setdefault((kind, name, allowed), Row(kind, name, [], allowed))
         if not row.cases or row.cases[-1].exchange is not exchange:
-            row.cases.append(Case(exchange, note))
+            row.cases.append(Case(exchange, " ".join(note.split())[:MAX_NOTE_CHARS]))
 
     def rows(self, kind: str) -> list[Row]:
         """The rows of a kind, the largest first."""
@@ -75,8 +82,9 @@ class Tally:
         return list(dict.fromkeys(row.kind for row in self._rows.values()))
 
     def count(self, kind: str, *, allowed: bool | None = None) -> int:
-        """How many exchanges the rows of a kind have together."""
-        return sum(row.count for row in self.rows(kind) if allowed is None or bool(row.allowed) == allowed)
+        """How many exchanges stand behind the rows of a kind, each once."""
+        rows = [row for row in self.rows(kind) if allowed is None or bool(row.allowed) == allowed]
+        return len({id(case.exchange) for row in rows for case in row.cases})
 
     def missed_goals(self) -> list[str]:
         """Which goals are missed, in words."""
@@ -88,7 +96,7 @@ class Tally:
                 missed.append(f"{false} of {accepted} accepted requests are refused ({models}); {MOST_FALSE_REFUSALS:.1%} may be")
         for kind in FAULTS:
             if wrong := self.count(kind, allowed=False):
-                missed.append(f"{kind}: {wrong} outside the list of allowed losses")
+                missed.append(f"{kind}: {wrong} exchanges outside the list of allowed losses")
         return missed
 
 
@@ -110,6 +118,7 @@ def replay(corpus: Corpus, progress: Progress = lambda done: None) -> dict[Api, 
 
 def _replay_recording(recording: Iterable[Exchange], tallies: dict[Api, Tally], requests: set[Any], answers: set[Any]) -> None:
     judges = {models: Judge(models) for models in MODELS}
+    paused: dict[str, Any] | None = None
     for exchange in recording:
         tally = tallies[exchange.api]
         outcome, why = outcome_of(exchange)
@@ -127,6 +136,10 @@ def _replay_recording(recording: Iterable[Exchange], tallies: dict[Api, Tally], 
             continue
         for judge in judges.values():
             judge.learn(exchange, recorded.body)
+        if paused is not None and _goes_on_from(paused, exchange):
+            recorded.body = joined(paused, recorded.body)
+            exchange = msgspec.structs.replace(exchange, response=recorded.body)
+        paused = recorded.body if recorded.body.get("stop_reason") == PAUSED else None
         answer = (exchange.api, exchange.of_provider, json.dumps(exchange.response, sort_keys=True))
         if answer not in answers:
             answers.add(answer)
@@ -136,9 +149,20 @@ def _replay_recording(recording: Iterable[Exchange], tallies: dict[Api, Tally], 
                 _count_finding(tally, exchange, finding)
 
 
+def _goes_on_from(paused: dict[str, Any], exchange: Exchange) -> bool:
+    """Whether a request has the provider go on with a message that it had paused: both answers are one reply then."""
+    messages = exchange.request.get("messages") if exchange.api == "anthropic" and isinstance(exchange.request, dict) else None
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return isinstance(last, dict) and last.get("role") == "assistant" and bool(paused.get("content"))
+
+
 def _judge(exchange: Exchange, outcome: str, judges: dict[Any, Judge], tally: Tally) -> None:
     model = exchange.request.get("model")
-    complaints = {models: judge.complaints(exchange) for models, judge in judges.items()}
+    try:
+        complaints = {models: judge.complaints(exchange) for models, judge in judges.items()}
+    except Exception as error:  # whatever it is, the row says so
+        tally.add("rules crashed", type(error).__name__, exchange, str(error))
+        return
     if outcome == "accepted":
         tally.add("accepted", "requests", exchange)
         for models, found in complaints.items():

@@ -21,6 +21,7 @@ from legato.wire.chat.compile import compile_request as compile_chat
 from legato.wire.chat.read import read_reply as read_chat
 from legato.wire.chat.stream import StreamReader as ChatStream
 from legato.wire.compiled import Compiled
+from legato.wire.loose import objects, text
 from legato.wire.options import Options
 from legato.wire.responses.compile import compile_request as compile_responses
 from legato.wire.responses.read import read_reply as read_responses
@@ -32,6 +33,9 @@ from tests.traffic.members import Member, Values, members_of
 
 ORIGIN = "the recorded provider"
 RETURNED = "The tool returned this."
+MARKS = ("call_id", "signature", "encrypted_content", "tool_use_id", "text", "content", "data", "id")
+"""Members that tell items apart, the best first, to compare the order in which they came and are sent."""
+
 READ: dict[Api, Callable[..., Reply]] = {"responses": read_responses, "chat": read_chat, "anthropic": read_anthropic}
 STREAM: dict[Api, Callable[..., Any]] = {"responses": ResponsesStream, "chat": ChatStream, "anthropic": AnthropicStream}
 
@@ -107,8 +111,7 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
     """What is wrong with how we read an answer, and with what we would send back of it."""
     api, body = exchange.api, recorded.body
     assert body is not None
-    model = body.get("model") or (exchange.request or {}).get("model") or "any"
-    talk = Talk(api, model if isinstance(model, str) else "any")
+    talk = Talk(api, text(body.get("model")) or "any")
     try:
         reply = read_recorded(exchange, talk.first)
     except ModelFailed as failure:
@@ -116,12 +119,14 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
             yield Finding("reader refused", f"{failure.summary.splitlines()[0][:80]}", "retryable" if failure.retryable else "for good")
         return
     except Exception as error:  # whatever it is, the row says so
-        yield Finding("reader crashed", type(error).__name__, str(error)[:200])
+        yield Finding("reader crashed", type(error).__name__, str(error))
         return
+    if not reply.items and reply.finish == "stop" and _says_something(api, body):
+        yield Finding("reader refused", "nothing of the reply is recorded")
     found = Values([reply])
     for member in members_of(_telling(api, body)):
         if member not in found:
-            yield Finding("lost in reading", member.path, str(member.value)[:80])
+            yield Finding("lost in reading", member.path, str(member.value))
     yield from _misread_usage(api, body.get("usage"), reply.usage)
     yield from _of_follow_up(api, body, talk, reply)
 
@@ -129,6 +134,12 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
 def _tells_of_a_failure(api: Api, body: dict[str, Any]) -> bool:
     """Whether the answer itself says that the request failed."""
     return bool(body.get("error")) or body.get("type") == "error" or (api == "responses" and body.get("status") in ("failed", "cancelled"))
+
+
+def _says_something(api: Api, body: dict[str, Any]) -> bool:
+    """Whether there is anything in an answer that could be recorded. A message without words is nothing."""
+    names = ("text", "content", "refusal", "arguments", "input", "name", "encrypted_content", "data", "result")
+    return any(member.name in names for member in members_of(_items_of(api, body)))
 
 
 # -- what a body says --------------------------------------------------------------------------------------------------
@@ -193,20 +204,55 @@ def _of_follow_up(api: Api, body: dict[str, Any], talk: Talk, reply: Reply) -> I
     try:
         compiled = talk.follow_up(reply)
     except Exception as error:
-        yield Finding("encoder crashed", type(error).__name__, str(error)[:200])
+        yield Finding("encoder crashed", type(error).__name__, str(error))
         return
     for complaint in compiled.complaints:
         yield Finding("follow-up we would refuse", complaint.clause.id, str(complaint))
     sent = _sent_of_reply(api, msgspec.json.decode(compiled.body))
     there = Values([sent])
     came = _items_of(api, body)
-    for member in members_of(came):
+    whole = {name: [item for item in items if not _is_left_out(item, there)] for name, items in came.items()}
+    for name, items in came.items():
+        for item in items:
+            if item not in whole[name]:
+                yield Finding("not sent back", f"{name}[{item['type']}]", "the whole item")
+    for member in members_of(whole):
         if member not in there:
-            yield Finding("not sent back", member.path, str(member.value)[:80])
+            yield Finding("not sent back", member.path, str(member.value))
     known = Values([came])
     for member in members_of(sent):
         if not _is_known(member, known):
-            yield Finding("sent back, but never came", member.path, str(member.value)[:80])
+            yield Finding("sent back, but never came", member.path, str(member.value))
+    yield from _out_of_order(whole, sent)
+
+
+def _is_left_out(item: dict[str, Any], there: Values) -> bool:
+    """Whether nothing of an item was sent: its type was not, and messages alone go without one."""
+    kind = item.get("type")
+    return isinstance(kind, str) and kind != "message" and Member("", "type", kind) not in there
+
+
+def _out_of_order(came: dict[str, Any], sent: dict[str, Any]) -> Iterator[Finding]:
+    """Items that stand in another order than they came in."""
+    orders = [[mark for item in _single_items(whole) if (mark := _mark(item)) is not None] for whole in (came, sent)]
+    orders = [[mark for mark in order if order.count(mark) == 1] for order in orders]
+    first, second = ([mark for mark in order if mark in other] for order, other in (orders, reversed(orders)))
+    for before, after in zip(first, second, strict=True):
+        if before != after:
+            yield Finding("out of order in the follow-up", "items", f"{after[:40]!r} where {before[:40]!r} was")
+            return
+
+
+def _single_items(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The items of an answer or of a request; of a message of Chat Completions its calls."""
+    for items in whole.values():
+        for item in objects(items):
+            yield from objects(item.get("tool_calls")) or [item]
+
+
+def _mark(item: dict[str, Any]) -> str | None:
+    members = [member for member in members_of(item) if isinstance(member.value, str)]
+    return next((str(member.value) for name in MARKS for member in members if member.name == name), None)
 
 
 def _is_known(member: Member, known: Values) -> bool:
@@ -216,21 +262,21 @@ def _is_known(member: Member, known: Values) -> bool:
     return isinstance(member.value, str) and all(Member("", "text", line) in known for line in member.value.split("\n") if line)
 
 
-def _items_of(api: Api, body: dict[str, Any]) -> dict[str, Any]:
+def _items_of(api: Api, body: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """What of an answer belongs to the conversation, and may be wanted back."""
     match api:
         case "responses":
             return _responses_items(body.get("output"))
         case "chat":
             choice = next(iter(_telling(api, body).get("choices") or ()), None) or {}
-            return {"message": choice.get("message")}
+            return {"message": objects([choice.get("message")])}
         case "anthropic":
-            return {"content": body.get("content"), "container": body.get("container")}
+            return {"content": objects(body.get("content")), "container": objects([body.get("container")])}
 
 
-def _responses_items(output: Any) -> dict[str, Any]:
+def _responses_items(output: Any) -> dict[str, list[dict[str, Any]]]:
     """The items of a response. Reasoning that cannot go back by value has a name of its own: without its seal, or as the last item."""
-    items = [item for item in output or () if isinstance(item, dict)]
+    items = objects(output)
     thoughts = [item for item in items if item.get("type") == "reasoning"]
     unsealed = [item for item in thoughts if not item.get("encrypted_content")]
     last = [item for item in items[-1:] if item in thoughts]

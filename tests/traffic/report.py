@@ -74,14 +74,14 @@ def _cases(row: Row, most: int) -> Iterator[str]:
 
 
 def list_cases(tallies: dict[Api, Tally], names: list[str]) -> str:
-    """Every exchange behind the rows of these names, or of these kinds."""
+    """Every exchange behind the rows of these names, or of these kinds; of those that are allowed only the reason."""
     lines = []
     for tally in tallies.values():
         for kind in tally.kinds():
             for row in tally.rows(kind):
                 if row.name in names or kind in names:
-                    lines.append(f"{tally.api}: {kind}: {row.name} ({row.count})")
-                    lines += [f"    {line}" for line in _cases(row, row.count)]
+                    lines.append(f"{tally.api}: {kind}: {row.name} ({row.count}){f', stays: {row.allowed}' if row.allowed else ''}")
+                    lines += [f"    {line}" for line in (_cases(row, row.count) if not row.allowed else ())]
     return "\n".join(lines) if lines else f"no row has the name {' or '.join(names)}"
 
 
