@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,15 +15,19 @@ from legato.core.groups import CallState, Group, Output
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
+from legato.wire.anthropic import laws as anthropic
 from legato.wire.anthropic.compile import compile_request as compile_anthropic
 from legato.wire.anthropic.read import read_reply as read_anthropic
 from legato.wire.anthropic.stream import StreamReader as AnthropicStream
+from legato.wire.chat import laws as chat
 from legato.wire.chat.compile import compile_request as compile_chat
 from legato.wire.chat.read import read_reply as read_chat
 from legato.wire.chat.stream import StreamReader as ChatStream
 from legato.wire.compiled import Compiled
+from legato.wire.law import Complaint
 from legato.wire.loose import objects, text
 from legato.wire.options import Options
+from legato.wire.responses import laws as responses
 from legato.wire.responses.compile import compile_request as compile_responses
 from legato.wire.responses.read import read_reply as read_responses
 from legato.wire.responses.stream import StreamReader as ResponsesStream
@@ -37,6 +42,12 @@ MARKS = ("call_id", "signature", "encrypted_content", "tool_use_id", "text", "co
 """Members that tell items apart, the best first, to compare the order in which they came and are sent."""
 
 READ: dict[Api, Callable[..., Reply]] = {"responses": read_responses, "chat": read_chat, "anthropic": read_anthropic}
+COMPILE: dict[Api, Callable[..., Compiled]] = {"responses": compile_responses, "chat": compile_chat, "anthropic": compile_anthropic}
+RULES: dict[Api, Callable[[Any], Sequence[Complaint]]] = {
+    "responses": responses.judge,
+    "chat": partial(chat.judge, profile=chat.LENIENT),
+    "anthropic": partial(anthropic.judge, headers={"anthropic-version": "2023-06-01"}),
+}
 STREAM: dict[Api, Callable[..., Any]] = {"responses": ResponsesStream, "chat": ChatStream, "anthropic": AnthropicStream}
 
 
@@ -51,9 +62,10 @@ class Finding(Struct, frozen=True):
 class Talk:
     """A conversation of one agent in which the recorded answer is the model's first reply."""
 
-    def __init__(self, api: Api, model: str) -> None:
+    def __init__(self, api: Api, model: str, *, compatible: bool = False) -> None:
         self._api = api
-        self._options = Options(model=model)
+        self._options = Options(model=model, compatible=compatible)
+        self._how = {"reasoning": True} if compatible else {}  # as `OpenAIChat` asks other servers
         self._frame = Frame("agent")
         self._groups = [_said(0, "Go on.")]
         self.first = self.compile()
@@ -61,13 +73,7 @@ class Talk:
     def compile(self) -> Compiled:
         """The next request, as our own encoder writes it for the origin of the reply."""
         request = Request("s", self._frame, encode_frame(self._frame)[0], tuple(self._groups), 0, 0, 0)
-        match self._api:
-            case "responses":
-                return compile_responses(request, self._options, ORIGIN, stream=False)
-            case "chat":
-                return compile_chat(request, self._options, stream=False, origin=ORIGIN)
-            case "anthropic":
-                return compile_anthropic(request, self._options, ORIGIN, stream=False)
+        return COMPILE[self._api](request, self._options, origin=ORIGIN, stream=False, **self._how)
 
     def follow_up(self, reply: Reply) -> Compiled:
         """The request after a reply whose calls were all answered."""
@@ -111,7 +117,7 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
     """What is wrong with how we read an answer, and with what we would send back of it."""
     api, body = exchange.api, recorded.body
     assert body is not None
-    talk = Talk(api, text(body.get("model")) or "any")
+    talk = Talk(api, text(body.get("model")) or "any", compatible=api == "chat" and not exchange.of_provider)
     try:
         reply = read_recorded(exchange, talk.first)
     except ModelFailed as failure:
@@ -206,9 +212,10 @@ def _of_follow_up(api: Api, body: dict[str, Any], talk: Talk, reply: Reply) -> I
     except Exception as error:
         yield Finding("encoder crashed", type(error).__name__, str(error))
         return
-    for complaint in compiled.complaints:
+    request = msgspec.json.decode(compiled.body)
+    for complaint in compiled.complaints or RULES[api](request):
         yield Finding("follow-up we would refuse", complaint.clause.id, str(complaint))
-    sent = _sent_of_reply(api, msgspec.json.decode(compiled.body))
+    sent = _sent_of_reply(api, request)
     there = Values([sent])
     came = _items_of(api, body)
     whole = {name: [item for item in items if not _is_left_out(item, there)] for name, items in came.items()}

@@ -259,7 +259,7 @@ def test_an_item_that_is_not_sent_back_is_found(replayed: Replay) -> None:
 
 
 def test_a_reply_in_another_order_is_found(replayed: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_in_order = replies.compile_responses
+    compile_in_order = replies.COMPILE["responses"]
 
     def compile_reversed(*given: Any, **how: Any) -> Any:
         compiled = compile_in_order(*given, **how)
@@ -268,12 +268,13 @@ def test_a_reply_in_another_order_is_found(replayed: Replay, monkeypatch: pytest
 
     answer = exchange("responses", response(MESSAGE, CALL))
     assert faults(replayed(answer)["responses"]) == {}
-    monkeypatch.setattr(replies, "compile_responses", compile_reversed)
-    assert faults(replayed(answer)["responses"]) == {"out of order in the follow-up": {"items": 1}}
+    monkeypatch.setitem(replies.COMPILE, "responses", compile_reversed)
+    found = faults(replayed(answer)["responses"])
+    assert found == {"out of order in the follow-up": {"items": 1}, "follow-up we would refuse": {"T3": 1}}
 
 
 def test_a_value_that_changes_on_its_way_back_is_found(replayed: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_as_it_is = replies.compile_chat
+    compile_as_it_is = replies.COMPILE["chat"]
 
     def compile_changed(*given: Any, **how: Any) -> Any:
         compiled = compile_as_it_is(*given, **how)
@@ -282,7 +283,7 @@ def test_a_value_that_changes_on_its_way_back_is_found(replayed: Replay, monkeyp
     called = {"id": "call_7", "type": "function", "function": {"name": "look_up", "arguments": '{"order": 7}'}}
     answer = exchange("chat", completion({"content": None, "tool_calls": [called]}))
     assert faults(replayed(answer)["chat"]) == {}
-    monkeypatch.setattr(replies, "compile_chat", compile_changed)
+    monkeypatch.setitem(replies.COMPILE, "chat", compile_changed)
     found = faults(replayed(answer)["chat"])
     assert found["not sent back"] == {"message[].tool_calls[function].id": 1}
 
