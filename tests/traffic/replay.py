@@ -172,7 +172,7 @@ def _judge(exchange: Exchange, outcome: str, judges: dict[Any, Judge], tally: Ta
                 tally.add(f"false refusal, {models}", rule, exchange, str(found[0]), entry.reason if entry else "")
         return
     told = error_of(exchange)["message"]
-    found = complaints["any model"] or complaints["the emulator's models"]
+    found = complaints["the emulator's models"] or complaints["any model"]  # who knows the model knows the order of complaints
     if not found:
         tally.add(outcome, "accepted here", exchange, told)
     elif found[0].message == told:

@@ -27,7 +27,6 @@ NOT_THE_REQUEST = {
     "Test error": "made up by the suite",
     "Error while downloading": "what an address holds cannot be seen in the request",
     "has been deprecated": "the model has gone since",
-    "is not a chat model": "a model of another route",
     "The API deployment for this resource does not exist": "a deployment that is not there",
     "Resource not found": "a route that is not there",
     "credit balance": "about the account",

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from legato.emulator.chat_abilities import abilities_of
 from legato.wire.anthropic.held import ModelInfo as AnthropicInfo
 from legato.wire.chat.held import ModelInfo as ChatInfo
 from legato.wire.responses.held import ModelInfo as OpenAIInfo
@@ -179,10 +180,31 @@ _FAMILY = {
     "openai": re.compile(r"(?:openai[/.])?(?:gpt-(?:\d|oss|audio|image|realtime)|chatgpt-|codex-|o\d)"),
     "anthropic": re.compile(r"claude-"),
 }
-_REASONING_FAMILY = re.compile(r"o\d|gpt-([5-9]|\d\d)|codex-")
+_REASONING_FAMILY = re.compile(r"o\d|gpt-(?!35)([5-9]|\d\d)|codex-")  # Azure writes gpt-35 for gpt-3.5
 _LETTER_OR_DIGIT = "[a-z0-9]"
 _BEFORE, _AFTER = r"(?:.*[:/]|openai\.)?", r"(?:[-_@]\d[\d-]*)?(?::.*)?"
 """What may stand before and after the name of a model that is meant as it is: a vendor or `ft:`, and a date or what a tuned one is for."""
+_NEWEST_GENERATION = 6.1
+_VARIANTS = re.compile(
+    "api|astra|audio|chat|codex|deep|diarize|image|instruct|latest|luna|max|mini|nano|oss|preview|pro|realtime"
+    "|research|safeguard|search|sol|spark|terra|transcribe|translate|tts|turbo|vision"
+)
+"""The words in names of OpenAI's variants. Any other word makes a name that it does not know, as in `gpt-4o-minni`."""
+
+
+def _names_variant(name: str) -> bool:
+    """Whether an OpenAI name is made as names of models are, so that it may be one that the catalogue has not heard of.
+
+    >>> _names_variant("gpt-4o-mini-2026-01-01"), _names_variant("gpt-5.2-proo"), _names_variant("gpt-7-ultra")
+    (True, False, True)
+    """
+    words = [word for word in re.split("[-_/ ]", name.partition("gpt-")[2]) if word]
+    if not words or name.startswith("ft:"):
+        return True
+    generation = re.match(r"\d+(\.\d+)?", words[0])
+    if generation and _NEWEST_GENERATION < float(generation[0]) < 35:
+        return True
+    return all(_VARIANTS.fullmatch(word) or not word.isalpha() for word in words)
 
 
 class Catalogue:
@@ -217,14 +239,17 @@ class Catalogue:
         exact = self._by_name.get((vendor, sought)) or self._by_name.get((vendor, name))
         if exact:
             return exact if name == exact.name else replace(exact, name=name)
+        if vendor == "openai" and not (deployment or self.any_model or _names_variant(sought)):
+            return None
         for pattern, model in self._within:
             if model.vendor == vendor and (":" not in sought or sought.startswith("ft:")) and pattern.search(sought):
                 same = re.fullmatch(f"{_BEFORE}{re.escape(model.name)}{_AFTER}", sought)
                 if not same:  # a variant may think in other ways
                     model = replace(model, effort="", efforts=())
                 return replace(model, name=name, dated=name)
-        if _FAMILY[vendor].match(sought):
-            reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(sought)) and "chat" not in sought)
+        base = sought.removeprefix("ft:")
+        if _FAMILY[vendor].match(base):
+            reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(base)) and "chat" not in sought)
             return Model(name, vendor, reasons=reasons, prefill=vendor != "anthropic")
         return Model(name, vendor, reasons=None, prefill=vendor != "anthropic") if deployment or self.any_model else None
 
@@ -238,13 +263,8 @@ class Catalogue:
         model = self.find("openai", name, deployment=deployment)
         if model is None:
             return None
-        return ChatInfo(
-            model.name,
-            model.reasons,
-            model.window,
-            developer=not name.startswith(("o1-mini", "o1-preview")),
-            tools_with_effort=not name.startswith(("gpt-5.6", "gpt-6")),
-        )
+        abilities = abilities_of(model.name) if model.reasons is not None else {}
+        return ChatInfo(model.name, model.reasons, model.window, effort=model.effort, efforts=model.efforts, **abilities)
 
     def anthropic(self, name: str) -> AnthropicInfo | None:
         """What Anthropic's law book needs to know of a model. None: it does not exist."""

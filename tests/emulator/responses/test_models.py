@@ -147,7 +147,7 @@ def test_models_are_paged_backwards_until_the_newest() -> None:
         ("openai/gpt-5.6-luna", "medium", "none low medium high xhigh max"),
         ("gpt-5-pro", "high", "high"),
         ("o4-mini", "medium", "low medium high"),
-        ("gpt-5.4-newer", "", ""),
+        ("gpt-5.4-preview", "", ""),
         ("gpt-4.1", "", ""),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.wire.chat.cases_fields import FOUND_CALL, error
-from tests.wire.chat.world import HELLO, ask, call, calls, result, tool
+from tests.wire.chat.world import HELLO, PNG, SOUND, ask, call, calls, document, parts, picture, result, tool
 from tests.wire.lawcase import LawCase
 
 CLOSED = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
@@ -122,7 +122,166 @@ CASES: list[LawCase] = [
         error("Unrecognized request argument supplied: reasoning_effort"),
         obeys=ask(model="gpt-5", reasoning_effort="low"),
     ),
+    LawCase(
+        "CP4",
+        ask(model="gpt-5", max_tokens=0, temperature=-0.5),
+        error(
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            "max_tokens",
+            "unsupported_parameter",
+        ),
+        obeys=ask(model="gpt-3.5-turbo", max_tokens=100),
+    ),
+    LawCase(
+        "CP5",
+        ask(model="gpt-5.2", reasoning_effort="low", temperature=0),
+        error(
+            "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.",
+            "temperature",
+            "unsupported_value",
+        ),
+        obeys=ask(model="gpt-5.2", temperature=0),
+    ),
+    LawCase(
+        "CP9",
+        ask(model="o3", stop=["END"]),
+        error("Unsupported parameter: 'stop' is not supported with this model.", "stop", "unsupported_parameter"),
+        obeys=ask(stop=["END"]),
+    ),
+    LawCase(
+        "CP10",
+        ask(model="o3", parallel_tool_calls=False, tools=[tool()]),
+        error(
+            "Unsupported parameter: 'parallel_tool_calls' is not supported with this model.",
+            "parallel_tool_calls",
+            "unsupported_parameter",
+        ),
+        obeys=ask(model="gpt-5", parallel_tool_calls=False, tools=[tool()]),
+    ),
+    LawCase(
+        "CP11",
+        ask(model="gpt-3.5-turbo-instruct"),
+        error(
+            "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?",
+            "model",
+        ),
+        status=404,
+        obeys=ask(model="gpt-3.5-turbo"),
+    ),
+    LawCase(
+        "CP11",
+        ask(model="gpt-5-pro"),
+        error("This model is only supported in v1/responses and not in v1/chat/completions.", "model"),
+        status=404,
+        obeys=ask(model="gpt-5"),
+    ),
+    LawCase(
+        "C10c",
+        ask({"role": "system", "content": "Be brief."}, HELLO, model="o1-mini"),
+        error("Unsupported value: 'messages[0].role' does not support 'system' with this model.", "messages[0].role", "unsupported_value"),
+        obeys=ask({"role": "system", "content": "Be brief."}, HELLO, model="gpt-5"),
+    ),
+    LawCase(
+        "CV1",
+        ask(HELLO, parts(SOUND), model="gpt-3.5-turbo"),
+        error(
+            "Invalid 'messages[1]'. Content blocks are expected to be either text or image_url type.",
+            "messages[1]",
+            "invalid_value",
+        ),
+        obeys=ask(HELLO, parts(SOUND), model="gpt-audio"),
+    ),
+    LawCase(
+        "CV2",
+        ask(parts(picture()), model="gpt-3.5-turbo"),
+        error("Invalid content type. image_url is only supported by certain models.", "messages.[0].content.[1].type"),
+        obeys=ask(parts(picture())),
+    ),
+    LawCase(
+        "CV3",
+        ask(model="gpt-audio"),
+        error("This model requires that either input content or output modality contain audio.", "model", "invalid_value"),
+        obeys=ask(model="gpt-audio", modalities=["text", "audio"], audio={"voice": "alloy", "format": "wav"}),
+    ),
+    LawCase(
+        "CV4",
+        ask(parts(picture("data:image/jpeg;base64,SGVsbG8="))),
+        error(
+            "You uploaded an unsupported image. Please make sure your image has of one the following formats: "
+            "['png', 'jpeg', 'gif', 'webp'].",
+            code="invalid_image_format",
+        ),
+        obeys=ask(parts(picture("https://example.com/a.svg"), picture())),
+    ),
+    LawCase(
+        "CF1",
+        ask(parts(document("text/markdown"))),
+        error(
+            "Invalid file data: 'messages[0].content[1].file.file_data'. Expected a base64-encoded data URL with an application/pdf MIME "
+            "type (e.g. 'data:application/pdf;base64,SGVsbG8sIFdvcmxkIQ=='), but got unsupported MIME type 'text/markdown'.",
+            "messages[0].content[1].file.file_data",
+            "invalid_value",
+        ),
+        obeys=ask(parts(document("application/pdf"))),
+        profile={"pdf_files": True},
+    ),
+    LawCase(
+        "CP12",
+        ask(model="gpt-3.5-turbo", web_search_options={}),
+        error("Web search options not supported with this model.", "web_search_options"),
+        obeys=ask(model="gpt-4o-search-preview", web_search_options={}),
+    ),
+    LawCase(
+        "CP13",
+        ask(model="gpt-4o-search-preview", top_p=0.5, temperature=0),
+        error("Model incompatible request arguments supplied: temperature, top_p"),
+        obeys=ask(top_p=0.5, temperature=0),
+    ),
+    LawCase(
+        "CP13",
+        ask(model="gpt-4o-search-preview", temperature=0),
+        error("Model incompatible request argument supplied: temperature"),
+        obeys=ask(model="gpt-4o-search-preview"),
+    ),
+    LawCase(
+        "CP14",
+        ask(model="gpt-3.5-turbo", max_tokens=8192),
+        error(
+            "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.", "max_tokens"
+        ),
+        obeys=ask(model="gpt-3.5-turbo", max_tokens=4096),
+    ),
+    LawCase(
+        "CP15",
+        ask(model="gpt-3.5-turbo", response_format=strict(CLOSED)),
+        error(
+            "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. Learn more about supported "
+            "models at the Structured Outputs guide: https://platform.openai.com/docs/guides/structured-outputs",
+        ),
+        obeys=ask(response_format=strict(CLOSED)),
+    ),
+    LawCase(
+        "CP16",
+        ask(model="o3", reasoning_effort="minimal"),
+        error(
+            "Unsupported value: 'reasoning_effort' does not support 'minimal' with this model. "
+            "Supported values are: 'low', 'medium', and 'high'.",
+            "reasoning_effort",
+            "unsupported_value",
+        ),
+        obeys=ask(model="o3", reasoning_effort="low"),
+    ),
     # -- parameters that need one another
+    LawCase(
+        "CP17",
+        ask(max_tokens=100, max_completion_tokens=100),
+        error(
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+            "max_tokens",
+            "invalid_parameter_combination",
+        ),
+        obeys=ask(max_completion_tokens=100),
+    ),
     LawCase(
         "C9",
         ask(tool_choice="auto"),
@@ -245,5 +404,6 @@ CASES: list[LawCase] = [
     LawCase("CA1", obeys=ask(HELLO, calls("call_1", "call_2"), result("call_2"), result("call_1"))),
     LawCase("CA2", obeys=ask(temperature=None, tools=None, tool_choice=None, stop=None, stream_options=None)),
     LawCase("CA3", obeys=ask(HELLO, HELLO, {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Hm."})),
+    LawCase("CA5", obeys=ask(parts({"type": "image_url", "image_url": PNG}), model="gpt-4-vision-preview")),
     LawCase("CA4", obeys=ask(HELLO, {"role": "assistant", "tool_calls": [call("call_1")]}, result("call_1"))),
 ]

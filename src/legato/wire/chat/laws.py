@@ -1,11 +1,13 @@
 """The law book of the Chat Completions API. May know: its shapes and switches. Decides: what is refused, in which words and order.
 
 The API holds nothing between requests, so a request is judged on its own, with what is known of its model. Of the order only this was
-measured: C4 comes last of all. The rest follows the Responses API, whose phases were.
+measured: C4 comes last of all, and CP4 before CS4. The rest follows the Responses API, whose phases were.
 """
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -15,10 +17,10 @@ from msgspec import Struct
 
 from legato.wire.chat.functions import open_objects
 from legato.wire.chat.held import ModelInfo, Models, any_model
-from legato.wire.chat.pairing import Answer, Call, answers, text_of, unanswered
+from legato.wire.chat.pairing import Answer, Call, answers, parts_of, text_of, unanswered
 from legato.wire.chat.profile import AZURE, LENIENT, OPENAI, Profile
 from legato.wire.chat.request import FIELDS, differences
-from legato.wire.chat.shapes import Found, kind, shown
+from legato.wire.chat.shapes import Found, kind, listed, shown
 from legato.wire.law import Book, Complaint, Fault, Grade
 from legato.wire.schemas import not_an_object
 
@@ -39,12 +41,19 @@ class Case(Struct, frozen=True):
         return [
             (f"tools[{index}].function", tool["function"])
             for index, tool in enumerate(self.request.get("tools") or ())
-            if tool["type"] == "function"
+            if tool.get("type", "function") == "function"
         ]
 
     def given(self, field: str) -> bool:
         """Whether a parameter was sent with a value."""
         return self.request.get(field) is not None
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thinks over this request. One whose default is not known is only if the request says so."""
+        if self.model is None or not self.model.reasons:
+            return False
+        return (self.request.get("reasoning_effort") or self.model.effort or "none") != "none"
 
 
 BOOK: Book[Case] = Book("chat")
@@ -89,7 +98,55 @@ def parameters_are_known(case: Case) -> Iterator[Fault]:
             yield Fault(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
 
 
-# -- 2. the shape of every field: request.py has the shapes, these rows what a difference means ------------------------
+# -- 2. parameters that the model does not take: seen to come before the ranges of others (2025-08) ---------------------
+
+SUPPORTED = BOOK.phase("parameters that the model takes")
+
+
+@BOOK.law(
+    "CP4",
+    "To a reasoning model the limit is given as `max_completion_tokens`.",
+    SUPPORTED,
+    grade="A",
+    seen="2026-07",
+    code="unsupported_parameter",
+    switch="model_rules",
+)
+def limit_has_its_new_name(case: Case) -> Iterator[Fault]:
+    if case.model and case.model.reasons and case.given("max_tokens"):
+        told = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        yield Fault(f"Unsupported parameter: {told}", param="max_tokens")
+
+
+@BOOK.law(
+    "CP9",
+    "`stop` goes only to models that take it.",
+    SUPPORTED,
+    grade="A",
+    seen="2026-01",
+    code="unsupported_parameter",
+    switch="model_rules",
+)
+def stop_is_taken(case: Case) -> Iterator[Fault]:
+    if case.model and not case.model.stop and case.given("stop"):
+        yield Fault("Unsupported parameter: 'stop' is not supported with this model.", param="stop")
+
+
+@BOOK.law(
+    "CP10",
+    "`parallel_tool_calls` goes only to models that take it.",
+    SUPPORTED,
+    grade="B",
+    seen="2025-07",
+    code="unsupported_parameter",
+    switch="model_rules",
+)
+def parallel_is_taken(case: Case) -> Iterator[Fault]:
+    if case.model and not case.model.parallel and case.given("parallel_tool_calls"):
+        yield Fault("Unsupported parameter: 'parallel_tool_calls' is not supported with this model.", param="parallel_tool_calls")
+
+
+# -- 3. the shape of every field: request.py has the shapes, these rows what a difference means ------------------------
 
 SHAPE = BOOK.phase("the shape of the fields", each=lambda case: differences(case.profile, case.request))
 
@@ -123,7 +180,7 @@ shape("CS7", "An array is not too long.", grade="C", seen="2026-11", code="array
 shape("CS8", "A name is not empty.", grade="C", seen="2026-11", code="empty_string", switch="name_pattern")
 shape("CS9", "Every member is known.", grade="C", seen="2024-04", code="unknown_parameter", switch="unknown_members")
 
-# -- 3. functions ------------------------------------------------------------------------------------------------------
+# -- 4. functions ------------------------------------------------------------------------------------------------------
 
 FUNCTIONS = BOOK.phase("the schemas of functions")
 
@@ -178,7 +235,7 @@ def output_is_an_object(case: Case) -> Iterator[Fault]:
         yield Fault(f"Invalid schema for response_format '{output['name']}': {told}", param="response_format")
 
 
-# -- 4. the model, and what it does not take ---------------------------------------------------------------------------
+# -- 5. the model, and what it does not take ---------------------------------------------------------------------------
 
 MODEL = BOOK.phase("the model")
 
@@ -187,6 +244,16 @@ MODEL = BOOK.phase("the model")
 def model_exists(case: Case) -> Iterator[Fault]:
     if case.model is None:
         yield Fault(f"The model `{case.request.get('model')}` does not exist or you do not have access to it.", path="model")
+
+
+@BOOK.law("CP11", "The model is served by this API.", MODEL, grade="A", seen="2025-08", status=404, switch="model_rules")
+def model_is_served_here(case: Case) -> Iterator[Fault]:
+    instead = case.model.endpoint if case.model else ""
+    if instead == "v1/completions":
+        told = "This is not a chat model and thus not supported in the v1/chat/completions endpoint."
+        yield Fault(f"{told} Did you mean to use {instead}?", param="model")
+    elif instead:
+        yield Fault(f"This model is only supported in {instead} and not in v1/chat/completions.", param="model")
 
 
 ABILITY = BOOK.phase("what the model takes")
@@ -203,6 +270,143 @@ def developer_is_taken(case: Case) -> Iterator[Fault]:
                 yield Fault(f"Unsupported value: '{at}' does not support 'developer' with this model.", param=at)
 
 
+@BOOK.law("C10c", "The model takes the role `system`.", ABILITY, grade="A", seen="2025-07", code="unsupported_value", switch="model_rules")
+def system_is_taken(case: Case) -> Iterator[Fault]:
+    if case.model and not case.model.system:
+        for index, message in enumerate(case.request["messages"]):
+            if message["role"] == "system":
+                at = f"messages[{index}].role"
+                yield Fault(f"Unsupported value: '{at}' does not support 'system' with this model.", param=at)
+
+
+@BOOK.law("CV1", "Sound goes to models that hear.", ABILITY, grade="A", seen="2026-07", code="invalid_value", switch="model_rules")
+def sound_is_heard(case: Case) -> Iterator[Fault]:
+    if case.model and not case.model.hears:
+        for index, number, _ in parts_of(case.request["messages"], "input_audio"):
+            at = f"messages[{index}]"
+            told = f"Invalid '{at}'. Content blocks are expected to be either text or image_url type."
+            yield Fault(told, param=at, path=f"{at}.content[{number}]")
+
+
+@BOOK.law("CV2", "Pictures go to models that see.", ABILITY, grade="B", seen="2025-11", switch="model_rules")
+def pictures_are_seen(case: Case) -> Iterator[Fault]:
+    if case.model and not case.model.sees:
+        for index, number, _ in parts_of(case.request["messages"], "image_url"):
+            told = "Invalid content type. image_url is only supported by certain models."
+            at = f"messages.[{index}].content.[{number}].type"
+            yield Fault(told, param=at, path=f"messages[{index}].content[{number}].type")
+
+
+@BOOK.law(
+    "CV3",
+    "A model made for sound is sent some, or is asked for some.",
+    ABILITY,
+    grade="C",
+    seen="2026-03",
+    code="invalid_value",
+    switch="model_rules",
+)
+def sound_is_asked_for(case: Case) -> Iterator[Fault]:
+    if case.model and case.model.must_hear and "audio" not in (case.request.get("modalities") or ()):
+        messages = case.request["messages"]
+        if not any(message.get("audio") for message in messages) and not any(parts_of(messages, "input_audio")):
+            yield Fault("This model requires that either input content or output modality contain audio.", param="model")
+
+
+_PICTURES = re.compile(rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF....WEBP", re.DOTALL)
+"""How pictures of the types that are taken begin."""
+
+
+@BOOK.law(
+    "CV4",
+    "A picture is a PNG, JPEG, GIF or WebP.",
+    ABILITY,
+    grade="A",
+    seen="2026-03",
+    code="invalid_image_format",
+    switch="picture_formats",
+)
+def picture_has_a_known_format(case: Case) -> Iterator[Fault]:
+    for index, number, part in parts_of(case.request["messages"], "image_url"):
+        sent = part["image_url"]
+        scheme, _, data = (sent if isinstance(sent, str) else sent["url"]).partition(";base64,")
+        if scheme.startswith("data:") and not _PICTURES.match(_first_bytes(data)):
+            formats = "Please make sure your image has of one the following formats: ['png', 'jpeg', 'gif', 'webp']."
+            yield Fault(f"You uploaded an unsupported image. {formats}", path=f"messages[{index}].content[{number}].image_url.url")
+
+
+def _first_bytes(data: str) -> bytes:
+    try:
+        return b64decode(data[:16])
+    except ValueError:  # what is no base64 is no picture
+        return b""
+
+
+@BOOK.law("CF1", "A file is a PDF.", ABILITY, grade="C", seen="2026-05", code="invalid_value", switch="pdf_files")
+def file_is_a_pdf(case: Case) -> Iterator[Fault]:
+    for index, number, part in parts_of(case.request["messages"], "file"):
+        scheme, _, rest = (part["file"].get("file_data") or "data:application/pdf").partition(":")
+        given = rest.partition(";")[0].partition(",")[0]
+        if scheme == "data" and given != "application/pdf":
+            at = f"messages[{index}].content[{number}].file.file_data"
+            expected = "Expected a base64-encoded data URL with an application/pdf MIME type"
+            example = "(e.g. 'data:application/pdf;base64,SGVsbG8sIFdvcmxkIQ==')"
+            yield Fault(f"Invalid file data: '{at}'. {expected} {example}, but got unsupported MIME type '{given}'.", param=at)
+
+
+@BOOK.law("CP12", "Only a model that searches is given options for it.", ABILITY, grade="A", seen="2025-05", switch="model_rules")
+def search_is_for_searching(case: Case) -> Iterator[Fault]:
+    if case.model and case.model.searches is False and case.given("web_search_options"):
+        yield Fault("Web search options not supported with this model.", param="web_search_options")
+
+
+SAMPLING = ("frequency_penalty", "presence_penalty", "temperature", "top_p")
+
+
+@BOOK.law("CP13", "A model that searches samples as it likes.", ABILITY, grade="B", seen="2025-07", switch="model_rules")
+def search_is_not_sampled(case: Case) -> Iterator[Fault]:
+    found = [field for field in SAMPLING if case.given(field)]
+    if case.model and case.model.searches and found:
+        word = "argument" if len(found) == 1 else "arguments"
+        yield Fault(f"Model incompatible request {word} supplied: {', '.join(found)}", path=found[0])
+
+
+@BOOK.law("CP14", "A model writes no more than it can.", ABILITY, grade="B", seen="2025-06", switch="model_rules")
+def limit_is_within_the_models(case: Case) -> Iterator[Fault]:
+    most = case.model.output if case.model else 0
+    for field in ("max_tokens", "max_completion_tokens"):
+        if most and (value := case.request.get(field) or 0) > most:
+            told = f"This model supports at most {most} completion tokens, whereas you provided {shown(value)}."
+            yield Fault(f"{field} is too large: {shown(value)}. {told}", param=field)
+
+
+@BOOK.law("CP15", "Output is made to fit a schema only by models that can.", ABILITY, grade="B", seen="2025-01", switch="model_rules")
+def schema_is_enforced(case: Case) -> Iterator[Fault]:
+    wanted = (case.request.get("response_format") or {}).get("type") == "json_schema"
+    if case.model and not case.model.schemas and wanted:
+        told = "'response_format' of type 'json_schema' is not supported with this model."
+        guide = (
+            "Learn more about supported models at the Structured Outputs guide: https://platform.openai.com/docs/guides/structured-outputs"
+        )
+        yield Fault(f"Invalid parameter: {told} {guide}", path="response_format")
+
+
+@BOOK.law(
+    "CP16",
+    "The model can think as hard as it is told.",
+    ABILITY,
+    grade="C",
+    seen="2026-06",
+    code="unsupported_value",
+    switch="model_rules",
+)
+def effort_is_taken(case: Case) -> Iterator[Fault]:
+    effort = case.request.get("reasoning_effort")
+    if case.model and case.model.efforts and effort is not None and effort not in case.model.efforts:
+        told = f"'reasoning_effort' does not support '{effort}' with this model. Supported values are: {listed(case.model.efforts)}."
+        yield Fault(f"Unsupported value: {told}", param="reasoning_effort")
+
+
 @BOOK.law(
     "C13", "The model takes function tools together with `reasoning_effort`.", ABILITY, grade="A", seen="2026-11", switch="model_rules"
 )
@@ -213,23 +417,8 @@ def tools_go_with_effort(case: Case) -> Iterator[Fault]:
 
 
 @BOOK.law(
-    "CP4",
-    "To a reasoning model the limit is given as `max_completion_tokens`.",
-    ABILITY,
-    grade="B",
-    seen="2026-07",
-    code="unsupported_parameter",
-    switch="model_rules",
-)
-def limit_has_its_new_name(case: Case) -> Iterator[Fault]:
-    if case.model and case.model.reasons and case.given("max_tokens"):
-        told = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-        yield Fault(f"Unsupported parameter: {told}", param="max_tokens")
-
-
-@BOOK.law(
     "CP5",
-    "A reasoning model's sampling is left as it is.",
+    "The sampling of a model that thinks is left as it is.",
     ABILITY,
     grade="B",
     seen="2026-04",
@@ -237,7 +426,7 @@ def limit_has_its_new_name(case: Case) -> Iterator[Fault]:
     switch="model_rules",
 )
 def sampling_is_left(case: Case) -> Iterator[Fault]:
-    if case.model and case.model.reasons:
+    if case.thinks:
         for field, usual in (("temperature", 1), ("top_p", 1), ("presence_penalty", 0), ("frequency_penalty", 0)):
             value = case.request.get(field)
             if value is not None and value != usual:
@@ -251,7 +440,7 @@ def effort_is_for_reasoning(case: Case) -> Iterator[Fault]:
         yield Fault("Unrecognized request argument supplied: reasoning_effort", path="reasoning_effort")
 
 
-# -- 5. parameters that need one another -------------------------------------------------------------------------------
+# -- 6. parameters that need one another -------------------------------------------------------------------------------
 
 TOGETHER = BOOK.phase("parameters that need one another")
 
@@ -273,10 +462,19 @@ def parallel_has_tools(case: Case) -> Iterator[Fault]:
 @BOOK.law("CT6", "The tool that `tool_choice` names is declared.", TOGETHER, grade="D", seen="2026-11", switch="combinations")
 def chosen_tool_is_declared(case: Case) -> Iterator[Fault]:
     choice, tools = case.request.get("tool_choice"), case.request.get("tools")
-    if isinstance(choice, dict) and choice["type"] in ("function", "custom") and tools:
-        sort = choice["type"]
-        if not any(tool["type"] == sort and tool[sort]["name"] == choice[sort]["name"] for tool in tools):
-            yield Fault(f"Tool choice '{choice[sort]['name']}' not found in 'tools' parameter.", param="tool_choice")
+    sort = choice.get("type", "function") if isinstance(choice, dict) else ""
+    if sort in ("function", "custom") and tools:
+        name = choice[sort]["name"]
+        if not any(tool.get("type", "function") == sort and tool[sort]["name"] == name for tool in tools):
+            yield Fault(f"Tool choice '{name}' not found in 'tools' parameter.", param="tool_choice")
+
+
+@BOOK.law(
+    "CP17", "The limit is given once.", TOGETHER, grade="B", seen="2025-08", code="invalid_parameter_combination", switch="combinations"
+)
+def limit_is_given_once(case: Case) -> Iterator[Fault]:
+    if case.given("max_tokens") and case.given("max_completion_tokens"):
+        yield Fault("Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.", param="max_tokens")
 
 
 @BOOK.law("CP7", "`stream_options` comes with `stream`.", TOGETHER, grade="B", seen="2026-11", switch="combinations")
@@ -293,7 +491,7 @@ def json_is_asked_for(case: Case) -> Iterator[Fault]:
         yield Fault(told, param="messages")
 
 
-# -- 6. calls and their answers ----------------------------------------------------------------------------------------
+# -- 7. calls and their answers ----------------------------------------------------------------------------------------
 
 CALLS = BOOK.phase("calls and their answers", each=lambda case: answers(case.request["messages"]))
 
@@ -331,7 +529,7 @@ def calls_are_answered(case: Case, each: Answer | Call) -> Iterator[Fault]:
         yield Fault(f"{told} {case.profile.pairing_note or named}", param=param, path=f"messages[{each.index}]")
 
 
-# -- 7. the model's window, and at the very last empty messages --------------------------------------------------------
+# -- 8. the model's window, and at the very last empty messages --------------------------------------------------------
 
 WINDOW = BOOK.phase("the model's window")
 
@@ -364,6 +562,7 @@ BOOK.permits("CA1", "A message's calls may be answered in any order.", grade="A"
 BOOK.permits("CA2", "Null counts as left out, except for `messages`.", grade="D", seen="2026-11", phase=SHAPE)
 BOOK.permits("CA3", "Roles need not alternate, and instructions may stand anywhere.", grade="B", seen="2026-11", phase=SHAPE)
 BOOK.permits("CA4", "An assistant's message may have calls and no content.", grade="A", seen="2026-11", phase=CONTENT)
+BOOK.permits("CA5", "To `gpt-4-vision-preview` a picture may be its address alone.", grade="A", seen="2023-11", phase=SHAPE)
 
 
 def judge(request: Any, *, models: Models = any_model, tokens: int = 0, profile: Profile = OPENAI) -> list[Complaint]:

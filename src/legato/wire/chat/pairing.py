@@ -62,3 +62,12 @@ def text_of(message: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     return " ".join(part["text"] for part in content or () if isinstance(part.get("text"), str))
+
+
+def parts_of(messages: list[dict[str, Any]], kind: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """The parts of a kind, each with the place of its message and its own in there."""
+    for index, message in enumerate(messages):
+        content = message.get("content")
+        for number, part in enumerate(content if isinstance(content, list) else ()):
+            if part.get("type") == kind:
+                yield index, number, part

@@ -23,6 +23,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     model_rules: bool = True  # what only some models refuse
     combinations: bool = True  # parameters that need another one
     duplicate_answers: bool = False  # C14: no body of a refusal was ever seen
+    strict_shapes: bool = True  # a tool and a call name their type, a picture is an object; several compatible servers ask for neither
+    picture_formats: bool = True  # whether pictures that are sent are looked at
+    pdf_files: bool = False  # CF1: one report of 2026-05; OpenAI's documents name more types for other APIs
     pairing_note: str = ""  # said after C1's first sentence instead of the ids; DeepSeek and DashScope have one
     shows_reasoning: bool = False  # answers have `reasoning_content`, as many compatible servers' have; no clause hangs on it
     null_code: str = ""  # some Azure bodies have "invalid_request_error" where OpenAI has null
@@ -43,5 +46,7 @@ LENIENT = Profile(
     strict_schemas=False,
     model_rules=False,
     combinations=False,
+    strict_shapes=False,
+    picture_formats=False,
 )
 """What nearly every compatible server insists on: the types of things, and calls paired with their answers."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from legato.wire.chat.profile import Profile
 from legato.wire.chat.shapes import (
     EMPTY_ARRAY,
@@ -33,13 +35,24 @@ CALL_ID = text(limit="id_limit", long="C5")
 FUNCTION_NAME = text(limit="name_limit", long="C7", name=True)
 STRING_OR_PARTS = "one of a string or array of objects"
 
+PICTURES_AS_TEXT = ("gpt-4-vision-preview", "gpt-4-1106-vision-preview")
+"""Models that took the address of a picture in place of an object with it, as seen in 2023-11."""
+
+PICTURE = record({"url": TEXT}, {"detail": choice("auto", "low", "high", "original")})
+
+
+def picture(profile: Profile, value: Any, path: str) -> Iterator[Found]:
+    """A picture: an object with its address, or, where shapes need not be strict, the address itself."""
+    return (TEXT if isinstance(value, str) and not profile.strict_shapes else PICTURE)(profile, value, path)
+
+
 TEXT_PART = record({"type": TEXT, "text": TEXT}, {"prompt_cache_breakpoint": anything})
 USER_PARTS = tagged(
     "type",
     {
         "text": TEXT_PART,
         "image_url": record(
-            {"type": TEXT, "image_url": record({"url": TEXT}, {"detail": choice("auto", "low", "high", "original")})},
+            {"type": TEXT, "image_url": picture},
             {"prompt_cache_breakpoint": anything},
         ),
         "input_audio": record(
@@ -68,6 +81,7 @@ TOOL_CALLS = array(
             "function": record({"id": CALL_ID, "type": TEXT, "function": FUNCTION_CALL}, {"index": anything}),
             "custom": record({"id": CALL_ID, "type": TEXT, "custom": record({"name": FUNCTION_NAME, "input": TEXT})}, {"index": anything}),
         },
+        default="function",
     ),
     empty="C3",
 )
@@ -115,6 +129,7 @@ CUSTOM = record({"name": FUNCTION_NAME}, {"description": TEXT, "format": record(
 TOOL = tagged(
     "type",
     {"function": record({"type": TEXT, "function": FUNCTION}), "custom": record({"type": TEXT, "custom": CUSTOM})},
+    default="function",
 )
 NAMED_TOOL = {
     "function": record({"type": TEXT, "function": record({"name": TEXT})}),
@@ -128,6 +143,7 @@ TOOL_CHOICE = tagged(
             {"type": TEXT, "allowed_tools": record({"mode": choice("auto", "required"), "tools": array(record({}, open=True))})}
         ),
     },
+    default="function",
 )
 TOOL_CHOICES = ("none", "auto", "required")
 
@@ -210,6 +226,8 @@ FIELDS: dict[str, Check] = {
 
 def differences(profile: Profile, request: dict[str, Any]) -> Iterator[Found]:
     """What is wrong with a request's fields, in order. Null means that a field was left out, except `messages`."""
+    if request.get("model") in PICTURES_AS_TEXT:
+        profile = replace(profile, strict_shapes=False)
     for field, check in FIELDS.items():
         if field in request and (request[field] is not None or field == "messages"):
             yield from check(profile, request[field], field)

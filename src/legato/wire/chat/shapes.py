@@ -186,15 +186,17 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
     return check
 
 
-def tagged(tag: str, shapes: Mapping[str, Check], *, clause: str = VALUE) -> Check:
-    """An object whose member `tag` says which of the shapes it has."""
+def tagged(tag: str, shapes: Mapping[str, Check], *, clause: str = VALUE, default: str = "") -> Check:
+    """An object whose member `tag` says which of the shapes it has. Without it, it has the `default` one, if shapes need not be strict."""
 
     def check(profile: Profile, value: Any, path: str) -> Iterator[Found]:
         if not isinstance(value, dict):
             yield wrong_type(path, "an object", value)
             return
         at = f"{path}.{tag}"
-        if tag not in value:
+        if tag not in value and default and not profile.strict_shapes:
+            yield from shapes[default](profile, {**value, tag: default}, path)
+        elif tag not in value:
             yield missing(at)
         elif not isinstance(value[tag], str):
             yield wrong_type(at, "a string", value[tag])
