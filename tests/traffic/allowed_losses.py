@@ -92,6 +92,8 @@ CHAT = (
         "chat", ("choices[].finish_reason", "choices[].finish_details.type"), "recorded as how the reply ended",
         values=("stop", "length", "max_tokens", "tool_calls", "function_call", "content_filter"),
     ),
+    AllowedLoss("chat", ("choices after the first*",), "an agent says one thing at a time: how many there are is recorded as a loss"),
+    AllowedLoss("chat", ("choices[].logprobs*",), "no part of the conversation: recorded as a loss"),
     AllowedLoss(
         "chat", ("prompt_filter_results*", "choices[].content_filter_results*", "moderation.*"),
         "a filter that stops a reply is recorded as how it ended",
@@ -101,12 +103,17 @@ CHAT = (
         "recorded as the kind of the item",
     ),
     AllowedLoss(
-        "chat", ("choices[].message.tool_calls[function].index", "message[].tool_calls[function].index"),
+        "chat", ("choices[].message.tool_calls[*].index", "message[].tool_calls[*].index"),
         "the order of the pieces of a stream", BOTH,
     ),
     AllowedLoss("chat", ("message[].role",), "a message that says nothing is not sent", SENDING),
     AllowedLoss("chat", ("messages[].role",), "said by every message, also where a stream has left it out", ADDED),
-    AllowedLoss("chat", ("message[].audio*",), "only the provider that spoke can take its audio back", SENDING),
+    AllowedLoss("chat", ("message[].audio*",), "what was spoken goes back as words: the provider forgets its audio", SENDING),
+    AllowedLoss("chat", ("message[].annotations*",), "citations go back as words only", SENDING),
+    AllowedLoss(
+        "chat", ("message[].reasoning_content", "message[].reasoning"),
+        "OpenAI's own API has no place for reasoning; to a compatible server that made it it goes back", SENDING,
+    ),
     AllowedLoss(
         "chat", ("messages[].tool_calls[function].type", "messages[].tool_calls[function].id"),
         "calls of the time before there were tools are sent as calls of tools, under ids of ours", ADDED,

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-WORDS = ("text", "content", "refusal", "thinking", "reasoning", "reasoning_content", "summary")
+WORDS = ("text", "content", "refusal", "thinking", "reasoning", "reasoning_content", "summary", "transcript")
 """Members that hold words. Their texts may be found under any of these names, and as a part of a longer text."""
 
-JSON_TEXTS = ("notes", "extra", "body", "arguments", "input")
+JSON_TEXTS = ("notes", "extra", "body", "arguments", "input", "encrypted")
 """Members that hold JSON as text."""
 
 OTHER_NAMES = {

@@ -185,11 +185,15 @@ def _responses_usage(usage: dict[str, Any]) -> dict[str, int]:
     }
 
 
+_CHAT_CACHED = (("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",), ("cached_tokens",), ("num_cached_tokens",))
+"""Where OpenAI, DeepSeek, Together and Mistral say how much was read from a cache."""
+
+
 def _chat_usage(usage: dict[str, Any]) -> dict[str, int]:
     return {
         "input": _count(usage, "prompt_tokens"),
         "output": _count(usage, "completion_tokens"),
-        "cached": _count(usage, "prompt_tokens_details", "cached_tokens"),
+        "cached": next((count for path in _CHAT_CACHED if (count := _count(usage, *path))), 0),
         "reasoning": _count(usage, "completion_tokens_details", "reasoning_tokens"),
     }
 

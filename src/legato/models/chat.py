@@ -31,7 +31,7 @@ from legato.models.sdk import (
     whole_of,
 )
 from legato.wire.chat.compile import REASONING, compile_request, judged_options
-from legato.wire.chat.read import read_reply
+from legato.wire.chat.read import SEALS, read_reply
 from legato.wire.chat.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.loose import json_of
@@ -128,7 +128,7 @@ class OpenAIChat(Priced):
         try:
             return await failing(self._send(client, compiled, origin, emit), openai)
         except ModelFailed as failure:
-            if failure.retryable or REASONING not in failure.summary:
+            if failure.retryable or not any(name in failure.summary for name in (REASONING, *SEALS)):
                 raise
             other = compile_request(request, options, stream=self._stream, origin=origin, reasoning=not reasoning)
             if other.body == compiled.body:

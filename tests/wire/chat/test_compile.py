@@ -360,3 +360,49 @@ def test_a_group_is_written_once() -> None:
     compile_request(request, Options("m"), stream=True)
     assert all(kept)
     assert all(group.wire[key] is value for group, before in zip(request.groups, kept, strict=True) for key, value in before.items())
+
+
+# -- what goes back to where it came from ------------------------------------------------------------------------------
+
+SIGNED = Call("look_up", "{}", "call_1", extra='{"extra_content":{"google":{"thought_signature":"Av=="}}}')
+TEXT_TAKER = Call("sql", "select 1", "call_1", extra='{"type":"custom"}')
+SEALED = Reasoning("Hm.", '{"reasoning_details":[{"text":"Hm.","type":"reasoning.text","signature":"Ev"}]}')
+
+
+def test_a_custom_call_goes_back_as_one_to_its_maker() -> None:
+    talk = Talk().says("Hello").replies(TEXT_TAKER, origin=HERE).says("?")
+    assert messages(talk.request())[1]["tool_calls"] == [{"id": "call_1", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}]
+    assert compiled(talk.request()).complaints == ()
+
+
+def test_a_custom_call_is_a_function_elsewhere() -> None:
+    talk = Talk().says("Hello").replies(TEXT_TAKER, origin="chat http://elsewhere/v1 m").says("?")
+    call = {"id": "call_1", "type": "function", "function": {"name": "sql", "arguments": "select 1"}}
+    assert messages(talk.request())[1]["tool_calls"] == [call]
+
+
+def test_a_signature_goes_back_to_its_maker_alone() -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+    there = Talk().says("Hello").replies(SIGNED, origin=HERE).says("?")
+    assert messages(there.request())[1]["tool_calls"] == [{**call, "extra_content": {"google": {"thought_signature": "Av=="}}}]
+    elsewhere = Talk().says("Hello").replies(SIGNED, origin="chat http://elsewhere/v1 m").says("?")
+    assert messages(elsewhere.request())[1]["tool_calls"] == [call]
+
+
+def test_reasoning_details_go_back_instead_of_their_words() -> None:
+    talk = Talk().says("Hello").replies(SEALED, "Hi", origin=HERE).says("?")
+    message = messages(talk.request(), compatible=True, reasoning=True)[1]
+    assert message == {"role": "assistant", "content": "Hi", **json.loads(SEALED.encrypted)}
+    assert compiled(talk.request(), compatible=True, reasoning=True).reasoning
+
+
+def test_sealed_reasoning_stays_out_where_it_is_not_wanted() -> None:
+    talk = Talk().says("Hello").replies(SEALED, "Hi", origin=HERE).says("?")
+    assert messages(talk.request(), compatible=True)[1] == {"role": "assistant", "content": "Hi"}
+
+
+@pytest.mark.parametrize("extra", ["[]", "{", "null", '"x"'])
+def test_an_extra_of_nobody_is_left_out(extra: str) -> None:
+    talk = Talk().says("Hello").replies(Call("look_up", "{}", "call_1", extra=extra), origin=HERE).says("?")
+    call = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+    assert messages(talk.request())[1]["tool_calls"] == [call]

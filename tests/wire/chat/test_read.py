@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from legato.core.facts import NO_USAGE, Call, Hosted, Item, Reasoning, Refusal, Usage, Words
 from legato.core.reply import Reply
@@ -68,6 +69,7 @@ def calling(**call: Any) -> dict[str, Any]:
     return message(tool_calls=[call])
 
 
+CUSTOM = Call("sql", "select", extra='{"type":"custom"}')
 LOOK_UP = {"name": "look_up", "arguments": "{}"}
 
 
@@ -120,7 +122,54 @@ LOOK_UP = {"name": "look_up", "arguments": "{}"}
         pytest.param(calling(function={"name": "look_up", "arguments": None}), [Call("look_up", "{}")], id="null for arguments"),
         pytest.param(calling(function={"name": "look_up", "arguments": '{"a'}), [Call("look_up", '{"a')], id="broken arguments"),
         pytest.param(calling(name="look_up", arguments='{"a":1}'), [Call("look_up", '{"a":1}')], id="a flat call"),
-        pytest.param(calling(type="custom", custom={"name": "sql", "input": "select"}), [Call("sql", "select")], id="a custom tool"),
+        pytest.param(calling(type="custom", custom={"name": "sql", "input": "select"}), [CUSTOM], id="a custom tool"),
+        pytest.param(
+            calling(type="custom", function={"name": "", "arguments": ""}, custom={"name": "sql", "input": "select"}),
+            [CUSTOM],
+            id="a custom tool beside an empty function",
+        ),
+        pytest.param(
+            calling(type="function", function=LOOK_UP, custom={"name": "", "input": ""}),
+            [Call("look_up")],
+            id="a function beside an empty custom tool",
+        ),
+        pytest.param(calling(type="custom", custom={"name": "sql"}), [replace(CUSTOM, arguments="")], id="a custom tool without input"),
+        pytest.param(
+            calling(function=LOOK_UP, extra_content={"google": {"thought_signature": "Av=="}}),
+            [Call("look_up", extra='{"extra_content":{"google":{"thought_signature":"Av=="}}}')],
+            id="a call with a signature",
+        ),
+        pytest.param(
+            message(content="Hi", reasoning="Hm.", reasoning_details=[{"type": "reasoning.text", "text": "Hm.", "signature": "Ev"}]),
+            [Reasoning("Hm.", '{"reasoning_details":[{"signature":"Ev","text":"Hm.","type":"reasoning.text"}]}'), Words("Hi")],
+            id="reasoning with details",
+        ),
+        pytest.param(
+            message(content="Hi", reasoning_details=[{"type": "reasoning.summary", "summary": "Hm."}]),
+            [Reasoning("Hm.", '{"reasoning_details":[{"summary":"Hm.","type":"reasoning.summary"}]}'), Words("Hi")],
+            id="reasoning in details alone",
+        ),
+        pytest.param(
+            message(content="Hi", executed_tools=[{"type": "search"}]),
+            [Words("Hi"), Hosted("executed_tools", '{"executed_tools":[{"type":"search"}]}')],
+            id="a member that is not known",
+        ),
+        pytest.param(
+            {**message(content="Hi"), "citations": ["https://example.com"]},
+            [Words("Hi"), Hosted("citations", '{"citations":["https://example.com"]}')],
+            id="sources beside the message",
+        ),
+        pytest.param(
+            message(content=None, annotations=[{"type": "file"}]),
+            [Hosted("annotations", '{"annotations":[{"type":"file"}]}')],
+            id="citations without words",
+        ),
+        pytest.param(message(content="Hi", audio={"id": "", "data": "", "expires_at": 0}), [Words("Hi")], id="audio that is none"),
+        pytest.param(
+            {"choices": [{"index": 1, "message": {"content": "B"}}, {"index": 0, "message": {"content": "A"}}]},
+            [Words("A")],
+            id="choices out of order",
+        ),
         pytest.param(calling(function={"arguments": "{}"}), [Call("")], id="a call of nothing"),
         pytest.param(calling(function={"name": "no_such"}), [Call("no_such")], id="a tool that nobody has"),
         pytest.param(message(content="Hi", tool_calls=[]), [Words("Hi")], id="an empty list of calls"),
@@ -163,12 +212,57 @@ def test_the_reason_of_the_end_is_read(reason: str | None, finish: str) -> None:
         ({"prompt_tokens": 3, "completion_tokens": 4}, Usage(3, 4)),
         ({"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": None}, Usage(3, 4)),
         ({"prompt_tokens": 3, "completion_tokens": 4, "prompt_cache_hit_tokens": 2}, Usage(3, 4, 2)),
+        ({"prompt_tokens": 3, "completion_tokens": 4, "cached_tokens": 2}, Usage(3, 4, 2)),
+        ({"prompt_tokens": 3, "completion_tokens": 4, "num_cached_tokens": 2}, Usage(3, 4, 2)),
         ({"prompt_tokens": "3", "completion_tokens": -4}, NO_USAGE),
         ("much", NO_USAGE),
     ],
 )
 def test_usage_is_what_the_server_says_as_far_as_it_does(usage: Any, read: Usage) -> None:
     assert read_reply({**message(content="Hi"), "usage": usage}, SENT, "o").usage == read
+
+
+FILTERED = {"hate": {"filtered": True, "severity": "high"}, "violence": {"filtered": False, "severity": "safe"}}
+SAFE = {"hate": {"filtered": False, "severity": "safe"}}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param({"finish_reason": "content_filter", "content_filter_results": FILTERED}, id="with the reason"),
+        pytest.param({"content_filter_results": FILTERED}, id="with what was found"),
+        pytest.param({"content_filter_result": FILTERED, "finish_reason": None}, id="under the older name"),
+    ],
+)
+def test_a_message_taken_away_by_a_filter_is_a_reply(choice: dict[str, Any]) -> None:
+    reply = read_reply({"choices": [{"index": 0, **choice}], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}, SENT, "o")
+    assert (reply.items, reply.finish, reply.usage) == ((), "filter", Usage(3, 4))
+
+
+def test_a_message_that_passes_filters_ends_as_it_says() -> None:
+    choice = {"message": {"content": "Hi"}, "finish_reason": "stop", "content_filter_results": SAFE}
+    body = {"choices": [choice], "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": SAFE}]}
+    assert read_reply(body, SENT, "o").finish == "stop"
+
+
+def test_a_reason_may_stand_in_finish_details() -> None:
+    body = {"choices": [{"message": {"content": "Hi"}, "finish_details": {"type": "max_tokens"}}]}
+    assert read_reply(body, SENT, "o").finish == "length"
+
+
+def test_further_choices_and_logprobs_are_recorded_losses() -> None:
+    first = {"index": 0, "message": {"content": "A"}, "logprobs": {"content": [{"token": "A", "logprob": -0.1}], "refusal": None}}
+    body = {"choices": [first, {"index": 1, "message": {"content": "B"}}, {"index": 2, "message": {"content": "C"}}]}
+    assert read_reply(body, SENT, "o").losses == (
+        "something",
+        "2 further choices of the reply: an agent says one thing at a time",
+        "logprobs of the reply: they are not recorded",
+    )
+
+
+def test_the_words_of_speech_are_recorded_with_it() -> None:
+    reply = read_reply(message(content=None, audio={"id": "audio_1", "data": "AAAA", "transcript": "Hi"}), SENT, "o")
+    assert reply.items == (Words("Hi"), Hosted("audio", '{"data":"AAAA","id":"audio_1","transcript":"Hi"}', "audio_1"))
 
 
 @pytest.mark.parametrize(
@@ -193,6 +287,9 @@ def test_usage_is_what_the_server_says_as_far_as_it_does(usage: Any, read: Usage
         pytest.param(None, "it has no message", True, "", id="null"),
         pytest.param({"choices": []}, "it has no message", True, "", id="no choices"),
         pytest.param({"choices": [{}]}, "it has no message", True, "", id="an empty choice"),
+        pytest.param(
+            {"choices": [{"content_filter_results": SAFE}]}, "it has no message", True, "", id="no message although nothing was filtered"
+        ),
         pytest.param({"choices": [{"message": "Hi"}]}, "it has no message", True, "", id="a message that is none"),
     ],
 )
@@ -210,6 +307,7 @@ def test_a_failure_names_the_providers_request() -> None:
 
 MEMBERS = [
     *("choices", "message", "delta", "content", "tool_calls", "function", "name", "arguments", "id", "index", "usage", "error", "object"),
+    *("custom", "extra_content", "reasoning_details", "content_filter_results", "logprobs", "x_groq", "citations"),
     *("type", "text", "code", "finish_reason", "refusal", "reasoning", "audio", "data", "annotations", "prompt_tokens"),
 ]
 JSON: st.SearchStrategy[Any] = st.recursive(

@@ -294,3 +294,60 @@ def test_a_long_stream_costs_what_its_length_does() -> None:
     assert isinstance(words, Words)
     assert isinstance(made, Call)
     assert (len(words.text), len(made.arguments)) == (11 * pieces, 10 * pieces)
+
+
+# -- what else servers stream ------------------------------------------------------------------------------------------
+
+
+def piece(**members: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": members}]}
+
+
+def test_a_streamed_custom_call_stays_one() -> None:
+    first = {"index": 0, "id": "call_1", "type": "custom", "custom": {"name": "sql", "input": "sel"}}
+    reply = streamed(piece(tool_calls=[first]), piece(tool_calls=[{"index": 0, "custom": {"input": "ect"}}]), END, DONE)
+    assert reply.items == (Call("sql", "select", "call_1", extra='{"type":"custom"}'),)
+
+
+def test_a_streamed_call_keeps_its_signature() -> None:
+    call = {"index": 0, "id": "call_1", "function": {"name": "look_up", "arguments": "{}"}, "extra_content": {"google": {"x": "y"}}}
+    assert streamed(piece(tool_calls=[call]), END).items == (
+        Call("look_up", "{}", "call_1", extra='{"extra_content":{"google":{"x":"y"}}}'),
+    )
+
+
+def test_streamed_reasoning_details_are_joined_in_order() -> None:
+    text = {"type": "reasoning.text", "index": 0}
+    seal = {"type": "reasoning.encrypted", "index": 1, "data": "gA"}
+    said = [{**text, "text": words} for words in ("Let me", " see.", "")]
+    pieces = [*said, {**text, "signature": "Ev"}, seal, seal]
+    reply = streamed(*(piece(reasoning_details=[each]) for each in pieces), piece(content="Hi"), END)
+    reasoning = reply.items[0]
+    assert isinstance(reasoning, Reasoning)
+    assert reasoning.text == "Let me see."
+    assert json.loads(reasoning.encrypted) == {"reasoning_details": [{**text, "text": "Let me see.", "signature": "Ev"}, seal, seal]}
+
+
+def test_a_stream_that_a_filter_ends_is_a_reply() -> None:
+    first = {"id": "", "model": "", "choices": [], "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {}}]}
+    taken = {"choices": [{"index": 0, "content_filter_results": {"hate": {"filtered": True}}}], "id": "c", "model": "m"}
+    reply = streamed(first, taken, DONE)
+    assert (reply.items, reply.finish, reply.model) == ((), "filter", "m")
+
+
+def test_streamed_further_choices_are_a_loss() -> None:
+    other = {"choices": [{"index": 1, "delta": {"content": "B"}, "logprobs": None}]}
+    reply = streamed(piece(content="A"), other, other, END, DONE)
+    assert (reply.items, reply.losses[1:]) == ((Words("A"),), ("1 further choice of the reply: an agent says one thing at a time",))
+
+
+def test_usage_of_groq_is_read_from_its_member() -> None:
+    usage = {"x_groq": {"id": "req_1", "usage": {"prompt_tokens": 3, "completion_tokens": 4}}, "choices": []}
+    assert streamed(piece(content="A"), END, usage, DONE).usage == Usage(3, 4)
+
+
+def test_what_is_spoken_is_heard_as_it_comes() -> None:
+    heard: list[str] = []
+    parts = [{"id": "audio_1", "transcript": "Go"}, {"data": "AA"}, {"transcript": "od"}, {"expires_at": 5}]
+    reply = streamed(*(piece(audio=part) for part in parts), END, DONE, heard=heard)
+    assert (heard, reply.items[0]) == (["Go", "od"], Words("Good"))

@@ -152,11 +152,12 @@ class _Written(Course):
         self.thinks = False
 
     def add(self, group: Group, own: bool, request: Request) -> None:
-        back = self._reasoning and group.fact is not None and group.fact.origin == self.origin
-        key = f"chat {own:d}{self._compatible:d}{back:d}"
+        home = group.fact is not None and bool(self.origin) and group.fact.origin == self.origin
+        back = self._reasoning and home
+        key = f"chat {own:d}{self._compatible:d}{back:d}{home:d}"
         fragment: Fragment | None = group.wire.get(key)
         if fragment is None:
-            fragment = group.wire[key] = _Writing(own, self._compatible, back, request.contents).fragment(group)
+            fragment = group.wire[key] = _Writing(own, self._compatible, back, home, request.contents).fragment(group)
         if fragment.body:
             self.pieces.append(fragment.body)
         self.losses.update(dict.fromkeys(fragment.losses))
@@ -167,15 +168,17 @@ class _Written(Course):
 class _Writing:
     """How one group is written, and what is lost on the way.
 
-    `own`: with ids of our own for its calls. `back`: with the reasoning that came with it.
+    `own`: with ids of our own for its calls. `back`: with the reasoning that came with it. `home`: it goes to the model that it came from.
     """
 
-    def __init__(self, own: bool, compatible: bool, back: bool, contents: Mapping[str, bytes]) -> None:
+    def __init__(self, own: bool, compatible: bool, back: bool, home: bool, contents: Mapping[str, bytes]) -> None:
         self.own = own
         self.compatible = compatible
         self.back = back
+        self.home = home
         self.contents = contents
         self.losses: list[str] = []
+        self.thinks = False
 
     def fragment(self, group: Group) -> Fragment:
         """The messages that a group is."""
@@ -192,13 +195,13 @@ class _Writing:
             # A tool's message has words only. What else the tools returned follows their messages, which stand together.
             messages.append({"role": "user", "content": shown})
         complaints = (_judged_leniently if self.compatible else _judged)(messages) if messages else ()
-        thinks = any(REASONING in message for message in messages)
-        return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), complaints, thinks)
+        return Fragment(b",".join(map(_encode, messages)), tuple(self.losses), complaints, self.thinks)
 
     def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
         """A reply as one message; none if nothing is left of it."""
         words: list[str] = []
         thoughts: list[str] = []
+        sealed: dict[str, Any] = {}
         calls: list[dict[str, Any]] = []
         for index, item in enumerate(entry.items):
             match item:
@@ -208,10 +211,10 @@ class _Writing:
                         self.losses.append(f"citations of {entry.agent}: this API takes words only")
                 case Call():
                     id = call_id(item, entry.position, index, self.own)
-                    called = {"name": wire_name(item.tool), "arguments": self._arguments(item.arguments)}
-                    calls.append({"id": id, "type": "function", "function": called})
-                case Reasoning(text=text) if text and self.back:
-                    thoughts.append(text)
+                    calls.append({"id": id, **self._call(item)})
+                case Reasoning(text=text, encrypted=encrypted) if (text or encrypted) and self.back:
+                    sealed |= _members(encrypted)
+                    thoughts += [text] if text else []
                 case Reasoning(text=text):
                     if text or item.encrypted:
                         self.losses.append(f"reasoning of {entry.agent}: {FOREIGN}")
@@ -221,11 +224,20 @@ class _Writing:
         if not said and not calls:
             return []
         message: dict[str, Any] = {"role": "assistant", "content": said or None}
-        if thoughts:
+        if thoughts and "reasoning_details" not in sealed:  # which has the thoughts too
             message[REASONING] = "\n\n".join(thoughts)
+        message |= sealed
+        self.thinks = bool(sealed or thoughts)
         if calls:
             message["tool_calls"] = calls
         return [message]
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        """A call without its id: as it came, where it came from; a function anywhere else."""
+        extra = _members(call.extra) if self.home else {}
+        if extra.pop("type", "") == "custom":
+            return {"type": "custom", "custom": {"name": wire_name(call.tool), "input": call.arguments}, **extra}
+        return {"type": "function", "function": {"name": wire_name(call.tool), "arguments": self._arguments(call.arguments)}, **extra}
 
     def _arguments(self, arguments: str) -> str:
         """As the model wrote them. Compatible servers take them apart, and fail over what is no object."""
@@ -275,6 +287,15 @@ class _Writing:
                 return {"type": "text", "text": f"[file {part.name}: {url}]" if part.name else f"[file: {url}]"}
             case File():
                 return {"type": "file", "file": {"filename": part.name or "file", "file_data": address_of(part, self.contents)}}
+
+
+def _members(extra: str) -> dict[str, Any]:
+    """Members that were recorded as a JSON object; none if it is empty, or none of ours."""
+    try:
+        found = msgspec.json.decode(extra or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _kind(part: Part) -> str:

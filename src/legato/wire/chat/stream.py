@@ -14,7 +14,19 @@ import msgspec
 from legato.core.facts import Usage
 from legato.core.reply import Reply
 from legato.errors import ModelFailed
-from legato.wire.chat.read import Said, arguments_of, called_in, failed, failure_of, reason_of, reply_of, usage_of
+from legato.wire.chat.read import (
+    CALL_EXTRAS,
+    Said,
+    arguments_of,
+    called_in,
+    failed,
+    failure_of,
+    is_custom,
+    is_first,
+    reason_of,
+    reply_of,
+    usage_in,
+)
 from legato.wire.compiled import Compiled
 from legato.wire.loose import json_of, mapping, objects, text
 
@@ -38,14 +50,17 @@ class StreamReader:
             self._done = self._done or bool(data.strip())
             return
         chunk = mapping(json_of(data))
-        choices = [choice for choice in objects(chunk.get("choices")) if choice.get("index") in (0, None)]
+        choices = [choice for choice in objects(chunk.get("choices")) if is_first(choice)]
+        self._said.further_choices.update(_key(each.get("index")) for each in objects(chunk.get("choices")) if not is_first(each))
+        self._said.add_sources(chunk)
         for answer in (chunk, *choices):
             if self._error is None and failed(answer):
                 self._error = failure_of(answer)
-        for name in ("id", "model", "usage"):
-            if chunk.get(name) and (name == "usage" or name not in self._about):
+        for name in ("id", "model", "usage", "x_groq"):
+            if chunk.get(name) and (name in ("usage", "x_groq") or name not in self._about):
                 self._about[name] = chunk[name]
         for choice in choices:
+            self._said.leave_out(choice)
             piece = choice.get("delta")
             if piece is None and not self._begun:
                 piece = choice.get("message")  # a server that streams in one piece
@@ -70,7 +85,7 @@ class StreamReader:
     @property
     def usage(self) -> Usage:
         """What it has cost, as far as that has been told."""
-        return usage_of(self._about.get("usage"))
+        return usage_in(self._about)
 
     def reply(self, compiled: Compiled, origin: str, request_id: str = "") -> Reply:
         """The whole reply; `ModelFailed` if the stream told of a failure, or ended too early."""
@@ -101,6 +116,7 @@ class Calls:
         if id and not begun.id:
             self._by_id[id] = begun
         begun.add(id, name, arguments)
+        begun.note(piece)
 
     def _begun(self, index: Any, id: str, name: str) -> _Pieces | None:
         """The call that a piece may belong to: the newest with its index, or, if it has none, with its id, else the newest of all."""
@@ -114,7 +130,7 @@ class Calls:
         """The calls as they would have come in one piece."""
         numbered = all(isinstance(call.index, int) for call in self._calls)
         calls = sorted(self._calls, key=lambda call: call.index) if numbered else self._calls
-        return [{"id": call.id, "function": {"name": call.name, "arguments": call.arguments}} for call in calls]
+        return [call.whole() for call in calls]
 
 
 class _Pieces:
@@ -124,6 +140,8 @@ class _Pieces:
         self.index = index
         self.id = ""
         self.name = ""
+        self._custom = False
+        self._extra: dict[str, Any] = {}
         self._arguments: list[str] = []
 
     @property
@@ -152,6 +170,16 @@ class _Pieces:
         if name != self.name:
             self.name += name
         self._arguments.append(arguments)
+
+    def note(self, piece: dict[str, Any]) -> None:
+        """Keep what else a piece says of this call."""
+        self._custom = self._custom or is_custom(piece)
+        self._extra |= {name: piece[name] for name in CALL_EXTRAS if piece.get(name)}
+
+    def whole(self) -> dict[str, Any]:
+        """The call as it would have come in one piece."""
+        kind, what = ("custom", "input") if self._custom else ("function", "arguments")
+        return {"id": self.id, "type": kind, kind: {"name": self.name, what: self.arguments}, **self._extra}
 
 
 def _key(index: Any) -> Any:
