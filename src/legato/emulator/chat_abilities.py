@@ -11,6 +11,7 @@ from typing import Any
 _END = r"(?=-\d|-latest|$)"
 """What follows a model's name: nothing, or the day it was made. `gpt-5` is not `gpt-5-chat`."""
 
+_SAMPLING = ("top_p", "presence_penalty", "frequency_penalty")
 _TEXT_ONLY: dict[str, Any] = {"sees": False, "schemas": False}
 
 _ROWS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
@@ -27,9 +28,10 @@ _ROWS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"gpt-4\.1", {"output": 32_768}),
         (r"o1-(mini|preview)", {**_TEXT_ONLY, "developer": False, "system": False, "stop": False, "parallel": False}),
         (rf"o1{_END}", {"parallel": False}),
-        (rf"o3-mini{_END}", {"sees": False, "parallel": False}),
+        (rf"o3-mini{_END}", {"sees": False, "parallel": False, "untunable": ("temperature", *_SAMPLING)}),
         (rf"(o3|o4-mini){_END}", {"stop": False, "parallel": False}),
         (rf"gpt-5(-mini|-nano)?{_END}", {"stop": False}),
+        (r"gpt-5", {"untunable": _SAMPLING}),
         (r"gpt-5\.6|gpt-6", {"tools_with_effort": False}),
         (r"gpt-3\.5-turbo-instruct", {"endpoint": "v1/completions"}),
         (r"(o\d|gpt-[\d.]+)(-mini)?-(pro|codex|deep-research)|codex-|computer-use", {"endpoint": "v1/responses"}),

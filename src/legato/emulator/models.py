@@ -186,8 +186,8 @@ _BEFORE, _AFTER = r"(?:.*[:/]|openai\.)?", r"(?:[-_@]\d[\d-]*)?(?::.*)?"
 """What may stand before and after the name of a model that is meant as it is: a vendor or `ft:`, and a date or what a tuned one is for."""
 _NEWEST_GENERATION = 6.1
 _VARIANTS = re.compile(
-    "api|astra|audio|chat|codex|deep|diarize|image|instruct|latest|luna|max|mini|nano|oss|preview|pro|realtime"
-    "|research|safeguard|search|sol|spark|terra|transcribe|translate|tts|turbo|vision"
+    "alpha|api|astra|audio|beta|chat|codex|deep|diarize|fast|image|instant|instruct|latest|lite|luna|max|mini|nano|oss|preview|pro|realtime"
+    "|research|safeguard|search|sol|spark|terra|thinking|transcribe|translate|tts|turbo|ultra|vision"
 )
 """The words in names of OpenAI's variants. Any other word makes a name that it does not know, as in `gpt-4o-minni`."""
 

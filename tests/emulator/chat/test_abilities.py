@@ -21,6 +21,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("CV3", ask(model="gpt-4o-audio-preview")),
     ("C10c", ask(HIDDEN, model="o1-mini")),
     ("CP5", ask(model="gpt-5.5", temperature=0)),
+    ("CP18", ask(model="o3-mini", temperature=0)),
+    ("CP18", ask(model="gpt-5-mini", presence_penalty=0.5)),
     ("CP10", ask(model="o4-mini", tools=[tool()], parallel_tool_calls=False)),
     ("CP11", ask(model="gpt-5.2-codex")),
     ("CP12", ask(model="gpt-4o", web_search_options={})),

@@ -149,6 +149,12 @@ CASES: list[LawCase] = [
         obeys=ask(stop=["END"]),
     ),
     LawCase(
+        "CP18",
+        ask(model="gpt-5.2", reasoning_effort="low", top_p=0.5),
+        error("Unsupported parameter: 'top_p' is not supported with this model.", "top_p", "unsupported_parameter"),
+        obeys=ask(model="gpt-5.2", top_p=0.5),
+    ),
+    LawCase(
         "CP10",
         ask(model="o3", parallel_tool_calls=False, tools=[tool()]),
         error(

@@ -18,6 +18,7 @@ class ModelInfo(Struct, frozen=True):
     tools_with_effort: bool = True  # whether function tools and `reasoning_effort` go together
     system: bool = True  # whether it takes the role `system`
     stop: bool = True  # whether it takes `stop`
+    untunable: tuple[str, ...] = ()  # what it does not take of a request's sampling, whatever the value, while it thinks
     parallel: bool = True  # whether it takes `parallel_tool_calls`
     effort: str = ""  # how hard it thinks if the request does not say; "none": it samples as it is told
     efforts: tuple[str, ...] = ()  # the values of `reasoning_effort` that it takes; empty: not known

@@ -132,6 +132,32 @@ def stop_is_taken(case: Case) -> Iterator[Fault]:
         yield Fault("Unsupported parameter: 'stop' is not supported with this model.", param="stop")
 
 
+USUAL_SAMPLING = {"temperature": 1, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0}
+
+
+def _tuned(case: Case) -> Iterator[tuple[str, Any]]:
+    """What of its sampling a model is asked to change while it thinks."""
+    for field, usual in USUAL_SAMPLING.items() if case.thinks else ():
+        value = case.request.get(field)
+        if value is not None and value != usual:
+            yield field, value
+
+
+@BOOK.law(
+    "CP18",
+    "A model that thinks is sent only the sampling that it has.",
+    SUPPORTED,
+    grade="B",
+    seen="2025-09",
+    code="unsupported_parameter",
+    switch="model_rules",
+)
+def sampling_is_taken(case: Case) -> Iterator[Fault]:
+    for field, _ in _tuned(case):
+        if case.model and field in case.model.untunable:
+            yield Fault(f"Unsupported parameter: '{field}' is not supported with this model.", param=field)
+
+
 @BOOK.law(
     "CP10",
     "`parallel_tool_calls` goes only to models that take it.",
@@ -426,12 +452,9 @@ def tools_go_with_effort(case: Case) -> Iterator[Fault]:
     switch="model_rules",
 )
 def sampling_is_left(case: Case) -> Iterator[Fault]:
-    if case.thinks:
-        for field, usual in (("temperature", 1), ("top_p", 1), ("presence_penalty", 0), ("frequency_penalty", 0)):
-            value = case.request.get(field)
-            if value is not None and value != usual:
-                told = f"'{field}' does not support {shown(value)} with this model. Only the default ({usual}) value is supported."
-                yield Fault(f"Unsupported value: {told}", param=field)
+    for field, value in _tuned(case):
+        told = f"'{field}' does not support {shown(value)} with this model. Only the default ({USUAL_SAMPLING[field]}) value is supported."
+        yield Fault(f"Unsupported value: {told}", param=field)
 
 
 @BOOK.law("CP6", "Only a reasoning model is told how hard to think.", ABILITY, grade="B", seen="2026-03", switch="model_rules")
