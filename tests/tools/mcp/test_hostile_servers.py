@@ -9,10 +9,10 @@ import pytest
 from legato.errors import BadInput, MCPFailed
 from legato.tools.arguments import BadArguments
 from legato.tools.context import OutcomeUnknown
+from legato.tools.json_schema import MAX_STEPS, CheckedSchema, TooMuchWork
 from legato.tools.mcp import MCPServer, MCPToolError, SchemaNotEnforced, server
-from legato.tools.mcp.arguments import SchemaArguments
 from legato.tools.mcp.connection import Address, hide
-from legato.tools.mcp.json_schema import MAX_STEPS, CheckedSchema, TooMuchWork
+from legato.tools.schema_arguments import SchemaArguments
 from tests.tools.mcp.conftest import ROOT, Http
 from tests.tools.mcp.hostile import EVIL, LOOKAHEAD, TOOLS
 
@@ -71,7 +71,7 @@ PATTERNS = {
 @pytest.mark.parametrize("case", PATTERNS)
 def test_evil_pattern_is_matched_in_linear_time(case):
     schema, values = PATTERNS[case]
-    program = f"from legato.tools.mcp.json_schema import CheckedSchema\nprint(len(CheckedSchema({schema!r}).find_errors({values!r})))"
+    program = f"from legato.tools.json_schema import CheckedSchema\nprint(len(CheckedSchema({schema!r}).find_errors({values!r})))"
     assert run_with_kill_switch(program) == "1\n"
 
 
@@ -92,7 +92,7 @@ WORK["large pattern"] = {"properties": {"c": {"pattern": "^(.?){600}x$"}}}
 def test_validation_stops_at_its_budget(case):
     schema = WORK[case]
     program = (
-        "from legato.tools.mcp.json_schema import CheckedSchema, TooMuchWork\n"
+        "from legato.tools.json_schema import CheckedSchema, TooMuchWork\n"
         f"schema = CheckedSchema({schema!r})\n"
         f"try: schema.find_errors({{'a': [{{'a': 4999}}] * 5000, 'b': 1, 'c': 'y' * 1_000_000}})\n"
         "except TooMuchWork: print('stopped')"

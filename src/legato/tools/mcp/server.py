@@ -25,7 +25,6 @@ from legato.core.checking import text
 from legato.errors import BadInput, LegatoError, MCPFailed
 from legato.tools.context import OutcomeUnknown
 from legato.tools.function import NeedsApproval, Tool, checked_name
-from legato.tools.mcp.arguments import SchemaArguments
 from legato.tools.mcp.connection import (
     LINES,
     NOT_SENT,
@@ -41,6 +40,7 @@ from legato.tools.mcp.connection import (
 )
 from legato.tools.mcp.listing import Change, Listed, changes, read_pins, refused, require_tools, write_pins
 from legato.tools.mcp.results import output_of, words_of
+from legato.tools.schema_arguments import SchemaArguments
 
 MAX_TOOLS = 1_000
 """Tools of one server that can be used. Providers take 128 to 512 in a request, and models choose badly among fewer."""

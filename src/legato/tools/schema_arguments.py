@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from legato.errors import BadInput
 from legato.tools.arguments import Arguments, BadArguments
-from legato.tools.mcp.json_schema import CheckedSchema, TooMuchWork
+from legato.tools.json_schema import CheckedSchema, TooMuchWork
 
 SHOWN, LISTED = 160, 8
 """How many letters of a mistake, and how many mistakes, a model is told."""
@@ -25,13 +25,12 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
     checked: CheckedSchema
 
     @classmethod
-    def of(cls, tool: str, schema: dict[str, Any]) -> SchemaArguments:
+    def of(cls, tool: str, schema: dict[str, Any], kind: str = "MCP", do: str = "leave the tool out with only=[...]") -> SchemaArguments:
         """Read the schema; `BadInput` if it is none. Properties marked as passwords or write-only are secret."""
         try:
             checked = CheckedSchema(schema)
         except ValueError as error:
-            do = "leave the tool out with only=[...]"
-            raise BadInput(f"the schema of MCP tool {tool!r} is not valid: {str(error)[:SHOWN]}", do=do) from None
+            raise BadInput(f"the schema of {kind} tool {tool!r} is not valid: {str(error)[:SHOWN]}", do=do) from None
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
         secrets = [name for name, shown in known.items() if isinstance(shown, dict) and _is_secret(shown)]
