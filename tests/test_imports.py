@@ -19,9 +19,9 @@ import legato.stores
 
 SOURCES = Path(__file__).parent.parent / "src"
 
-MOST_MODULES = 80
-"""How many modules `import legato` may bring beyond `asyncio, json, sqlite3`, which most programs have anyway. There are 75 on Python 3.11:
-55 of Legato and 20 of msgspec with what that imports."""
+MOST_MODULES = 82
+"""How many modules `import legato` may bring beyond `asyncio, json, sqlite3`, which most programs have anyway. There are 82 on Python 3.11:
+62 of Legato and 20 of msgspec with what that imports."""
 
 HEAVY = {
     "pydantic": "with the first tool, output type or result that is data",

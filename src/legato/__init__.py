@@ -14,13 +14,14 @@ from legato.drive.events import Event
 from legato.errors import LegatoError
 from legato.run import Result, Run
 from legato.session import Session
-from legato.tools import Secret, Tool, ToolContext, tool
+from legato.tools import ClientTool, Secret, Tool, ToolContext, tool
 from legato.workflow import HandoffBuilder, Workflow
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "ClientTool",
     "ContextProvider",
     "Event",
     "File",

@@ -154,6 +154,7 @@ class Agent:
             },
             edges=edges,
             judges_input="input" in guarded,
+            typed=self.output_type is not str,
             judges_output=self.output_type is not str or "output" in guarded,
             output_retries=self.output_retries,
             autonomous=autonomous,

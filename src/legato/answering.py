@@ -14,9 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.checking import text
-from legato.core.facts import AnyFact, Content, Decided, Standing
+from legato.core.facts import AnyFact, Content, Decided, RunOptions, Standing
 from legato.core.owed import find_request, plan
 from legato.core.requests import Pending
+from legato.core.run_options import check_options
 from legato.core.state import State
 from legato.drive.clock import now_ms
 from legato.drive.folding import fold_in_slices
@@ -47,6 +48,8 @@ class Given(Struct, frozen=True):
     arguments: str = ""
     output: Content = ""
     always: bool = False
+    options: RunOptions | None = None
+    """What the client asks of the run from here on; None: the same as before."""
 
     @property
     def id(self) -> str:
@@ -62,6 +65,9 @@ class Given(Struct, frozen=True):
                 expected=" or ".join(ALLOWED[asked.kind]),
                 do="nothing was changed",
             )
+        options = self.options if self.options != state.run_options else None
+        if options is not None:
+            check_options(definition.graph, options)
         if self.verdict == "edit":
             _check_edit(asked, self.arguments, definition)
         return Decided(
@@ -76,6 +82,7 @@ class Given(Struct, frozen=True):
             output=self.output,
             standing=Standing(asked.agent, asked.tool) if self.always and asked.call else None,
             key=self.key,
+            options=options,
         )
 
     def _asked(self, state: State, definition: Definition) -> Pending:

@@ -6,7 +6,8 @@ two, are the normal case, and neither owns anything.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,11 +17,25 @@ from legato import run
 from legato.answering import Given, as_json, check_same_answer, check_same_delivery, checked_key
 from legato.core.checking import text
 from legato.core.child_ids import MAX_SESSION_ID_CHARS, max_id_chars
-from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Decided, Opened, Returned, Said, Standing, Usage
+from legato.core.facts import (
+    NO_OPTIONS,
+    AnyFact,
+    CallRef,
+    Cancelled,
+    Content,
+    Decided,
+    Opened,
+    Returned,
+    RunOptions,
+    Said,
+    Standing,
+    Usage,
+)
 from legato.core.groups import spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
 from legato.core.owed import Status, answers_of, failure_of, find_request, judges_input, plan, resting, status
 from legato.core.requests import Pending
+from legato.core.run_options import check_options
 from legato.core.state import State
 from legato.drive.caller import current_caller
 from legato.drive.clock import fresh_name, now_ms
@@ -31,7 +46,7 @@ from legato.errors import BadInput, LedgerConflict, LedgerExists, NotLoaded, Not
 from legato.nested import Nested
 from legato.run import Result, Run
 from legato.stores.contract import Store, is_store
-from legato.tools import tool_content
+from legato.tools import ClientTool, options_of, tool_content
 
 if TYPE_CHECKING:
     from legato.core.explaining import Explained
@@ -68,19 +83,41 @@ class Session:
 
     # -- going on --------------------------------------------------------------------------------------------------------
 
-    def run(self, message: Any, stream: bool = False, key: str | None = None) -> Run:
+    def run(
+        self,
+        message: Any,
+        stream: bool = False,
+        key: str | None = None,
+        *,
+        tools: Iterable[ClientTool] = (),
+        output_schema: Mapping[str, Any] | None = None,
+        tool_required: bool = False,
+    ) -> Run:
         """Say something and drive the conversation until it needs its people again. Await a `Result`, or iterate over events.
 
         `message` is text, a `Message`, or parts. With `key`, however often the same message is delivered, it is recorded once.
-        """
-        return self._run(self._saying(message, key), stream, key or "")
 
-    async def say(self, message: Any, key: str | None = None, expected: int | None = None) -> None:
+        `tools` are tools that you run yourself, for this run: a call of one waits in `pending` until `answer(request, value)`. With
+        `tool_required`, an answer without a call of them is not accepted. `output_schema` is the JSON schema of the answer for this run:
+        `Result.output` is then its value.
+        """
+        return self._run(self._saying(message, key, None, options_of(tools, output_schema, tool_required)), stream, key or "")
+
+    async def say(
+        self,
+        message: Any,
+        key: str | None = None,
+        expected: int | None = None,
+        *,
+        tools: Iterable[ClientTool] = (),
+        output_schema: Mapping[str, Any] | None = None,
+        tool_required: bool = False,
+    ) -> None:
         """Say something, and leave it to others to drive: to a worker, or to a later `resume()`. What is given is as for `run`.
 
         With `expected`, only if the conversation has exactly so many facts; `LedgerConflict` otherwise, and nothing was said.
         """
-        say = self._saying(message, key, expected)
+        say = self._saying(message, key, expected, options_of(tools, output_schema, tool_required))
         await self.refresh()
         await say()
 
@@ -94,25 +131,30 @@ class Session:
             if state.facts and not (key and key in state.keys):
                 raise LedgerExists(f"there is a session {self.id!r} already", do="choose another id, or none; nothing was changed")
             if message is not None:
-                yield from self._said(state, content, key)
+                yield from self._said(state, content, key, NO_OPTIONS)
             else:
                 yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
 
         await self.refresh()
         await self._ledger.append(begun, contents)
 
-    def _saying(self, message: Any, key: str | None, expected: int | None = None) -> Callable[[], Awaitable[None]]:
+    def _saying(
+        self, message: Any, key: str | None, expected: int | None = None, asked: tuple[RunOptions, dict[str, bytes]] = (NO_OPTIONS, {})
+    ) -> Callable[[], Awaitable[None]]:
         content, contents = content_from(message)
-        return partial(self._say, content, contents, checked_key(key), expected)
+        options, definitions = asked
+        return partial(self._say, content, {**contents, **definitions}, checked_key(key), expected, options)
 
-    async def _say(self, content: Content, contents: Mapping[str, bytes], key: str, expected: int | None) -> None:
+    async def _say(
+        self, content: Content, contents: Mapping[str, bytes], key: str, expected: int | None, options: RunOptions = NO_OPTIONS
+    ) -> None:
         for digest in contents_named(content) - contents.keys():
             await self._known(digest)
 
         def propose(state: State) -> Iterator[AnyFact]:
             if expected not in (None, state.length) and key not in state.keys:
                 raise LedgerConflict(self.id, expected, state.length)
-            yield from self._said(state, content, key)
+            yield from self._said(state, content, key, options)
 
         await self._ledger.append(propose, contents)
 
@@ -204,10 +246,25 @@ class Session:
         """Approve a call with other arguments. The model is told which ones ran."""
         await self._decide(Given(request, "edit", checked_key(key), arguments=as_json(arguments)))
 
-    async def answer(self, request: Pending | str, value: Any, key: str | None = None) -> None:
-        """Supply the result of a deferred tool, or the outcome that nobody knew."""
+    async def answer(
+        self,
+        request: Pending | str,
+        value: Any,
+        key: str | None = None,
+        *,
+        tools: Iterable[ClientTool] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        tool_required: bool = False,
+    ) -> None:
+        """Supply the result of a deferred tool or of one that you run yourself, or the outcome that nobody knew.
+
+        The tools and the schema that were given with the message stay in force; with `tools`, these take their place.
+        """
         output, contents = tool_content(value)
-        await self._decide(Given(request, "answer", checked_key(key), output=output), contents)
+        options, definitions = (None, {}) if tools is None else options_of(tools, output_schema, tool_required)
+        if tools is None and (output_schema is not None or tool_required):
+            raise BadInput("output_schema= and tool_required= come with tools=", do="write tools=[...] too: tools=[] for none")
+        await self._decide(Given(request, "answer", checked_key(key), output=output, options=options), {**contents, **definitions})
 
     async def revoke(self, agent: str, tool: str) -> None:
         """Withdraw a standing approval."""
@@ -248,14 +305,15 @@ class Session:
             return None
         return await self._nested.asked_by(given.request, given.key)
 
-    def _said(self, state: State, content: Content, key: str) -> Iterator[AnyFact]:
+    def _said(self, state: State, content: Content, key: str, options: RunOptions) -> Iterator[AnyFact]:
         graph = self.workflow.definition.graph
 
-        said = Said(at=now_ms(), content=content, key=key)
+        said = Said(at=now_ms(), content=content, key=key, options=options if options != NO_OPTIONS else None)
         if key and key in state.keys:
             recorded = state.facts[state.keys[key]]
             check_same_delivery(state, key, replace(said, guarded=isinstance(recorded, Said) and recorded.guarded))
             return
+        check_options(graph, options)
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
         yield replace(said, guarded=judges_input(state, graph))
@@ -400,11 +458,13 @@ class Session:
         if reply is None or reply.fact is None or spoken(reply.fact) != text:
             return text
         kind = self.workflow.definition.agents.get(reply.agent)
-        if kind is None or kind.output is None or not state.output_checked or reply.rejected or reply.position in state.erased:
+        if not state.output_checked or reply.rejected or reply.position in state.erased:
             return text
         if reply.calls:  # words that ended the run, and not the reply that was asked for
             return text
-        return kind.output.parse(text)
+        if kind is not None and kind.output is not None:
+            return kind.output.parse(text)
+        return json.loads(text) if reply.options.typed else text  # it was checked against the schema when it was judged
 
     # -- branching and leaving ---------------------------------------------------------------------------------------------
 

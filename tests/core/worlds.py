@@ -17,11 +17,13 @@ from legato.core.facts import (
     Gated,
     HandedOff,
     Judged,
+    OfferedTool,
     Opened,
     Origin,
     Paused,
     Refusal,
     Returned,
+    RunOptions,
     Said,
     Standing,
     Started,
@@ -61,6 +63,13 @@ TOOLS = {
         ToolRules("later", deferred=True),
     )
 }
+OPTIONS = (
+    None,
+    None,
+    RunOptions((OfferedTool("theirs"),), digest="d"),
+    RunOptions((OfferedTool("theirs"), OfferedTool("open")), required=True, digest="e"),
+    RunOptions(typed=True, digest="f"),
+)
 VERDICTS = {
     "approval": ("approve", "approve", "edit", "reject"),
     "outcome": ("approve", "answer", "reject"),
@@ -118,7 +127,8 @@ class World:
 
     def say(self) -> None:
         words = "hm " * self.dice.randrange(1, 12)
-        self.put(Said(at=self.at, content=words, guarded=judges_input(self.state, self.graph)))
+        options = self.dice.choice(OPTIONS)
+        self.put(Said(at=self.at, content=words, guarded=judges_input(self.state, self.graph), options=options))
 
     def step(self) -> None:
         """One more thing happens."""
@@ -176,6 +186,7 @@ class World:
                 arguments='{"edited": 1}' if verdict == "edit" else "",
                 output="a person says so" if verdict == "answer" else "",
                 standing=Standing(asked.agent, asked.tool) if always else None,
+                options=self.dice.choice(OPTIONS),
             )
         )
 
@@ -243,7 +254,7 @@ class World:
             self.put(Attempted(at=self.at, agent=agent, frame=frame, upto=upto, error="503", final=final, usage=Usage(1), took=took))
             return
         words = dice.choice((Words("w" * dice.randrange(1, 20)), Refusal("no")))
-        tools = [*TOOLS, *self.graph.agents[agent].edges, "nonsense"]
+        tools = [*TOOLS, *self.graph.agents[agent].edges, "theirs", "nonsense"]
         calls = [Call(dice.choice(tools), '{"x": 1}') for _ in range(dice.choice((0, 0, 1, 2, 3)))]
         items = (words, *calls) if not calls or dice.random() < 0.5 else tuple(calls)
         finish = "length" if dice.random() < 0.05 else "stop"

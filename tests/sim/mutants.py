@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from legato import family, nested, portable
 from legato.answering import Given
 from legato.core import erasing, folded, groups, owed, state, view
-from legato.core.facts import Answered, Decided, Gated, HandedOff, Judged, Opened, Origin, Redacted, Returned, Said, Words
+from legato.core.facts import NO_OPTIONS, Answered, Decided, Gated, HandedOff, Judged, Opened, Origin, Redacted, Returned, Said, Words
 from legato.core.messages import Message, parts_of
 from legato.drive import asking, caller, conversation, driver, ledger, screen, spare, tools
 from legato.drive.clock import fresh_name, now_ms
@@ -856,3 +856,22 @@ def _(patch: Patch) -> None:
 @mutant("the digests of erased arguments stay")
 def _(patch: Patch) -> None:
     patch(erasing._Erasure, "_digest", lambda self, call, digest: digest)
+
+
+# -- tools of clients ----------------------------------------------------------------------------------------------------
+
+
+@mutant("a frame is kept although an answer brought other tools of the client")
+def _(patch: Patch) -> None:
+    patch(folded.Folded, "frame", property(lambda self: self._frame if self._framed_at >= self.spoken_at else ""))
+
+
+@mutant("the tools of a client are offered in the runs that follow")
+def _(patch: Patch) -> None:
+    before = state.State._set_options
+
+    def set_options(self: state.State, options: Any) -> None:
+        if options != NO_OPTIONS:
+            before(self, options)
+
+    patch(state.State, "_set_options", set_options)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from legato.testing.story import Story
-from tests.stories import approvals, autonomous, handoffs, judging, nested, policies, tools
+from tests.stories import approvals, autonomous, clients, handoffs, judging, nested, policies, tools
 
 STORIES: dict[str, Story] = {}
-for _part in (handoffs, approvals, tools, nested, autonomous, judging, policies):
+for _part in (handoffs, approvals, tools, clients, nested, autonomous, judging, policies):
     assert not STORIES.keys() & _part.STORIES.keys(), "two stories have the same name"
     STORIES.update(_part.STORIES)

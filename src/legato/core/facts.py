@@ -222,6 +222,38 @@ class Standing(Struct, frozen=True, array_like=True, order=True, forbid_unknown_
     tool: str
 
 
+class OfferedTool(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A tool that the client of a run runs itself, as far as it decides what happens next: its name, and which arguments are secret."""
+
+    name: str
+    secrets: tuple[str, ...] = ()
+
+
+class RunOptions(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """What a client asks of a run besides its words: tools that it runs itself, and the format of the answer.
+
+    `required`: an answer without a call of these tools is not accepted. `typed`: an answer is accepted only if it fits a schema. That
+    schema and those of the tools are in the store's contents under `digest` (run_options.py).
+    """
+
+    tools: tuple[OfferedTool, ...] = ()
+    required: bool = False
+    typed: bool = False
+    digest: str = ""
+
+    @property
+    def judged(self) -> bool:
+        """Whether a reply without calls is judged before anybody sees it."""
+        return self.required or self.typed
+
+    def offers(self, tool: str) -> bool:
+        """Whether the client has a tool of this name."""
+        return any(each.name == tool for each in self.tools)
+
+
+NO_OPTIONS = RunOptions()
+
+
 # -- the facts -------------------------------------------------------------------------------------------------------
 
 
@@ -248,12 +280,15 @@ class Said(Fact, frozen=True, tag="said"):
 
     `guarded`: an agent's input guardrails are yet to look at it. Until one of them has let it pass (`Judged`) it waits, and is part of
     nothing.
+
+    `options`: what the client asks of the run, in force from here on; None: nothing, whatever was asked before.
     """
 
     content: Content
     author: str = ""
     key: str = ""
     guarded: bool = False
+    options: RunOptions | None = None
 
 
 class Answered(Fact, frozen=True, tag="answered"):
@@ -336,7 +371,8 @@ class Decided(Fact, frozen=True, tag="decided"):
     """A request was answered: by whoever called Legato, or by what `source` names.
 
     `kind` says what was asked: approval of a call, result of a deferred call, outcome of a lost attempt, a limit, or a
-    standing approval withdrawn. `digest` is that of the arguments the answer was given for.
+    standing approval withdrawn. `digest` is that of the arguments the answer was given for. `options`: what the client asks of the run
+    from here on; None: the same as before.
     """
 
     kind: Literal["approval", "result", "outcome", "limit", "standing"]
@@ -351,6 +387,7 @@ class Decided(Fact, frozen=True, tag="decided"):
     source: str = field(default="", name="by")
     """What answered: nothing for the caller of Legato, or `STANDING` or `IMPORTED`. Its name in a stored ledger is `by`."""
     key: str = ""
+    options: RunOptions | None = None
 
     @property
     def from_outside(self) -> bool:

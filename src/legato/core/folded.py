@@ -10,7 +10,17 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from legato.core.facts import AnyFact, Attempted, CallRef, Compacted, Returned, Standing
+from legato.core.facts import (
+    NO_OPTIONS,
+    Answered,
+    AnyFact,
+    Attempted,
+    CallRef,
+    Compacted,
+    Returned,
+    RunOptions,
+    Standing,
+)
 from legato.core.groups import CallState, Group, OpenCalls
 from legato.core.handoff import Arrival
 from legato.core.sums import Spent, Tally, WorkTime
@@ -37,6 +47,7 @@ class Folded(Struct, eq=False):
     arrived: Arrival | None = None  # how control came to the active agent
     reply: Group | None = None  # the newest reply
     open: OpenCalls = field(default_factory=OpenCalls)  # its unanswered calls
+    options: list[tuple[int, RunOptions]] = []  # from which position on a client asks what of the run
     halted_at: int = -1  # where it was last stopped: what was asked before that is not wanted any more
     # what was erased
     erased: dict[int, int] = {}  # the facts that lost their words -> where that is recorded
@@ -134,8 +145,23 @@ class Folded(Struct, eq=False):
 
     @property
     def frame(self) -> str:
-        """The frame in force since control or a message last arrived; empty: a new one is due."""
-        return self._frame if self._framed_at >= self.spoken_at else ""
+        """The frame in force since control or a message last arrived, or a client last changed its options; empty: a new one is due."""
+        changed_at = self.options[-1][0] if self.options else -1
+        return self._frame if self._framed_at >= max(self.spoken_at, changed_at) else ""
+
+    @property
+    def run_options(self) -> RunOptions:
+        """What a client asks of the run now."""
+        return self.options[-1][1] if self.options else NO_OPTIONS
+
+    def options_at(self, position: int) -> RunOptions:
+        """What a client asked of the run when the ledger ended with this position."""
+        return next((options for at, options in reversed(self.options) if at <= position), NO_OPTIONS)
+
+    def options_of(self, reply: int) -> RunOptions:
+        """What a client asked of the run in which the reply at this position was requested."""
+        fact = self.facts[reply]
+        return self.options_at(fact.upto) if self.options and isinstance(fact, Answered) else NO_OPTIONS
 
     @property
     def fresh(self) -> bool:

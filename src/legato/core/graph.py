@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from legato.core.digest import digest_bytes
+from legato.core.facts import NO_OPTIONS, RunOptions
 from legato.core.history import HistorySpec
 from legato.errors import BuildError
 
@@ -59,6 +61,20 @@ class AgentRules(Struct, frozen=True):
     summarise_above: int = 0
     """With a summarising policy: the number of tokens above which a summary is owed."""
     keep_turns: int = 0
+    typed: bool = False
+    """It has an output type of its own."""
+
+    def in_run(self, options: RunOptions) -> AgentRules:
+        """The rules with what the client of a run asks for. A tool or handoff of the agent's own goes before a client's of that name."""
+        if not options.tools and not options.judged:
+            return self
+        theirs = {each.name: each for each in options.tools if each.name not in self.edges}
+        rules = {name: ToolRules(name, admission=True, deferred=True, secrets=each.secrets) for name, each in theirs.items()}
+        return replace(self, tools={**rules, **self.tools}, judges_output=self.judges_output or options.judged)
+
+    def is_client_tool(self, tool: str, options: RunOptions) -> bool:
+        """Whether a call of this name is for the client of the run."""
+        return options.offers(tool) and tool not in self.tools and tool not in self.edges
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -115,12 +131,19 @@ class Graph(Struct, frozen=True):
     start_over: bool = False
     parallel_tools: int = 16
 
-    def secrets(self, agent: str, tool: str) -> tuple[str, ...] | None:
-        """The arguments of a tool that only the ledger and requests may show; None of a tool that is not there, so nobody can say."""
-        rules = self.agents.get(agent)
-        if rules is None or (tool not in rules.tools and tool not in rules.edges):
+    def secrets(self, agent: str, tool: str, options: RunOptions = NO_OPTIONS) -> tuple[str, ...] | None:
+        """The arguments of a tool that only the ledger and requests may show; None of a tool that is not there, so nobody can say.
+
+        `options` are those of the run in which it was called.
+        """
+        rules = self.rules_in_run(agent, options)
+        if tool not in rules.tools and tool not in rules.edges:
             return None
         return rules.tools[tool].secrets if tool in rules.tools else ()
+
+    def rules_in_run(self, agent: str, options: RunOptions) -> AgentRules:
+        """The rules of an agent, with what the client of a run asks for. Of an agent who is not there, nothing else is known."""
+        return (self.agents.get(agent) or AgentRules(agent)).in_run(options)
 
     @property
     def edges(self) -> list[Edge]:

@@ -14,7 +14,19 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call, CallRef, Content, Item, Paused, Refusal, UsageReported, Words
+from legato.core.facts import (
+    NO_OPTIONS,
+    Answered,
+    Call,
+    CallRef,
+    Content,
+    Item,
+    Paused,
+    Refusal,
+    RunOptions,
+    UsageReported,
+    Words,
+)
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
 
 
@@ -186,6 +198,7 @@ class Group(Struct, eq=False):
     began: bool = False  # a message that found the conversation at rest
     rejected: bool = False  # a reply that was not accepted: its agent sees it with the objection, people do not
     unjudged: bool = False  # a guarded reply without a verdict: people see none of its words
+    options: RunOptions = NO_OPTIONS  # of a message: what it asks of the run; of a reply: what was in force in its request
     wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
     _by_index: dict[int, CallState] | None = None
     _contents: frozenset[str] | None = None

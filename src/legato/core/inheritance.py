@@ -21,7 +21,7 @@ call that it is about has its output, and void before."""
 INHERITED: dict[str, Inherited] = {
     # The conversation itself.
     "Opened": "kept",
-    "Said": "kept",  # its delivery key too: the message is part of the branch, so delivering it again adds nothing
+    "Said": "kept",  # its delivery key too: the message is part of the branch, so delivering it again adds nothing; and its options
     "Answered": "kept",
     "Attempted": "kept",
     "HandedOff": "kept",
@@ -40,7 +40,8 @@ INHERITED: dict[str, Inherited] = {
     "Paused": "kept",  # the branch has a fork of the child session
     "UsageReported": "kept",
     # What people decided. An answer or a rejection is the output of its call, and so part of the conversation. Delivery keys of
-    # decisions are void: requests have other ids in the branch.
+    # decisions are void: requests have other ids in the branch. The options of a run that came with them are kept: a tool of a client runs
+    # only where its client is told of the call, and the branch asks for the result under an id of its own.
     "Decided approval": "void until answered",
     "Decided result": "kept",
     "Decided outcome": "void until answered",

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import Answered, AnyFact, Attempted, Content, Decided, File, Image, Part, Returned, Said, Text
+from legato.core.facts import Answered, AnyFact, Attempted, Content, Decided, File, Image, Part, Returned, RunOptions, Said, Text
 from legato.errors import BadInput
 
 
@@ -175,18 +175,22 @@ def contents_named(content: Content) -> set[str]:
 
 
 def contents_of(fact: AnyFact) -> set[str]:
-    """The digests of all contents that a fact names: pictures and files, the whole of a long output, a frame."""
+    """The digests of all contents that a fact names: pictures and files, the whole of a long output, a frame, tools of a client."""
     match fact:
         case Answered(frame=frame) | Attempted(frame=frame):
             return {frame} if frame else set()
         case Returned(output=output, full=full):
             return contents_named(output) | ({full} if full else set())
-        case Decided(output=output):
-            return contents_named(output)
-        case Said(content=content):
-            return contents_named(content)
+        case Decided(output=output, options=options):
+            return contents_named(output) | _definitions_named(options)
+        case Said(content=content, options=options):
+            return contents_named(content) | _definitions_named(options)
         case _:
             return set()
+
+
+def _definitions_named(options: RunOptions | None) -> set[str]:
+    return {options.digest} if options is not None and options.digest else set()
 
 
 def _not_a_message(found: object) -> BadInput:

@@ -262,7 +262,7 @@ def _batch(
     state: State, graph: Graph, resumable: frozenset[RunTool], about: CallRef | Literal["effects", "everything"] = "everything"
 ) -> Plan:
     assert state.reply is not None and state.reply.fact is not None
-    rules = graph.agents.get(state.reply.agent) or AgentRules(state.reply.agent)
+    rules = graph.rules_in_run(state.reply.agent, state.reply.options)
     effects: list[Effect] = []
     requests: list[Pending] = []
     ready: list[tuple[CallState, ToolRules]] = []
@@ -411,7 +411,11 @@ def _ask(
         lost = call.attempts[-1].number if kind == "outcome" else 0
         effects.append(Answer(call.ref, lost, "superseded", wording.superseded(call.call.tool, kind == "outcome")))
     else:
-        requests.append(about_call(state.session, state.ledger, kind, call, agent, graph.secrets(agent, call.call.tool), gone))
+        assert state.reply is not None
+        options = state.reply.options
+        secrets = graph.secrets(agent, call.call.tool, options)
+        theirs = (graph.agents.get(agent) or AgentRules(agent)).is_client_tool(call.call.tool, options)
+        requests.append(about_call(state.session, state.ledger, kind, call, agent, secrets, gone, theirs))
 
 
 def _run(
@@ -475,7 +479,7 @@ def _hand_over(
 def _after_batch(state: State, graph: Graph) -> Plan:
     reply = state.reply
     if reply is not None:
-        rules = graph.agents.get(reply.agent) or AgentRules(reply.agent)
+        rules = graph.rules_in_run(reply.agent, reply.options)
         judged = _judge(state, graph, rules, reply)
         if judged is not None:
             return judged

@@ -47,6 +47,8 @@ class Pending(Struct, frozen=True):
     limit: str = ""
     session: str = ""
     """The conversation that asks: the session's own, or that of an agent that works for it as a tool."""
+    for_client: bool = False
+    """The call is of a tool that the client of the run offered, and runs itself."""
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -70,7 +72,14 @@ class Pending(Struct, frozen=True):
 
 
 def about_call(
-    session: str, name: str, kind: Kind, call: CallState, agent: str, secrets: Collection[str] | None, gone: bool = False
+    session: str,
+    name: str,
+    kind: Kind,
+    call: CallState,
+    agent: str,
+    secrets: Collection[str] | None,
+    gone: bool = False,
+    for_client: bool = False,
 ) -> Pending:
     """The question that a call raises. The sentence hides secret arguments; `.arguments` is exact."""
     tool, arguments = call.call.tool, masked(call.arguments, secrets)
@@ -95,6 +104,7 @@ def about_call(
         digest=digest_arguments(call.arguments),
         call=call.ref,
         session=session,
+        for_client=for_client,
     )
 
 

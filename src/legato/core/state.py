@@ -11,7 +11,8 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     that came while a model was thinking, or a call was pending, follows that reply's whole batch. It overtakes whatever stands
     before it: a limit refused, a cancel, a termination, an objection, a failure, a frame. A *guarded* one waits outside until an
     agent's guardrails have let it pass (`Judged`), and lands then; one that they withhold was never there. No request sees past
-    a message that waits.
+    a message that waits. What its client asks of the run (`options`) is in force from where it lands until the next message lands, or
+    an answer (`Decided`) brings other options. The calls of a reply are of the tools that were offered in its request.
  3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
     and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
     reply is, and leaves no words. `Asked` is legal where a reply is; what the conversation it names holds is unknown until
@@ -48,6 +49,7 @@ from legato.core import wording
 from legato.core.call_limits import refusals
 from legato.core.call_rules import CallRules, with_arguments
 from legato.core.facts import (
+    NO_OPTIONS,
     NO_USAGE,
     Answered,
     AnyFact,
@@ -68,6 +70,7 @@ from legato.core.facts import (
     Redacted,
     Refusal,
     Returned,
+    RunOptions,
     Said,
     Started,
     Usage,
@@ -126,7 +129,8 @@ class State(CallRules):
     def _said(self, fact: Said) -> None:
         if fact.key and fact.key in self.keys:
             self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
-        group = Group("said", len(self.facts), author=fact.author, content=fact.content)
+        self._check_options(fact, fact.options)
+        group = Group("said", len(self.facts), author=fact.author, content=fact.content, options=fact.options or NO_OPTIONS)
         self._remember(fact.key)
         if fact.guarded:
             self.waiting.append(group)
@@ -143,7 +147,22 @@ class State(CallRules):
         if not in_order:  # it waited for its guardrail, and others were said meanwhile
             self.tail.sort(key=_position)
         self.tally = self.tally.following()
+        self._set_options(group.options)
         self._heard(group.content)
+
+    def _check_options(self, fact: AnyFact, options: RunOptions | None) -> None:
+        if options is None:
+            return
+        names = [tool.name for tool in options.tools]
+        if not all(names) or len(set(names)) < len(names):
+            self._refuse(fact, "each tool of a client has a name of its own")
+        if bool(options.digest) != bool(names or options.typed) or (options.required and not names):
+            self._refuse(fact, "a client's options name the definitions of what they ask for, and of nothing else")
+
+    def _set_options(self, options: RunOptions) -> None:
+        """From here on a client asks this of the run."""
+        if options != self.run_options:
+            self.options.append((self.length, options))
 
     def _cancelled(self, fact: Cancelled) -> None:
         self._stop("cancelled")
@@ -182,6 +201,8 @@ class State(CallRules):
         while tail and tail[0].position <= fact.upto:
             groups.append(tail.pop(0))
         group = Group("reply", position, fact.agent, fact=fact, unjudged=fact.guarded)
+        if self.options:
+            group.options = self.options_at(fact.upto)
         for index, item in enumerate(fact.items):
             if type(item) is Call:
                 group.calls.append(CallState(CallRef(position, index), item, item.arguments))
@@ -256,6 +277,7 @@ class State(CallRules):
     def _decided(self, fact: Decided) -> None:
         if fact.key and fact.key in self.keys:
             self._refuse(fact, f"the delivery {fact.key!r} was recorded at position {self.keys[fact.key]}")
+        self._check_options(fact, fact.options)
         if fact.kind == "limit":
             self._decided_limit(fact)
         elif fact.kind == "standing":
@@ -264,6 +286,8 @@ class State(CallRules):
             self.standing.discard(fact.standing)
         else:
             self._decided_call(fact, self._open_call(fact, fact.call))
+        if fact.options is not None:
+            self._set_options(fact.options)
         self._remember(fact.key)
 
     def _decided_limit(self, fact: Decided) -> None:

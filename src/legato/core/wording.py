@@ -102,6 +102,10 @@ def no_result(words: str) -> str:
     return f"No result came: a person declined to give one. {words}".rstrip()
 
 
+def no_call(tools: list[str]) -> str:
+    return f"it calls none of these tools, and one of them must be called: {', '.join(tools)}."
+
+
 def feedback(words: str) -> str:
     return f"Your last reply was not accepted: {words}\nWrite it again so that it is."
 

@@ -113,9 +113,10 @@ class ModelCaller:
                 told = request if agent.keeper is None else await self._told_where(agent.keeper, request)
                 if told is None:
                     return Outcome()
+                judged = self._ledger.state.options_at(request.upto).judged
                 with nullcontext() if self.watch is None else self.watch.asking(told):
-                    reply = await self._ask(agent, told, partial(emit, effect.agent, number))
-            answered = self._proved(_answered(reply, request, kept, agent, _took(begun)), self._definition.graph.limits)
+                    reply = await self._ask(agent, told, _say_nothing if judged else partial(emit, effect.agent, number))
+            answered = self._proved(_answered(reply, request, kept, agent, _took(begun), judged), self._definition.graph.limits)
         except IllegalRequest:
             raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
         except StoreError:
@@ -162,14 +163,14 @@ class ModelCaller:
     async def _prepare(self, effect: CallModel, wanted: Wanted) -> tuple[Request, Kept, dict[str, bytes]] | None:
         """The request, made from one state: the one in which the call is owed, and whose frame it is. None if it is owed no more."""
         while True:
-            runs = self._ledger.state.tally.number
+            runs, options = self._ledger.state.tally.number, self._ledger.state.run_options
             digest, frame, data = await self._frames.in_force(effect.agent)
             async with self._ledger.lock:  # what is asked is what the store holds, not what is just being proposed
                 state = self._ledger.state
                 if state.waiting or not wanted(state, effect):
                     return None  # a message came that is being judged: it may have to be seen
-                if state.tally.number != runs:
-                    continue  # the user spoke while the frame was made: it must know
+                if (state.tally.number, state.run_options) != (runs, options):
+                    continue  # the user spoke, or asked for something else, while the frame was made: it must know
                 request, kept = request_now(self._definition, state, effect.agent, digest, frame)
                 return request, kept, {} if digest in state.frames else {digest: data}
 
@@ -221,8 +222,12 @@ def request_now(definition: Definition, state: State, agent: str, digest: str, f
     return request_for(state, frame, digest, groups, agent), kept
 
 
-def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, took: int) -> Answered:
-    """The reply as the fact it will be; `ModelFailed` if it is not one that can be recorded."""
+def _say_nothing(text: str) -> None:
+    """Take the pieces of a reply that is yet to be judged by what its client asked for."""
+
+
+def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, took: int, judged: bool = False) -> Answered:
+    """The reply as the fact it will be; `ModelFailed` if it is not one that can be recorded. `judged`: its client asked for a format."""
     if not isinstance(reply, Reply):
         raise ModelFailed(f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply")
     if not reply.items and reply.finish == "stop":
@@ -245,7 +250,7 @@ def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, 
         kept=kept,
         losses=reply.losses,
         took=took,
-        guarded=agent.withholds(reply.items),
+        guarded=agent.withholds(reply.items, judged),
         extra=reply.extra,
     )
 

@@ -135,10 +135,13 @@ class AgentDefinition(Struct, frozen=True, dict=True):
     def guards(self, on: str) -> list[Guardrail]:
         return [guardrail for guardrail in self.guardrails if guardrail.on == on]
 
-    def withholds(self, items: Iterable[Item]) -> bool:
-        """Whether nobody is to see the words of this reply before they are judged. An output type is for replies without calls only."""
+    def withholds(self, items: Iterable[Item], asked: bool = False) -> bool:
+        """Whether nobody is to see the words of this reply before they are judged. An output type is for replies without calls only.
+
+        `asked`: its client asked for a format, or for calls.
+        """
         calls = any(isinstance(item, Call) for item in items)
-        return bool(self.guards("output")) or (self.output is not None and not calls)
+        return bool(self.guards("output")) or ((self.output is not None or asked) and not calls)
 
 
 class EdgeDefinition(Struct, frozen=True):

@@ -42,6 +42,7 @@ from legato.core.owed import (
 from legato.core.state import State
 from legato.drive.asking import ModelCaller, seconds_until
 from legato.drive.caller import Caller
+from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms
 from legato.drive.cursor import Cursor
 from legato.drive.definition import Definition
@@ -126,10 +127,11 @@ class Driver:
         self._observing: Watch | None = None  # who is told what this driver does, if anybody measures it
         self._observed = since  # that one has been told of all facts before this position
         self._leads = False
-        frames = Frames(definition, ledger, context)
+        clients = ClientDefinitions(ledger)
+        frames = Frames(definition, ledger, context, clients)
         self._models = ModelCaller(definition, ledger, frames, caller)
-        self._tools = ToolRunner(definition, ledger, context, others, caller, slot)
-        self._judge = Judge(definition, ledger, context)
+        self._tools = ToolRunner(definition, ledger, context, others, caller, slot, clients)
+        self._judge = Judge(definition, ledger, context, clients)
 
     def leave(self) -> None:
         """Start nothing new; what runs is finished and recorded."""

@@ -194,7 +194,7 @@ def _tool(state: State, ref: CallRef, graph: Graph, output: str = "", status: st
     agent = fact.agent if isinstance(fact, Answered) else ""
     if call is None:
         return ToolData(ref, "?", agent)
-    arguments = masked(call.arguments, graph.secrets(agent, call.call.tool))
+    arguments = masked(call.arguments, graph.secrets(agent, call.call.tool, state.options_of(ref.position)))
     return ToolData(ref, call.call.tool, agent, arguments, output, status, attempt)
 
 

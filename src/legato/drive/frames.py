@@ -10,9 +10,11 @@ from typing import Any
 from legato.core.frame import Frame, ToolSpec, decode_frame, encode_frame
 from legato.core.handoff import Arrival
 from legato.core.history import Custom, Everything
+from legato.core.run_options import NO_DEFINITIONS, RunDefinitions
 from legato.core.state import State
 from legato.core.view import visible
 from legato.core.wording import handoff_note
+from legato.drive.clients import ClientDefinitions
 from legato.drive.conversation import accepted_messages
 from legato.drive.definition import Definition, EncodedFrame, History, Provided, Turn, called
 from legato.drive.ledger import Ledger
@@ -22,8 +24,9 @@ from legato.errors import BadInput
 class Frames:
     """The frames of one session, as far as this driver has met them."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, context: Any) -> None:
+    def __init__(self, definition: Definition, ledger: Ledger, context: Any, clients: ClientDefinitions | None = None) -> None:
         self._definition = definition
+        self._clients = clients or ClientDefinitions(ledger)
         self._ledger = ledger
         self._context = context
         self._known: dict[str, EncodedFrame] = {}
@@ -55,15 +58,18 @@ class Frames:
         arrived = state.arrived if state.arrived and state.arrived.target == name and state.active == name else None
         history = history_in_force(definition, name, arrived)
         added = [handoff_note(arrived.source, arrived.reason, arrived.input)] if arrived and _hides(history, arrived, state) else []
-        if added or agent.providers or not isinstance(agent.instructions, str):
-            return await self._surrounded(name, history, arrived, added, state)
+        asked = await self._clients.definitions(state.run_options)
+        if added or asked is not NO_DEFINITIONS or agent.providers or not isinstance(agent.instructions, str):
+            return await self._surrounded(name, history, arrived, added, state, asked)
         key = (name, history.spec, self._options(name))
         constant = definition.constant_frames.get(key)
         if constant is None:
             constant = definition.constant_frames[key] = self._framed(name, agent.instructions, (), history)
         return constant
 
-    async def _surrounded(self, name: str, history: History, arrived: Arrival | None, added: list[str], state: State) -> EncodedFrame:
+    async def _surrounded(
+        self, name: str, history: History, arrived: Arrival | None, added: list[str], state: State, asked: RunDefinitions
+    ) -> EncodedFrame:
         """The frame that user code, or what a handoff brought, contributes to."""
         agent = self._definition.agents[name]
         instructions = agent.instructions
@@ -81,22 +87,25 @@ class Frames:
                 given = _provided(name, await called(provider, turn))
                 instructions = "\n\n".join(filter(None, (instructions, given.instructions)))
                 added.extend(given.messages)
-        return self._framed(name, instructions, tuple(added), history)
+        return self._framed(name, instructions, tuple(added), history, asked)
 
-    def _framed(self, name: str, instructions: str, messages: tuple[str, ...], history: History) -> EncodedFrame:
+    def _framed(
+        self, name: str, instructions: str, messages: tuple[str, ...], history: History, asked: RunDefinitions = NO_DEFINITIONS
+    ) -> EncodedFrame:
         definition = self._definition
         agent, rules = definition.agents[name], definition.graph.agents[name]
         tools = [ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
         tools += [
             ToolSpec(edge.tool, edge.description, definition.edges[edge.source, edge.target].schema) for edge in rules.edges.values()
         ]
+        tools += [tool for tool in asked.tools if tool.name not in agent.tools and tool.name not in rules.edges]
         frame = Frame(
             agent=name,
             instructions=instructions,
             messages=messages,
             tools=tuple(tools),
             history=history.spec,
-            output=agent.output.schema if agent.output else "",
+            output=agent.output.schema if agent.output else asked.output,
             options=self._options(name),
         )
         digest, data = encode_frame(frame)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from legato.core import wording
 from legato.core.facts import AnyFact, Compacted, Judged
 from legato.core.groups import message_of, spoken
 from legato.core.history import Summarised
@@ -16,19 +17,22 @@ from legato.core.messages import text_of
 from legato.core.owed import JudgeInput, JudgeOutput, JudgeTermination, Summarise
 from legato.core.state import State
 from legato.core.view import visible
+from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms
 from legato.drive.conversation import accepted_messages
 from legato.drive.definition import Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput
+from legato.tools import parse_output
 
 
 class Judge:
     """Performs the effects that ask user code about the conversation."""
 
-    def __init__(self, definition: Definition, ledger: Ledger, context: Any) -> None:
+    def __init__(self, definition: Definition, ledger: Ledger, context: Any, clients: ClientDefinitions) -> None:
         self._definition = definition
+        self._clients = clients
         self._ledger = ledger
         self._context = context
 
@@ -50,15 +54,18 @@ class Judge:
         reply = self._ledger.state.reply
         if reply is None or reply.fact is None or reply.position != effect.position:
             return Outcome()
-        agent, known = self._definition.agents[reply.agent], self._ledger.recorded
+        agent, known, options = self._definition.agents[reply.agent], self._ledger.recorded, reply.options
+        asked = await self._clients.definitions(options)
         value: Any = spoken(reply.fact)
         words, by = "", ""
         if reply.calls:  # the run ends here: with what its tools returned, or with the words beside the calls
             answer_of = self._definition.answer_of
             value = answer_of(self._ledger.state) if answer_of is not None else value or None
-        elif agent.output is not None:
+        elif options.required:
+            words, by = wording.no_call([tool.name for tool in options.tools]), "tool_choice"
+        elif agent.output is not None or options.typed:
             try:
-                value = agent.output.parse(value)
+                value = agent.output.parse(value) if agent.output is not None else parse_output(asked.output, value)
             except ValueError as error:
                 words, by = str(error), "output_type"
         if not words and value is not None:

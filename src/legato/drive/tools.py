@@ -38,6 +38,7 @@ from legato.core.handoff import handoff_arguments
 from legato.core.owed import Admit, GiveUp, RunTool, answers_of
 from legato.core.state import State
 from legato.drive.caller import Caller, Reservations, current_caller
+from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms, seconds
 from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger, failed_itself
@@ -56,6 +57,7 @@ from legato.tools import (
     tool_content,
     tool_output,
 )
+from legato.tools.client import arguments_of
 
 if TYPE_CHECKING:
     from legato.drive.watching import Watch
@@ -71,9 +73,17 @@ class ToolRunner:
     """Performs `RunTool` and `Admit`, and decides what needs no performing."""
 
     def __init__(
-        self, definition: Definition, ledger: Ledger, context: Any, others: Others, caller: Caller | None = None, slot: Slot | None = None
+        self,
+        definition: Definition,
+        ledger: Ledger,
+        context: Any,
+        others: Others,
+        caller: Caller | None = None,
+        slot: Slot | None = None,
+        clients: ClientDefinitions | None = None,
     ) -> None:
         self._definition = definition
+        self._clients = clients or ClientDefinitions(ledger)
         self._ledger = ledger
         self._context = context
         self._others = others
@@ -103,6 +113,8 @@ class ToolRunner:
         if edge := self._edge(agent, call):
             wrong = self._wrong_handoff(edge, call)
             return wrong or Gated(at=now_ms(), call=call.ref, needed=True, digest=digest_arguments(call.arguments))
+        if self._is_client_call(state, agent, call):
+            return None  # its schema has to be read first
         if wrong := self._wrong(agent, call):
             return wrong
         if agent.guards("tool") or agent.tools[call.call.tool].needs_approval is not True:
@@ -140,10 +152,14 @@ class ToolRunner:
 
     async def admit(self, effect: Admit) -> Outcome:
         """Ask guardrails and the approval function about a call. Their verdicts are facts and are not asked for again."""
-        call, agent = self._find(self._ledger.state, effect.call)
-        tool = agent.tools[call.call.tool]
-        values = tool.validate(call.arguments)
-        told = ToolCall(str(call.ref), tool.name, values)
+        state = self._ledger.state
+        call, agent = self._find(state, effect.call)
+        own = None if self._is_client_call(state, agent, call) else agent.tools[call.call.tool]
+        try:
+            values = own.validate(call.arguments) if own is not None else await self._client_arguments(state, call)
+        except BadArguments as error:
+            return Outcome(partial(_unless_moved, call.ref, [_refused(call, error)]))
+        told = ToolCall(str(call.ref), call.call.tool, values)
         facts: list[AnyFact] = []
         for guardrail in agent.guards("tool") if not call.guarded else ():
             if words := await guardrail.judge(self._context, told):
@@ -151,11 +167,23 @@ class ToolRunner:
                 return Outcome(partial(_unless_moved, call.ref, facts))
         if agent.guards("tool") and not call.guarded:
             facts.append(self._judged(call.ref, "", ""))
-        needed = tool.needs_approval
+        needed = own.needs_approval if own is not None else False
         if not isinstance(needed, bool):
             needed = bool(await called(needed, self._tool_context(agent.name, call, 1, values), values, told))
         facts.append(Gated(at=now_ms(), call=call.ref, needed=needed, digest=digest_arguments(call.arguments)))
         return Outcome(partial(_unless_moved, call.ref, facts))
+
+    def _is_client_call(self, state: State, agent: AgentDefinition, call: CallState) -> bool:
+        """Whether the client of the run has this tool, and runs it."""
+        rules = self._definition.graph.agents[agent.name]
+        return rules.is_client_tool(call.call.tool, state.options_of(call.ref.position))
+
+    async def _client_arguments(self, state: State, call: CallState) -> dict[str, object]:
+        """The arguments of a client's tool as its schema has them; `BadArguments` if they do not fit it."""
+        definitions = await self._clients.definitions(state.options_of(call.ref.position))
+        spec = definitions.tool(call.call.tool)
+        assert spec is not None, "the options of a run name the tools that their definitions have"
+        return arguments_of(spec).validate(spec.name, call.arguments)
 
     async def give_up(self, effect: GiveUp) -> Outcome:
         """Stop the conversation that a call waits for, and then answer the call: so nothing can be approved there any more."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -31,6 +31,7 @@ from legato.errors import BadInput, LegatoError
 from legato.run import Run
 from legato.session import Session
 from legato.stores.contract import Store
+from legato.tools import ClientTool, options_of
 from legato.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
@@ -131,9 +132,18 @@ class Submitted(Session):
         self._engine = engine
         self._priority = priority
 
-    def run(self, message: Any, stream: bool = False, key: str | None = None) -> Run:
+    def run(
+        self,
+        message: Any,
+        stream: bool = False,
+        key: str | None = None,
+        *,
+        tools: Iterable[ClientTool] = (),
+        output_schema: Mapping[str, Any] | None = None,
+        tool_required: bool = False,
+    ) -> Run:
         """Say something and look on until the conversation needs its people again."""
-        say = self._saying(message, key)
+        say = self._saying(message, key, None, options_of(tools, output_schema, tool_required))
 
         async def start() -> None:
             await say()
@@ -150,8 +160,17 @@ class Submitted(Session):
 
         return self._run(start, stream)
 
-    async def say(self, message: Any, key: str | None = None, expected: int | None = None) -> None:
-        await super().say(message, key, expected)
+    async def say(
+        self,
+        message: Any,
+        key: str | None = None,
+        expected: int | None = None,
+        *,
+        tools: Iterable[ClientTool] = (),
+        output_schema: Mapping[str, Any] | None = None,
+        tool_required: bool = False,
+    ) -> None:
+        await super().say(message, key, expected, tools=tools, output_schema=output_schema, tool_required=tool_required)
         await self.wake()
 
     async def open(self, message: Any = None, key: str | None = None) -> None:

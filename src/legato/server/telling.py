@@ -197,7 +197,8 @@ class Teller:
             call = state.call(ref)
             if ref in self._open and call is not None and call.output is not None and call.output.position == position:
                 called = self._open.pop(ref)
-                output = text_of(shown_output(call, self._graph.secrets(called.agent, called.tool)))
+                secrets = self._graph.secrets(called.agent, called.tool, state.options_of(ref.position))
+                output = text_of(shown_output(call, secrets))
                 yield Ended(called, output, call.output.status, position)
         if isinstance(fact, HandedOff):
             yield HandedOver(fact.source, fact.target, fact.call, position)
@@ -228,7 +229,8 @@ def _called(ref: CallRef, reply: int, state: State, graph: Graph) -> Called:
     assert isinstance(fact, Answered)
     call = fact.items[ref.index]
     assert isinstance(call, Call)
-    return Called(ref, reply, fact.agent, call.tool, masked(call.arguments, graph.secrets(fact.agent, call.tool)))
+    secrets = graph.secrets(fact.agent, call.tool, state.options_of(ref.position))
+    return Called(ref, reply, fact.agent, call.tool, masked(call.arguments, secrets))
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ async def document(session: Session) -> str:
 
 
 async def _document(session: Session) -> dict[str, Any]:
-    facts = shown_facts(session.state.facts, session.workflow.definition.graph)
+    facts = shown_facts(session.state, session.workflow.definition.graph)
     named = sorted({fact.frame for fact in facts if isinstance(fact, Answered | Attempted) and fact.frame})
     frames = {digest: decode_frame(await session.store.content(session.id, digest)) for digest in named}
     return {

@@ -7,7 +7,7 @@ digest (S4). Which arguments those are, the workflow knows. Where only the ledge
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from math import isfinite
 from operator import is_
@@ -16,11 +16,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Decided, Text
+from legato.core.facts import NO_OPTIONS, Answered, AnyFact, Call, CallRef, Content, Decided, RunOptions, Text
 from legato.core.graph import Graph
 from legato.core.groups import CallState, Group, Output
 from legato.core.requests import Pending
 from legato.core.secrets import is_mask, masked
+from legato.core.state import State
 from legato.core.view import Request
 from legato.errors import BadInput
 from legato.session import Session
@@ -33,7 +34,14 @@ def shown_arguments(session: Session, request: Pending) -> str:
     """The exact arguments of a call that somebody is asked about, but for what is secret in them."""
     if not request.tool:
         return ""
-    return masked(request.raw_arguments, session.asking(request).workflow.definition.graph.secrets(request.agent, request.tool))
+    return masked(request.raw_arguments, secrets_asked(session, request))
+
+
+def secrets_asked(session: Session, request: Pending) -> tuple[str, ...] | None:
+    """The names of the secret arguments of a call that somebody is asked about; None where nobody can say."""
+    asking = session.asking(request)
+    options = asking.state.options_of(request.call.position) if request.call is not None else NO_OPTIONS
+    return asking.workflow.definition.graph.secrets(request.agent, request.tool, options)
 
 
 def plain_arguments(session: Session, request: Pending) -> Any:
@@ -81,7 +89,7 @@ def unhidden(session: Session, request: Pending, arguments: Mapping[str, Any]) -
     shown, before = plain_arguments(session, request), request.arguments
     masks = shown if isinstance(shown, dict) else {}
     kept = {name for name, value in arguments.items() if name in before and name in masks and value == masks[name]}
-    hides = session.asking(request).workflow.definition.graph.secrets(request.agent, request.tool) != ()
+    hides = secrets_asked(session, request) != ()
     for name, value in arguments.items():
         if hides and name not in kept and is_mask(value):
             raise BadInput(
@@ -92,28 +100,28 @@ def unhidden(session: Session, request: Pending, arguments: Mapping[str, Any]) -
     return {name: before[name] if name in kept else value for name, value in arguments.items()}
 
 
-def shown_facts(facts: Sequence[AnyFact], graph: Graph, start: int = 0, end: int | None = None) -> list[AnyFact]:
+def shown_facts(state: State, graph: Graph, start: int = 0, end: int | None = None) -> list[AnyFact]:
     """Facts of a ledger, with digests in place of secrets. They tell what happened; they are no ledger that could go on."""
-    return [_shown_fact(fact, facts, graph) for fact in facts[start:end]]
+    return [_shown_fact(fact, state, graph) for fact in state.facts[start:end]]
 
 
-def _shown_fact(fact: AnyFact, facts: Sequence[AnyFact], graph: Graph) -> AnyFact:
+def _shown_fact(fact: AnyFact, state: State, graph: Graph) -> AnyFact:
     match fact:
         case Answered():
-            return _shown_reply(fact, graph)
+            return _shown_reply(fact, graph, state.options_at(fact.upto))
         case Decided(call=CallRef() as ref, arguments=arguments) if arguments:
-            reply = facts[ref.position]
+            reply = state.facts[ref.position]
             assert isinstance(reply, Answered)
             called = reply.items[ref.index]
             tool = called.tool if isinstance(called, Call) else ""
-            return replace(fact, arguments=masked(arguments, graph.secrets(reply.agent, tool)))
+            return replace(fact, arguments=masked(arguments, graph.secrets(reply.agent, tool, state.options_at(reply.upto))))
         case _:
             return fact
 
 
-def _shown_reply(fact: Answered, graph: Graph) -> Answered:
+def _shown_reply(fact: Answered, graph: Graph, options: RunOptions) -> Answered:
     items = tuple(
-        replace(item, arguments=masked(item.arguments, graph.secrets(fact.agent, item.tool))) if isinstance(item, Call) else item
+        replace(item, arguments=masked(item.arguments, graph.secrets(fact.agent, item.tool, options))) if isinstance(item, Call) else item
         for item in fact.items
     )
     return fact if items == fact.items else replace(fact, items=items)
@@ -131,7 +139,7 @@ def hidden_group(group: Group, graph: Graph, known: dict[int, Group]) -> Group:
     if not group.calls:
         return group
     if group.position not in known:
-        secret = any(graph.secrets(group.agent, call.call.tool) != () for call in group.calls)
+        secret = any(graph.secrets(group.agent, call.call.tool, group.options) != () for call in group.calls)
         known[group.position] = _hidden(group, graph) if secret else group
     return known[group.position]
 
@@ -140,8 +148,8 @@ def _hidden(group: Group, graph: Graph) -> Group:
     """A copy: the group itself is part of the state."""
     assert group.fact is not None
     twin = copy(group)
-    twin.fact = _shown_reply(group.fact, graph)
-    twin.calls = [_shown_call(call, graph.secrets(group.agent, call.call.tool)) for call in group.calls]
+    twin.fact = _shown_reply(group.fact, graph, group.options)
+    twin.calls = [_shown_call(call, graph.secrets(group.agent, call.call.tool, group.options)) for call in group.calls]
     twin._entries = twin._words = None
     twin.wire = {}
     return twin

@@ -17,7 +17,7 @@ from legato.core.requests import Pending, Verdict
 from legato.drive.cursor import Cursor, birthmark
 from legato.errors import LegatoError
 from legato.session import Session
-from legato.shown.hiding import plain_arguments, shown_facts
+from legato.shown.hiding import plain_arguments, secrets_asked, shown_facts
 from legato.shown.plain import shortened
 from legato.shown.recorded import ALL_SECRET
 from legato.shown.spending import Used, used
@@ -198,7 +198,7 @@ def question(session: Session, request: Pending) -> Question:
 def facts_page(session: Session, start: int = 0, limit: int = 500) -> FactsPage:
     """The facts from a position on, with digests in place of secrets."""
     facts = session.state.facts
-    shown = shown_facts(facts, session.workflow.definition.graph, start, start + limit)
+    shown = shown_facts(session.state, session.workflow.definition.graph, start, start + limit)
     told = Cursor(birthmark(session.state.ledger), min(start, len(facts)) + len(shown))
     return FactsPage([plain_fact(position, fact) for position, fact in enumerate(shown, start)], len(facts), str(told))
 
@@ -248,7 +248,7 @@ def _schema(session: Session, request: Pending) -> Any:
 
 def _secrets(session: Session, request: Pending, arguments: Any) -> tuple[str, ...]:
     """The names of those arguments that are secret: all that there are, of a tool of which nobody knows; else also those unknown to it."""
-    secrets = session.workflow.definition.graph.secrets(request.agent, request.tool)
+    secrets = secrets_asked(session, request)
     given = tuple(arguments) if isinstance(arguments, dict) else ()
     if secrets is None or secrets is ALL_SECRET:
         return given

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.core.facts import Answered, AnyFact, Call, HandedOff, Opened, Prompted
+from legato.core.facts import Answered, AnyFact, Call, Decided, HandedOff, Opened, Prompted, Said
 from legato.core.graph import AgentRules, Edge, Graph, ToolRules, handoff_tool_name
 from legato.core.secrets import Secrets
 from legato.drive.definition import Definition
@@ -22,16 +22,20 @@ ALL_SECRET = Secrets(("every argument",), may_show=())
 def as_recorded(facts: Sequence[AnyFact]) -> Workflow:
     """The workflow of a ledger: who spoke, which tools were called, who handed over to whom."""
     name, start = "", ""
+    offered: set[str] = set()  # tools of clients, which are no agent's own
     tools: dict[str, dict[str, ToolRules]] = {}
     edges: dict[str, dict[str, Edge]] = {}
     for fact in facts:
         match fact:
             case Opened(workflow=workflow):
                 name = workflow
+            case (Said(options=options) | Decided(options=options)) if options is not None:
+                offered.update(each.name for each in options.tools)
             case Answered(agent=agent, items=items):
                 start = start or agent
                 called = tools.setdefault(agent, {})
-                called.update({item.tool: ToolRules(item.tool, secrets=ALL_SECRET) for item in items if isinstance(item, Call)})
+                names = [item.tool for item in items if isinstance(item, Call) and item.tool not in offered]
+                called.update({name: ToolRules(name, secrets=ALL_SECRET) for name in names})
             case HandedOff(source=source, target=target):
                 tools.setdefault(target, {})
                 edges.setdefault(source, {})[handoff_tool_name(target)] = Edge(source, target, handoff_tool_name(target))

@@ -138,7 +138,7 @@ class Spans:
                 if self._to.content:
                     self._workflow.set_attribute("gen_ai.input.messages", said("user", fact.content))
             case Answered():
-                self._answered(fact, position)
+                self._answered(fact, position, state)
             case Attempted():
                 self._attempted(fact, position)
             case Returned():
@@ -161,7 +161,7 @@ class Spans:
             case _:
                 pass
 
-    def _answered(self, fact: Answered, position: int) -> None:
+    def _answered(self, fact: Answered, position: int, state: State) -> None:
         opened, self._chat = self._chat, None
         if opened is None:
             return  # made by another driver, whose span it is
@@ -171,7 +171,8 @@ class Spans:
             opened.span.add_event("legato.loss", {"legato.words": words} if self._to.content else {})
         if self._to.content:
             graph = self._definition.graph
-            calls = {item.tool: graph.secrets(fact.agent, item.tool) for item in fact.items if hasattr(item, "tool")}
+            options = state.options_at(fact.upto)
+            calls = {item.tool: graph.secrets(fact.agent, item.tool, options) for item in fact.items if hasattr(item, "tool")}
             opened.span.set_attribute("gen_ai.output.messages", replied(fact, calls))
         self._measured(fact.agent, fact.usage, fact.took, {"gen_ai.response.model": told["gen_ai.response.model"]})
         _end(opened)
@@ -197,7 +198,8 @@ class Spans:
         words = text_of(fact.output)
         call = state.call(fact.call)
         if self._to.content and call is not None:
-            told["gen_ai.tool.call.arguments"] = masked(call.arguments, self._definition.graph.secrets(_agent(state, fact.call), name))
+            secrets = self._definition.graph.secrets(_agent(state, fact.call), name, state.options_of(fact.call.position))
+            told["gen_ai.tool.call.arguments"] = masked(call.arguments, secrets)
             told["gen_ai.tool.call.result"] = words
         if not self._ended_tool(fact.call, fact.attempt, kind, told, words if kind and self._to.content else ""):
             self._event("legato.tool.answered", position, **_tool(name, fact.call), **{"legato.outcome": fact.status})

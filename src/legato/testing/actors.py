@@ -27,6 +27,7 @@ from legato.testing.faults import Died, FailingStore
 from legato.testing.promises import check_stream
 from legato.testing.sampling import sample
 from legato.testing.stage import SimulatedError
+from legato.tools import ClientTool
 
 if TYPE_CHECKING:
     from legato.testing.simulator import Process, Schedule
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
 
 LONG_AGO_DAYS = 1e-9
 """Sessions to which nothing was appended for so long are retired: all of them."""
+
+
+CLIENT_TOOLS = (
+    ClientTool("client_page", parameters={"type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"]}),
+    ClientTool("client_clock"),
+)
+
+
+def client_tools(words: str) -> tuple[ClientTool, ...]:
+    """The tools that a person offers with these words, the same whenever they are delivered: often none."""
+    return CLIENT_TOOLS[: sum(map(ord, words)) % 5 - 2] if sum(map(ord, words)) % 5 > 2 else ()
 
 
 class Actor:
@@ -246,13 +258,14 @@ class Actor:
         count = schedule.said.setdefault(words, [0, 0, int(key is not None)])
         count[0] += 1
         message = schedule.stage.message(words)
+        tools = client_tools(words)
         manner = dice.random()
         if manner < 0.6:
-            await session.run(message, key=key)
+            await session.run(message, key=key, tools=tools)
             count[1] += 1
             return
         events, leave = [], dice.randrange(1, 12) if manner > 0.9 else 0
-        stream = cast(Any, session.run(message, stream=True, key=key).__aiter__())
+        stream = cast(Any, session.run(message, stream=True, key=key, tools=tools).__aiter__())
         async for event in stream:
             events.append(event)
             if len(events) == leave:
@@ -287,7 +300,9 @@ class Actor:
         if request.kind == "limit":
             await (session.approve(what, key=key) if chance < 0.5 else session.reject(what, "no", key=key))
         elif request.kind == "result":
-            await (session.answer(what, {"result": chance}, key=key) if chance < 0.8 else session.reject(what, "none", key=key))
+            offered = client_tools(request.id) if request.for_client and chance < 0.3 else None
+            result = {"result": chance}
+            await (session.answer(what, result, key=key, tools=offered) if chance < 0.8 else session.reject(what, "none", key=key))
         elif request.kind == "outcome" and 0.4 <= chance < 0.8:
             await session.answer(what, "a person says: done", key=key)
         elif request.kind == "outcome":

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from legato.core.facts import AnyFact
@@ -30,7 +31,7 @@ from legato.testing.crash import SweepReport
 from legato.testing.effects import call_key, check_effects
 from legato.testing.families import check_families
 from legato.testing.loop import SimulatedLoop, Timeline
-from legato.testing.people import Decide, Person, Verdict
+from legato.testing.people import Decide, Verdict
 from legato.testing.promises import Rules, Violation, check_promises
 from legato.testing.story import Story, World
 from legato.testing.waiting import check_waiting
@@ -79,7 +80,7 @@ class _Branches:
         session = self._workflow.session("story", store=self._store)
         self._store.appended = self._branch_off
         person = self._story.person
-        await Person(person.messages, self._noting(person.decide), steps=person.steps, resumes=person.resumes).play(session)
+        await replace(person, decide=self._noting(person.decide), stream=False, watch=None).play(session)
         self._store.appended = None
         for at in range(1, session.state.length + 1, self._stride):
             await self._go_on(await session.fork(at, f"fork at {at}"))
@@ -109,7 +110,7 @@ class _Branches:
                 if branch.status in ("running", "failed"):
                     await branch.resume()
         with suppress(Exception):
-            person = Person(self._story.person.messages, self._noting(_approve), steps=STEPS, resumes=3)
+            person = replace(self._story.person, decide=self._noting(_approve), stream=False, watch=None, steps=STEPS, resumes=3)
             await person.play(branch)
         self._report.triples.add((self._name, branch.id, "branch"))
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -36,7 +36,7 @@ from legato.stores.contract import Store
 from legato.stores.memory import MemoryStore
 from legato.testing.faults import Died, FailingStore
 from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
-from legato.testing.people import Decide, Person, Verdict, approve_all
+from legato.testing.people import Decide, Verdict, approve_all
 from legato.testing.promises import Rules, Violation, check_promises
 from legato.testing.story import Story, Told, World
 from legato.testing.waiting import check_waiting
@@ -225,7 +225,7 @@ class _Life:
         self.store = _LifeStore(base, self._plan)
         person = story.person
         decide = _truthful(told.world, self._facts) if person.decide is approve_all else person.decide
-        self.person = Person(person.messages, decide, stream, told.events.append, person.steps, person.resumes)
+        self.person = replace(person, decide=decide, stream=stream, watch=told.events.append)
         self.workflow: Workflow | None = None
         self.at = ""
 

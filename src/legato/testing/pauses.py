@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from legato.core.facts import (
+    NO_OPTIONS,
     Answered,
     AnyFact,
     Call,
@@ -20,6 +21,7 @@ from legato.core.facts import (
     Opened,
     Paused,
     Returned,
+    RunOptions,
     Said,
     Started,
     UsageReported,
@@ -55,6 +57,19 @@ class Landings:
         if isinstance(fact, Answered):
             self.unseen = {message for message in self.unseen if message > fact.upto}
         return -1
+
+
+def options_at(facts: Sequence[AnyFact]) -> RunOptions:
+    """What a client asked of the run when the ledger ended here: with the newest message that was let pass, or an answer since."""
+    messages, options = Landings(), NO_OPTIONS
+    for position, fact in enumerate(facts):
+        landed = messages.landed(position, fact)
+        message = facts[landed] if landed >= 0 else None
+        if isinstance(message, Said):
+            options = message.options or NO_OPTIONS
+        elif isinstance(fact, Decided) and fact.options is not None:
+            options = fact.options
+    return options
 
 
 class _Counted:

@@ -5,7 +5,7 @@ A scripted person keeps no memory: what was said already is read from the ledger
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ from legato.drive.events import Event
 from legato.errors import LegatoError, NotPending
 from legato.run import Run
 from legato.session import Session
+from legato.tools import ClientTool
 
 Verdict: TypeAlias = str | tuple[str, Any] | None
 """`"approve"`, `"always"`, `("reject", words)`, `("edit", arguments)`, `("answer", value)`; None leaves the request pending."""
@@ -44,6 +45,12 @@ class Person:
     watch: Callable[[Event], None] | None = field(default=None, repr=False)
     steps: int = 2_000
     """So many things a person does before losing patience: a conversation that never ends is an error in a test."""
+
+    tools: Sequence[ClientTool] = ()
+    """Tools that this person offers with each message; calls of them are questions, as all others."""
+
+    output_schema: Mapping[str, Any] | None = None
+    """The JSON schema of the answers that this person wants."""
 
     resumes: int = 0
     """So many failures, of models and of child sessions, a person meets with `resume()`."""
@@ -75,7 +82,8 @@ class Person:
         spoken = sum(1 for fact in session.facts if isinstance(fact, Said))
         if spoken >= len(self.messages):
             return False
-        await self._drive(session.run(self.messages[spoken], stream=self.stream, key=f"message-{spoken}"))
+        message, key = self.messages[spoken], f"message-{spoken}"
+        await self._drive(session.run(message, stream=self.stream, key=key, tools=self.tools, output_schema=self.output_schema))
         return True
 
     async def answer(self, session: Session) -> bool:

@@ -31,7 +31,7 @@ from legato.core.facts import (
     Started,
 )
 from legato.core.view import Request
-from legato.testing.pauses import Landings
+from legato.testing.pauses import Landings, options_at
 from legato.testing.violations import Deed, Rules, Violation
 
 
@@ -54,6 +54,7 @@ class CallRead:
         self.paused: list[int] = []
         self.settled: set[int] = set()  # attempts whose real outcome is recorded
         self.answers: list[tuple[int, Content | None]] = []  # position and content (None: any)
+        self.for_client = False  # its tool was offered by the client of the run
 
     @property
     def key(self) -> str:
@@ -70,6 +71,7 @@ class Reading:
         self.calls: dict[CallRef, CallRead] = {}
         self.by_reply: dict[int, list[CallRead]] = {}
         self.replies: dict[str, int] = {}  # response id -> position
+        self.has_options = any(isinstance(fact, (Said, Decided)) and fact.options is not None for fact in facts)
         self.redactions = {
             position: at
             for at, fact in enumerate(facts)
@@ -124,6 +126,10 @@ class Reading:
                 made = [(CallRef(position, index), item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
                 calls = self.by_reply[position] = [CallRead(ref, item, position, name) for ref, item in made]
                 self.calls.update((call.ref, call) for call in calls)
+                if self.has_options:
+                    offered = options_at(self.facts[: fact.upto + 1])
+                    for made_call in calls:
+                        made_call.for_client = offered.offers(made_call.tool)
             elif isinstance(fact, Gated):
                 if call := self._call(fact.call, position):
                     if call.gate is not None:
@@ -236,6 +242,8 @@ class Reading:
         call = self._call(fact.call, position)
         if call is None:
             return
+        if call.for_client:
+            self.say("S3", f"at {position} call {call.ref} of {call.tool} was started, which is a tool of the client")
         if call.answers:
             self.say("D2", f"at {position} call {call.ref} was started, which was answered at {call.answers[0][0]}")
         if call.cancelled:

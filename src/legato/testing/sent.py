@@ -8,13 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from legato.core.facts import Answered, AnyFact, Call, CallRef, Compacted, HandedOff, Judged, Prompted, Refusal, Said, Words
+from legato.core.facts import (
+    Answered,
+    AnyFact,
+    Call,
+    CallRef,
+    Compacted,
+    Decided,
+    HandedOff,
+    Judged,
+    Prompted,
+    Refusal,
+    Said,
+    Words,
+)
 from legato.core.groups import AssistantEntry, OutputEntry, UserEntry
 from legato.core.history import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
 from legato.core.messages import text_of
 from legato.core.view import Request
 from legato.models.base import Reply
-from legato.testing.pauses import Landings
+from legato.testing.pauses import Landings, options_at
 from legato.testing.recorded import Reading
 from legato.testing.violations import Violation
 
@@ -75,6 +88,7 @@ def check_request(reading: Reading, request: Request, broken: list[Violation]) -
     if request.upto >= len(facts):
         broken.append(Violation("C1", f"{where} saw more than was recorded"))
         return
+    _check_client_tools(reading, request, where, broken)
     waiting = _not_judged(facts[: request.upto + 1])
     if waiting:
         broken.append(Violation("C1", f"{where} was sent while the message at {min(waiting)} waited to be judged"))
@@ -112,6 +126,18 @@ def check_request(reading: Reading, request: Request, broken: list[Violation]) -
     if unanswered := [ref for ref in open_calls if ref not in answered]:
         broken.append(Violation("C3", f"{where} has no output for call {unanswered[0]}"))
     _compare(reading, request, seen, where, broken)
+
+
+def _check_client_tools(reading: Reading, request: Request, where: str, broken: list[Violation]) -> None:
+    """A request offers the tools of its client, and none that it has taken back."""
+    known = {tool.name for fact in reading.facts if isinstance(fact, (Said, Decided)) and fact.options for tool in fact.options.tools}
+    if not known:
+        return
+    offered, sent = {tool.name for tool in options_at(reading.facts[: request.upto + 1]).tools}, {tool.name for tool in request.frame.tools}
+    if lacking := offered - sent:
+        broken.append(Violation("C2", f"{where} does not offer {min(lacking)}, a tool of its client"))
+    if strange := (known - offered) & sent:
+        broken.append(Violation("S3", f"{where} offers {min(strange)}, which its client does not offer now"))
 
 
 def _check_output(reading: Reading, request: Request, entry: OutputEntry, where: str, broken: list[Violation]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legato.core.view import Request
@@ -70,7 +70,7 @@ class Story:
     async def tell(self, store: Store, stream: bool = False, world: World | None = None, session: str = "story") -> Told:
         """Tell the story once, on this store, and check it."""
         told = Told(None, world or World())  # type: ignore[arg-type]
-        person = Person(self.person.messages, self.person.decide, stream, told.events.append, self.person.steps, self.person.resumes)
+        person = replace(self.person, stream=stream, watch=told.events.append)
         workflow = self.build(store, told.world).observed_by(Asked(told.requests))
         told.session = workflow.session(session, store=store)
         await person.play(told.session)

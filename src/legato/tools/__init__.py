@@ -4,6 +4,7 @@ Everything a user or the driver needs is exported here; the rest of this package
 """
 
 from legato.tools.arguments import BadArguments
+from legato.tools.client import ClientTool, options_of, parse_output
 from legato.tools.context import CallerStopped, ChildMissing, ChildPaused, OutcomeUnknown, Secret, ToolCall, ToolContext
 from legato.tools.function import Tool, tool
 from legato.tools.output import tool_content, tool_output
@@ -13,11 +14,14 @@ __all__ = [
     "CallerStopped",
     "ChildMissing",
     "ChildPaused",
+    "ClientTool",
     "OutcomeUnknown",
     "Secret",
     "Tool",
     "ToolCall",
     "ToolContext",
+    "options_of",
+    "parse_output",
     "tool",
     "tool_content",
     "tool_output",

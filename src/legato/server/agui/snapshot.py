@@ -53,7 +53,7 @@ def _numbers(state: State) -> dict[int, int]:
 def _reply(state: State, graph: Graph, group: Group, number: int, subagent: str | None, length: int) -> Iterator[Message]:
     assert group.fact is not None
     calls = [
-        ToolCall(id=call_id(state, call.ref), function=FunctionCall(name=call.call.tool, arguments=_shown(call.call, group.agent, graph)))
+        ToolCall(id=call_id(state, call.ref), function=FunctionCall(name=call.call.tool, arguments=_shown(call.call, group, graph)))
         for call in group.calls
     ]
     words = group.public_words
@@ -67,10 +67,10 @@ def _reply(state: State, graph: Graph, group: Group, number: int, subagent: str 
         )
     for call in group.calls:
         if call.output is not None and call.output.position < length:
-            content = text_of(shown_output(call, graph.secrets(group.agent, call.call.tool)))
+            content = text_of(shown_output(call, graph.secrets(group.agent, call.call.tool, group.options)))
             id = output_id(state, call.ref)
             yield ToolMessage(id=id, content=content, tool_call_id=call_id(state, call.ref), subagent_run_id=subagent)
 
 
-def _shown(call: Call, agent: str, graph: Graph) -> str:
-    return masked(call.arguments, graph.secrets(agent, call.tool))
+def _shown(call: Call, group: Group, graph: Graph) -> str:
+    return masked(call.arguments, graph.secrets(group.agent, call.tool, group.options))

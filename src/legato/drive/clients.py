@@ -1,0 +1,23 @@
+"""What clients ask of runs, as a driver needs it: the definitions of their tools, and the schemas of the answers they want."""
+
+from __future__ import annotations
+
+from legato.core.facts import RunOptions
+from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
+from legato.drive.ledger import Ledger
+
+
+class ClientDefinitions:
+    """Reads what the options of runs name, each once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, RunDefinitions] = {}
+
+    async def definitions(self, options: RunOptions) -> RunDefinitions:
+        """What these options name."""
+        if not options.digest:
+            return NO_DEFINITIONS
+        if options.digest not in self._known:
+            self._known[options.digest] = decode_definitions(await self._ledger.content(options.digest))
+        return self._known[options.digest]

@@ -1,0 +1,152 @@
+"""Tools that the client of a conversation runs itself, and the format in which it wants the answer.
+
+A client gives them with a message. Agents are offered the tools beside their own; a call of one waits for its result, as a call of a
+deferred tool does, and the client supplies it. Arguments and answers are checked against the client's schemas, with bounded work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from legato.core.checking import listed, text
+from legato.core.facts import NO_OPTIONS, OfferedTool, RunOptions
+from legato.core.frame import ToolSpec
+from legato.core.messages import checked_text
+from legato.core.run_options import RunDefinitions, encode_definitions
+from legato.errors import BadInput
+from legato.tools.function import checked_name
+
+if TYPE_CHECKING:
+    from legato.tools.schema_arguments import SchemaArguments
+
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+MAX_ERROR_CHARS, MAX_ERRORS = 160, 8
+"""How many characters of a mistake in an answer, and how many mistakes, a model is told."""
+
+
+class ClientTool(Struct, frozen=True):
+    """A tool that the client runs. Given with a message; its calls wait in `session.pending` until `session.answer(...)`.
+
+    `parameters` is the JSON schema of its arguments. The call that a client gets always fits it: a model whose arguments do not is told so.
+    Properties with `"writeOnly": true` or `"format": "password"` are shown as digests, except to the client.
+
+    >>> ClientTool("open_page", "Opens a page in the user's browser.", {"type": "object", "properties": {"url": {"type": "string"}}})
+    <ClientTool open_page(url)>
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        checked_name(self.name)
+        checked_text(text(f"the description of client tool {self.name!r}", self.description), "description of a tool", empty=True)
+        if not isinstance(self.parameters, Mapping) or self.parameters.get("type", "object") != "object":
+            raise BadInput(
+                f"the parameters of client tool {self.name!r} are not those of an object",
+                expected='a JSON schema such as {"type": "object", "properties": {...}}',
+                found=repr(self.parameters)[:80],
+            )
+        arguments_of(self.spec)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model is told of it."""
+        schema = {"type": "object", **self.parameters} if self.parameters else NO_PARAMETERS
+        return ToolSpec(self.name, self.description, _schema_text(schema, f"the parameters of client tool {self.name!r}"))
+
+    def __repr__(self) -> str:
+        known = self.parameters.get("properties")
+        return f"<ClientTool {self.name}({', '.join(known) if isinstance(known, Mapping) else ''})>"
+
+
+def options_of(
+    tools: Iterable[ClientTool] = (), output_schema: Mapping[str, Any] | None = None, required: bool = False
+) -> tuple[RunOptions, dict[str, bytes]]:
+    """What a client asks of a run, as it is recorded, and the contents that go with it. `BadInput` if it cannot be used."""
+    given = listed("client tools", tools)
+    for each in given:
+        if not isinstance(each, ClientTool):
+            raise BadInput(
+                "tools= takes tools that the client runs", found=repr(each)[:80], do='write tools=[ClientTool("open_page", "...", {...})]'
+            )
+    names = [each.name for each in given]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadInput(f"two client tools are named {twice[0]!r}", do="give one of them another name")
+    output = ""
+    if output_schema is not None:
+        if not isinstance(output_schema, Mapping):
+            raise BadInput("output_schema= takes a JSON schema", found=repr(output_schema)[:80], do='write {"type": "object", ...}')
+        output = _schema_text(output_schema, "the output schema")
+        _checked_output(output)
+    if not given and not output:
+        return NO_OPTIONS, {}
+    specs = tuple(each.spec for each in given)
+    offered = tuple(OfferedTool(each.name, tuple(sorted(arguments_of(each).secrets))) for each in specs)
+    digest, data = encode_definitions(RunDefinitions(specs, output))
+    return RunOptions(offered, required and bool(given), bool(output), digest), {digest: data}
+
+
+@lru_cache(maxsize=256)
+def arguments_of(spec: ToolSpec) -> SchemaArguments:
+    """The check of a client tool's arguments; `BadInput` if its schema is none. Each schema is read once."""
+    try:
+        from legato.tools.schema_arguments import SchemaArguments
+    except ModuleNotFoundError as missing:
+        raise _without_checker(missing) from None
+    return SchemaArguments.of(spec.name, json.loads(spec.parameters), kind="client", do="correct its parameters")
+
+
+@lru_cache(maxsize=256)
+def _checked_output(schema: str) -> Any:
+    try:
+        from legato.tools.json_schema import CheckedSchema
+    except ModuleNotFoundError as missing:
+        raise _without_checker(missing) from None
+    try:
+        return CheckedSchema(json.loads(schema))
+    except ValueError as error:
+        raise BadInput(f"the output schema is not valid: {str(error)[:MAX_ERROR_CHARS]}", do="correct it") from None
+
+
+def parse_output(schema: str, answer: str) -> Any:
+    """The value that an answer is. `ValueError` if it does not fit the schema, in words for the model that wrote it."""
+    from legato.tools.json_schema import TooMuchWork
+
+    try:
+        value = json.loads(answer, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    try:
+        mistakes = _checked_output(schema).find_errors(value)
+    except TooMuchWork:
+        raise ValueError("it is too long to be checked") from None
+    except Exception as error:  # a reference that leads nowhere, or around in circles: the schema's fault
+        raise ValueError(f"it could not be checked: {type(error).__name__}") from None
+    if mistakes:
+        lines = [f"{'.'.join(map(str, each.absolute_path)) or 'reply'}: {each.message}"[:MAX_ERROR_CHARS] for each in mistakes[:MAX_ERRORS]]
+        raise ValueError(f"it does not fit the JSON schema. {'; '.join(lines)}")
+    return value
+
+
+def _schema_text(schema: Mapping[str, Any], what: str) -> str:
+    try:
+        written = json.dumps(dict(schema), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        written.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"{what} are no JSON schema: {error}", do="give plain values") from None
+    return written
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _without_checker(missing: ModuleNotFoundError) -> BadInput:
+    return BadInput(f"schemas of clients need the package {missing.name!r}", do="pip install '.[mcp]' in a clone of Legato")
