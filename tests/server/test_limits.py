@@ -112,7 +112,9 @@ def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
     for path, longest in bounds.items():
         line = open_line(api).head(f"POST {path} HTTP/1.1", "content-type: application/json", f"content-length: {longest + 1}")
         answer = line.answer
-        assert (answer.status, answer.error, answer.json["error"]["expected"]) == (413, "too_large", f"{longest} bytes at most")
+        error = answer.json["error"]
+        assert (answer.status, answer.error) == (413, "too_large")
+        assert f"{longest} bytes at most" in error.get("expected", error["message"])  # OpenAI's errors are one text
         assert line.is_closed
 
 

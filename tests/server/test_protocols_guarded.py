@@ -15,7 +15,7 @@ from legato.stores import MemoryStore
 from tests.server.rooms import chatting, served
 
 WAYS = [
-    (method, route.path.format(id="resp_x", name="chat"))
+    (method, route.path.format(id="resp_x", name="chat", item="msg_x"))
     for route in protocols(Serving({}, MemoryStore(), LocalEngine(), "", True))
     for method in route.methods or ()
 ]
@@ -32,13 +32,24 @@ KEYHOLES: dict[str, tuple[dict[str, str], int]] = {
 
 def test_there_are_as_many_ways_in_as_the_pages_name() -> None:
     assert sorted(WAYS) == [
+        ("DELETE", "/v1/conversations/resp_x"),
+        ("DELETE", "/v1/conversations/resp_x/items/msg_x"),
+        ("DELETE", "/v1/responses/resp_x"),
+        ("GET", "/v1/conversations/resp_x"),
+        ("GET", "/v1/conversations/resp_x/items"),
+        ("GET", "/v1/conversations/resp_x/items/msg_x"),
         ("GET", "/v1/models"),
         ("GET", "/v1/models/chat"),
         ("GET", "/v1/responses/resp_x"),
+        ("GET", "/v1/responses/resp_x/input_items"),
         ("POST", "/agui"),
         ("POST", "/agui/chat"),
         ("POST", "/v1/chat/completions"),
+        ("POST", "/v1/conversations"),
+        ("POST", "/v1/conversations/resp_x"),
+        ("POST", "/v1/conversations/resp_x/items"),
         ("POST", "/v1/responses"),
+        ("POST", "/v1/responses/input_tokens"),
         ("POST", "/v1/responses/resp_x/cancel"),
     ]
 
@@ -58,8 +69,9 @@ def test_nobody_gets_in_who_may_not_and_nothing_is_said(keyhole: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
-def test_each_is_asked_in_one_way_only(method: str) -> None:
+def test_each_path_refuses_every_other_method(method: str) -> None:
+    known = {*WAYS, ("GET", "/v1/responses/input_tokens"), ("DELETE", "/v1/responses/input_tokens")}  # a response may have that id
     with served(chatting([])) as server, httpx2.Client(headers={"authorization": f"Bearer {server.token}"}) as http:
-        for way, path in WAYS:
-            if way != method:
+        for path in {path for _, path in WAYS}:
+            if (method, path) not in known:
                 assert http.request(method, f"{server.url}{path}").status_code == 405, (method, path)

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from legato.engines.advance import told
 from legato.errors import (
@@ -90,8 +89,3 @@ def plain(error: LegatoError) -> dict[str, str]:
     """An error as data."""
     told = {"code": error.code, "message": error.summary, "expected": error.expected, "found": error.found, "do": error.do}
     return {name: text for name, text in told.items() if text}
-
-
-async def refuse(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with an error."""
-    await error_answer(error)(scope, receive, send)

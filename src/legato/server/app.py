@@ -19,9 +19,10 @@ from starlette.types import ASGIApp
 from legato.engines.advance import told
 from legato.engines.worker import Worker
 from legato.server.access import Access, Guarded
-from legato.server.answering import Refused, error_answer
+from legato.server.answering import Refused
 from legato.server.api import about, looking, talking
 from legato.server.api.table import Asked, Endpoint, Nothing, route
+from legato.server.error_shapes import error_for_path
 from legato.server.limits import Limited, Limits
 from legato.server.openapi import document
 from legato.server.protocols import protocols
@@ -99,12 +100,13 @@ async def _living(serving: Serving, worker: Worker | None, failed: Callable[[Bas
 
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    refused = Refused(error.status_code, "refused", "this cannot be answered")
     if error.status_code == 405:
         allowed = _allowed(request)
-        return error_answer(Refused(405, "method_not_allowed", "this path is asked in another way", expected=allowed, allow=allowed))
-    if error.status_code == 404:
-        return error_answer(Refused(404, "not_found", "nothing is here", do="see /api/openapi.json for what there is"))
-    return error_answer(Refused(error.status_code, "refused", "this cannot be answered"))
+        refused = Refused(405, "method_not_allowed", "this path is asked in another way", expected=allowed, allow=allowed)
+    elif error.status_code == 404:
+        refused = Refused(404, "not_found", "nothing is here", do="see /api/openapi.json for what there is")
+    return error_for_path(refused, request.scope["path"])
 
 
 def _allowed(request: Request) -> str:

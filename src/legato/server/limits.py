@@ -14,7 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from legato.listening import HANG_UP
 from legato.listening.bodies import TWO_LENGTHS, has_two_lengths
-from legato.server.answering import Refused, refuse, unexpected
+from legato.server.answering import Refused, unexpected
+from legato.server.error_shapes import refuse
 
 MIB = 1024 * 1024
 LONGEST_TARGET = 8 * 1024

@@ -9,7 +9,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from legato.server.answering import Refused, refuse
+from legato.server.answering import Refused
+from legato.server.error_shapes import refuse
 from legato.sse import HEADERS, KEEP_ALIVE, PULSE, while_there, with_pauses
 
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from legato.errors import UnknownLedger
 from legato.server.answering import Refused, answer
 from legato.server.api.table import route_to
+from legato.server.error_shapes import openai_error
 from legato.server.limits import TooMuch, one_more_stream
-from legato.server.openai.asked import chat_asked, responses_asked
+from legato.server.openai import conversations
+from legato.server.openai.asked import chat_asked, path_part, responses_asked
 from legato.server.openai.chat import Completing
-from legato.server.openai.errors import Wrong, error_line, openai_error
+from legato.server.openai.errors import Wrong, error_line
 from legato.server.openai.responses import Responding
-from legato.server.openai.turns import Turn, begun, turn_named, workflow_named
+from legato.server.openai.turns import Turn, begun, response_named, workflow_named
 from legato.server.serving import Serving
 from legato.server.streams import Lines, Waiting
 
@@ -37,8 +37,19 @@ def routes(serving: Serving) -> list[Route]:
         ("GET", "/v1/models", _models),
         ("GET", "/v1/models/{name}", _model),
         ("POST", "/v1/responses", _respond),
+        ("POST", "/v1/responses/input_tokens", conversations.count_input_tokens),
         ("GET", "/v1/responses/{id}", _look),
+        ("DELETE", "/v1/responses/{id}", conversations.delete_response),
         ("POST", "/v1/responses/{id}/cancel", _cancel),
+        ("GET", "/v1/responses/{id}/input_items", conversations.list_input_items),
+        ("POST", "/v1/conversations", conversations.create_conversation),
+        ("GET", "/v1/conversations/{id}", conversations.retrieve_conversation),
+        ("POST", "/v1/conversations/{id}", conversations.update_conversation),
+        ("DELETE", "/v1/conversations/{id}", conversations.delete_conversation),
+        ("GET", "/v1/conversations/{id}/items", conversations.list_conversation_items),
+        ("POST", "/v1/conversations/{id}/items", conversations.create_conversation_items),
+        ("GET", "/v1/conversations/{id}/items/{item}", conversations.retrieve_conversation_item),
+        ("DELETE", "/v1/conversations/{id}/items/{item}", conversations.delete_conversation_item),
         ("POST", "/v1/chat/completions", _complete),
     ]
     return [route_to(method, path, _answering(serving, does)) for method, path, does in paths]
@@ -53,6 +64,7 @@ def _answering(serving: Serving, does: Does) -> Callable[[Request], Awaitable[AS
         except Exception as error:
             return openai_error(error)
 
+    answered.__doc__ = does.__doc__  # what the description of the API says of the route
     return answered
 
 
@@ -60,11 +72,13 @@ def _answering(serving: Serving, does: Does) -> Callable[[Request], Awaitable[AS
 
 
 async def _models(serving: Serving, request: Request) -> ASGIApp:
+    """List the workflows, as models."""
     return answer({"object": "list", "data": [_as_model(name) for name in serving.workflows]})
 
 
 async def _model(serving: Serving, request: Request) -> ASGIApp:
-    return answer(_as_model(workflow_named(serving, _named(request, "name")).name))
+    """Look at one workflow, as a model."""
+    return answer(_as_model(workflow_named(serving, path_part(request, "name")).name))
 
 
 def _as_model(name: str) -> dict[str, Any]:
@@ -75,6 +89,7 @@ def _as_model(name: str) -> dict[str, Any]:
 
 
 async def _respond(serving: Serving, request: Request) -> ASGIApp:
+    """Say or decide something, and answer with a response."""
     body, ask = await responses_asked(request)
     if body.stream:
         one_more_stream(request.scope)
@@ -88,7 +103,8 @@ async def _respond(serving: Serving, request: Request) -> ASGIApp:
 
 
 async def _look(serving: Serving, request: Request) -> ASGIApp:
-    turn = await _turn(serving, request)
+    """Look at a response, whole or streamed again."""
+    turn = await response_named(serving, path_part(request, "id"))
     responding = Responding(turn)
     asked = dict(request.query_params)
     if asked.pop("stream", "false") != "true":
@@ -99,22 +115,17 @@ async def _look(serving: Serving, request: Request) -> ASGIApp:
 
 
 async def _cancel(serving: Serving, request: Request) -> ASGIApp:
-    turn = await _turn(serving, request)
+    """Stop what the conversation of a response is doing."""
+    turn = await response_named(serving, path_part(request, "id"))
     await turn.session.cancel("cancelled by a client")
-    return answer(await Responding(await _turn(serving, request)).whole(), headers=_session_of(turn))
-
-
-async def _turn(serving: Serving, request: Request) -> Turn:
-    try:
-        return await turn_named(serving, _named(request, "id"))
-    except UnknownLedger as unknown:
-        raise Wrong("response_id", unknown.summary, code="response_not_found", status=404) from None
+    return answer(await Responding(await response_named(serving, path_part(request, "id"))).whole(), headers=_session_of(turn))
 
 
 # -- chat --------------------------------------------------------------------------------------------------------------
 
 
 async def _complete(serving: Serving, request: Request) -> ASGIApp:
+    """Say something, and answer with a chat completion."""
     body, ask = await chat_asked(request)
     if body.stream:
         one_more_stream(request.scope)
@@ -126,13 +137,6 @@ async def _complete(serving: Serving, request: Request) -> ASGIApp:
 
 
 # -- both --------------------------------------------------------------------------------------------------------------
-
-
-def _named(request: Request, name: str) -> str:
-    try:
-        return unquote(request.path_params[name], errors="strict")
-    except UnicodeDecodeError:
-        raise Wrong(name, "the path is not UTF-8") from None
 
 
 def _session_of(turn: Turn) -> dict[str, str]:

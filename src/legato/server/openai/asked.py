@@ -7,7 +7,8 @@ a field that nobody knows.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct, field
@@ -17,6 +18,8 @@ from legato.server.api.table import read_body
 from legato.server.openai.content import Item, item_of, message_of
 from legato.server.openai.errors import Wrong
 from legato.server.openai.item_ids import ItemId
+
+T = TypeVar("T")
 
 HEADER_SESSION, HEADER_KEY, HEADER_RETRIES = "legato-session", "idempotency-key", "x-stainless-retry-count"
 LONGEST_KEY = 200
@@ -150,7 +153,7 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
     if answers and not in_conversation:
         raise Wrong("input", "an answer needs the conversation that asked", do="name previous_response_id, or conversation")
     message = message_of(said, "input", in_conversation, ignored, empty=bool(answers))
-    key, retried = _delivery(request)
+    key, retried = read_delivery(request)
     asked = Ask(
         model=body.model,
         message=message,
@@ -196,16 +199,29 @@ async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
     items = [item_of(each, f"messages[{number}]") for number, each in enumerate(body.messages)]
     session = _session(request, body, ignored)
     message = message_of(items, "messages", False, ignored, drop=bool(session))
-    key, retried = _delivery(request)
+    key, retried = read_delivery(request)
     return body, Ask(model=body.model, message=message, session=session, key=key, retried=retried, ignored=ignored)
 
 
-async def _read(request: Request, kind: Any) -> Any:
+async def read_openai_body(request: Request, kind: type[T]) -> T:
+    """The body of a request, as this shape; refused with the parameter that does not fit."""
     try:
-        body = await read_body(request, kind)
+        return await read_body(request, kind)
     except msgspec.ValidationError as error:
         words, _, path = str(error).partition(" - at `")
         raise _invalid(words, path.rstrip("`").removeprefix("$").lstrip(".")) from None
+
+
+def path_part(request: Request, name: str) -> str:
+    """A part of the path, by its name in the route."""
+    try:
+        return unquote(request.path_params[name], errors="strict")
+    except UnicodeDecodeError:
+        raise Wrong(name, "the path is not UTF-8") from None
+
+
+async def _read(request: Request, kind: Any) -> Any:
+    body = await read_openai_body(request, kind)
     if body.tools:
         raise Wrong("tools", "a workflow has its own tools: those of a client are not run", code="unsupported_value", do="leave them out")
     if body.tool_choice not in (None, "auto", "none"):
@@ -243,7 +259,7 @@ def _session(request: Request, body: Asked, ignored: list[str], named: str = "")
     return names.pop() if names else ""
 
 
-def _delivery(request: Request) -> tuple[str, bool]:
+def read_delivery(request: Request) -> tuple[str, bool]:
     """The key of a request, and whether the client sends it again by itself."""
     key = request.headers.get(HEADER_KEY, "")
     if len(key) > LONGEST_KEY or not key.isprintable():

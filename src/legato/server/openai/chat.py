@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from legato.server.error_shapes import shaped
 from legato.server.naming import bound
-from legato.server.openai.errors import error_line, shaped
+from legato.server.openai.errors import error_line
 from legato.server.openai.shapes import chat_usage, finish_of, legato_field
 from legato.server.openai.turns import Turn
 from legato.server.telling import Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of

@@ -7,6 +7,7 @@ An id is a prefix, the mark of the ledger that recorded the item, its place ther
 
     msg_1f0c9a3e_r2_ZGVzaw          what the third reply says (`r2v1`: words that were withdrawn)
     msg_1f0c9a3e_7_ZGVzaw           a user's message, or a guardrail's words, at position 7
+    mcpa_..., fco_...               an answer at a position: to a request for approval, or for a result
     mcp_1f0c9a3e_4.1_ZGVzaw         the call that is item 1 of the reply at position 4
     mcpr_1f0c9a3e_9b2d5a10-approval-4.1_<digest>_ZGVzaw     a request to approve it
     fc_..., call_...                a request for its result, and what that is answered with
@@ -32,7 +33,7 @@ from legato.server.naming import bound, mark
 
 MAX_SESSION_CHARS = 400
 
-_ITEM_ID = re.compile(r"(msg|mcp|mcpr|fc|call)_([0-9a-f]{8})_(.{1,500})_([A-Za-z0-9.-]{2,2200})", re.ASCII | re.DOTALL)
+_ITEM_ID = re.compile(r"(msg|mcp|mcpr|mcpa|fc|fco|call)_([0-9a-f]{8})_(.{1,500})_([A-Za-z0-9.-]{2,2200})", re.ASCII | re.DOTALL)
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
 _REPLY = re.compile(rf"r{_NUMBER}(?:v[0-9]{{1,9}})?", re.ASCII)
 _POSITION = re.compile(_NUMBER, re.ASCII)
@@ -70,6 +71,11 @@ def reply_item_id(state: State, session: str, reply: int, position: int = -1, wi
     return _write("msg", mark(state, position) if position >= 0 else birthmark(state.ledger), place, session)
 
 
+def given_item_id(prefix: Literal["msg", "mcpa", "fco"], state: State, session: str, position: int) -> str:
+    """The id of what was given to the session at a position: a message, or an answer."""
+    return _write(prefix, mark(state, position), str(position), session)
+
+
 def call_item_id(state: State, session: str, call: CallRef) -> str:
     """The id of a call that has its output."""
     return _write("mcp", mark(state, call.position), str(call), session)
@@ -100,7 +106,7 @@ def read_item_id(text: object) -> ItemId | None:
     prefix, ledger, place = found[1], found[2], found[3]
     if prefix == "msg" and (reply := _REPLY.fullmatch(place)):
         return ItemId(session=session, ledger=ledger, reply=int(reply[1]))
-    if prefix == "msg" and _POSITION.fullmatch(place):
+    if prefix in ("msg", "mcpa", "fco") and _POSITION.fullmatch(place):
         return ItemId(session=session, ledger=ledger, position=int(place))
     if prefix == "mcp" and (call := _CALL.fullmatch(place)):
         return ItemId(session=session, ledger=ledger, call=CallRef(int(call[1]), int(call[2])))
@@ -146,7 +152,7 @@ class RecordedItems:
         if item.call is not None:
             is_call = isinstance(fact, Answered) and item.call.index < len(fact.items) and isinstance(fact.items[item.call.index], Call)
             return position if is_call else None
-        return position if item.reply >= 0 or isinstance(fact, (Said, Judged)) else None
+        return position if item.reply >= 0 or isinstance(fact, (Said, Judged, Decided)) else None
 
     def find_answer(self, item: ItemId) -> Decided | None:
         """The answer from outside that a request of this ledger got."""

@@ -58,9 +58,9 @@ class Responding:
     def _items(self, moment: Moment) -> Iterator[dict[str, Any]]:
         match moment:
             case Spoke():
-                yield message_item(self.turn, moment)
+                yield message_item(self.turn.session, moment)
             case Ended():
-                yield call_item(self.turn, moment)
+                yield call_item(self.turn.session, moment)
             case Rested():
                 yield from (request_item(self.turn.session, request, moment.length) for request in moment.pending)
 
@@ -113,7 +113,7 @@ class Responding:
             case Withdrawn():
                 yield from writing.withdrawn()
             case Spoke():
-                yield from writing.spoken(message_item(self.turn, moment))
+                yield from writing.spoken(message_item(self.turn.session, moment))
             case _:
                 for item in self._items(moment):
                     yield from writing.item(item)

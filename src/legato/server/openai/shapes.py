@@ -12,17 +12,16 @@ from typing import Any
 from legato.core.facts import Answered, Usage
 from legato.core.requests import Pending
 from legato.server.openai.item_ids import approval_item_id, call_item_id, reply_item_id, request_item_id
-from legato.server.openai.turns import Turn
 from legato.server.telling import Ended, Spoke
 from legato.session import Session
 from legato.shown.hiding import shown_arguments
 from legato.shown.listing import question
 
 
-def message_item(turn: Turn, spoke: Spoke) -> dict[str, Any]:
+def message_item(session: Session, spoke: Spoke) -> dict[str, Any]:
     """What an agent said."""
     return {
-        "id": reply_item_id(turn.session.state, turn.session.id, spoke.reply, spoke.position),
+        "id": reply_item_id(session.state, session.id, spoke.reply, spoke.position),
         "type": "message",
         "role": "assistant",
         "status": "completed",
@@ -35,12 +34,11 @@ def text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def call_item(turn: Turn, ended: Ended) -> dict[str, Any]:
+def call_item(session: Session, ended: Ended) -> dict[str, Any]:
     """A call that has its output."""
     called, well = ended.called, ended.status == "ok"
-    state, session = turn.session.state, turn.session.id
     return {
-        "id": call_item_id(state, session, called.call),
+        "id": call_item_id(session.state, session.id, called.call),
         "type": "mcp_call",
         "server_label": called.agent,
         "name": called.tool,
@@ -48,7 +46,7 @@ def call_item(turn: Turn, ended: Ended) -> dict[str, Any]:
         "output": ended.output if well else None,
         "error": None if well else {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": ended.output}]},
         "status": "completed" if well else "failed",
-        "approval_request_id": approval_item_id(state, session, called.call),
+        "approval_request_id": approval_item_id(session.state, session.id, called.call),
         "legato": {"agent": called.agent, "status": ended.status},
     }
 

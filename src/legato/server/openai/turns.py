@@ -101,11 +101,19 @@ def _begins_one(facts: Sequence[AnyFact], position: int) -> bool:
     return position < len(facts) and (is_input(facts[position]) or any(isinstance(each, Paused) for each in facts[: position + 1]))
 
 
-def workflow_named(serving: Serving, model: str) -> Workflow:
+async def response_named(serving: Serving, name: str) -> Turn:
+    """The response of this id; refused with 404 if there is none."""
+    try:
+        return await turn_named(serving, name)
+    except UnknownLedger as unknown:
+        raise Wrong("response_id", unknown.summary, code="response_not_found", status=404) from None
+
+
+def workflow_named(serving: Serving, model: str, param: str = "model") -> Workflow:
     """The workflow that a client takes for a model."""
     if model not in serving.workflows:
         served = ", ".join(serving.workflows)
-        raise Wrong("model", f"the model {model[:100]!r} does not exist", code="model_not_found", status=404, expected=served)
+        raise Wrong(param, f"the model {model[:100]!r} does not exist", code="model_not_found", status=404, expected=served)
     return serving.workflows[model]
 
 
@@ -130,7 +138,7 @@ async def begun(serving: Serving, ask: Ask) -> Turn:
     if ask.recorded:
         before = await _latest(serving, workflow, ask.recorded)
         return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
-    return await _given(serving.begin(workflow.name, _derived(workflow, ask)), ask)
+    return await _given(serving.begin(workflow.name, derived_session_id(workflow, ask.key)), ask)
 
 
 async def _previous(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
@@ -205,7 +213,7 @@ async def _after(serving: Serving, workflow: Workflow, ask: Ask, before: Turn) -
 async def _branched(serving: Serving, before: Turn, at: int, workflow: Workflow, ask: Ask) -> Turn:
     if ask.retried and not ask.key:
         raise _perhaps_twice()
-    id = _derived(workflow, ask, before.name()) or f"{workflow.name[:40]}-{fresh_name()[:8]}"
+    id = derived_session_id(workflow, ask.key, before.name()) or f"{workflow.name[:40]}-{fresh_name()[:8]}"
     with suppress(LedgerExists):  # it was made by the same delivery, which came before
         await before.session.fork(at, id)
     return await _given(serving.drivable(await serving.session(id)), ask)
@@ -256,9 +264,9 @@ def _of(session: Session, workflow: Workflow, param: str) -> Submitted:
     return session
 
 
-def _derived(workflow: Workflow, ask: Ask, base: str = "") -> str:
-    """The id of a session that is made for a delivery: the same for the same key, so that it is made once."""
-    return f"{workflow.name[:40]}-{digest_bytes(f'{base} {ask.key}'.encode())[:16]}" if ask.key else ""
+def derived_session_id(workflow: Workflow, key: str, base: str = "") -> str:
+    """The id of a session that is made for a delivery: the same for the same key, so that it is made once. Empty without a key."""
+    return f"{workflow.name[:40]}-{digest_bytes(f'{base} {key}'.encode())[:16]}" if key else ""
 
 
 def _perhaps_twice() -> Refused:
