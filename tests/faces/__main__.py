@@ -1,4 +1,4 @@
-"""`make faces`: what people see, in a real terminal and a real browser; and what a client of AG-UI sees, in Node.
+"""`make faces`: what people see, in a real terminal and a real browser; and what other people's clients see, in Node.
 
     python -m tests.faces                     all of it
     python -m tests.faces -k phone            some of it: what follows is pytest's
@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.faces import finding
 
 HERE = Path(__file__).parent
-CONSOLE, AGUI = HERE / "console", HERE / "agui"
+CONSOLE, CLIENTS = HERE / "console", (HERE / "agui", HERE / "ai_sdk")
 
 
 def main(arguments: list[str]) -> int:
@@ -29,10 +29,10 @@ def main(arguments: list[str]) -> int:
         places.append(CONSOLE)
     else:
         lacking.append(finding.NO_BROWSER)
-    if finding.client():
-        places.append(AGUI)
+    if finding.clients():
+        places += CLIENTS
     else:
-        lacking.append(finding.NO_CLIENT)
+        lacking.append(finding.NO_CLIENTS)
     code = 0
     if places:
         code = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *map(str, places), *arguments]).returncode

@@ -1,5 +1,5 @@
 """What the faces are tested with, found on this machine or installed: tmux for the terminal, a browser of Chromium's kind for the console,
-and from npm the client of AG-UI.
+and from npm the client of AG-UI and the AI SDK.
 
 A Chrome that is on a laptop already will do, on macOS as well: no driver of its own is needed. Only root on a Debian is given anything.
 """
@@ -27,8 +27,12 @@ NO_BROWSER = (
 NPM = Path(__file__).parents[2] / "build" / "npm"
 """Where packages from npm are put."""
 
-CLIENT = "@ag-ui/client@1.0.0"
-NO_CLIENT = "node and npm were not found, or npm could not bring AG-UI's client, so that was not tested: install Node.js 20 or newer"
+CLIENTS = {"@ag-ui/client": "1.0.0", "ai": "6.0.326", "@ai-sdk/openai": "3.0.141"}
+"""Other people's clients of a served workflow, and their versions."""
+
+NO_CLIENTS = (
+    "node and npm were not found, or npm could not bring other people's clients, so they were not tested: install Node.js 20 or newer"
+)
 NO_TMUX = "tmux was not found, so the terminal was not tested: `apt-get install tmux` or `brew install tmux`"
 
 
@@ -46,17 +50,22 @@ def tmux() -> str:
     return shutil.which("tmux") or ""
 
 
-def client() -> bool:
-    """Whether AG-UI's client is there, if need be after npm has brought it."""
+def clients() -> bool:
+    """Whether other people's clients are there, if need be after npm has brought them."""
     if not shutil.which("node") or not shutil.which("npm"):
         return False
-    if not (NPM / "node_modules" / "@ag-ui" / "client").exists():
-        print(f"installing {CLIENT} ...", flush=True)
+    if not _are_installed():
+        packages = [f"{name}@{version}" for name, version in CLIENTS.items()]
+        print(f"installing {', '.join(packages)} ...", flush=True)
         NPM.mkdir(parents=True, exist_ok=True)
         npm = ["npm", "install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix", str(NPM)]
-        done = subprocess.run([*npm, CLIENT], capture_output=True, text=True)
+        done = subprocess.run([*npm, *packages], capture_output=True, text=True)
         print(done.stderr.strip(), end="", flush=True)
-    return (NPM / "node_modules" / "@ag-ui" / "client").exists()
+    return _are_installed()
+
+
+def _are_installed() -> bool:
+    return all((NPM / "node_modules" / name).exists() for name in CLIENTS)
 
 
 def ensured(find: Callable[[], str], *packages: str) -> bool:
