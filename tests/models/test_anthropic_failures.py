@@ -188,7 +188,7 @@ async def test_betas_are_asked_for_in_a_header_and_so_is_the_version_that_knows_
 
     transport = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     client = anthropic.AsyncAnthropic(api_key="x", http_client=transport)
-    async with talking(Anthropic("claude-sonnet-5", client=client, stream=False, betas=["one", "two"], **options)) as model:
+    async with talking(Anthropic("claude-haiku-4-5", client=client, stream=False, betas=["one", "two"], **options)) as model:
         await model.reply(request_of(), lambda text: None)
     assert asked_for == ["one,two", version]
 
@@ -203,7 +203,7 @@ async def test_betas_are_asked_for_in_a_header_and_so_is_the_version_that_knows_
         ({"verbosity": "low"}, "has no option 'verbosity'"),
         ({"memory": "chained"}, "no option 'memory'"),
         ({"temperature": 1.5}, "range: 0..1"),
-        ({"temperature": 0.5, "effort": "low"}, "temperature"),
+        ({"temperature": 0.5}, "`temperature` is deprecated for this model"),
         ({"thinking_tokens": 100}, "greater than or equal to 1024"),
         ({"thinking_tokens": 2000, "max_tokens": 1000}, "max_tokens"),
         ({"extra": {"bogus": 1}}, "Extra inputs are not permitted"),

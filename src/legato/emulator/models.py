@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.emulator.chat_abilities import abilities_of
+from legato.wire.anthropic import generations
 from legato.wire.anthropic.held import ModelInfo as AnthropicInfo
+from legato.wire.anthropic.held import info_of
 from legato.wire.chat.held import ModelInfo as ChatInfo
 from legato.wire.responses.held import ModelInfo as OpenAIInfo
 
@@ -65,7 +67,7 @@ def _openai(
 
 
 def _claude(name: str, day: str, window: int, *, dated: bool = False, binds: bool = False, reads: tuple[str, ...] = ()) -> Model:
-    old = "-4-5" in name  # the generation that still takes a prefill, and does not yet take the role `system`
+    old = generations.prefills(name)  # a generation that still takes a prefill does not yet take the role `system`
     return Model(
         name,
         "anthropic",
@@ -178,7 +180,8 @@ KNOWN: tuple[Model, ...] = (
 
 _FAMILY = {
     "openai": re.compile(r"(?:openai[/.])?(?:gpt-(?:\d|oss|audio|image|realtime)|chatgpt-|codex-|o\d)"),
-    "anthropic": re.compile(r"claude-"),
+    # The names since Claude 4 (`claude-opus-4-1`), those of Claude 3 (`claude-3-5-haiku-latest`), and the oldest.
+    "anthropic": re.compile(r"claude-((opus|sonnet|haiku|fable|mythos)-(\d|preview)|3(-[57])?-(opus|sonnet|haiku)|v?[12](?!\d)|instant)"),
 }
 _REASONING_FAMILY = re.compile(r"o\d|gpt-(?!35)([5-9]|\d\d)|codex-")  # Azure writes gpt-35 for gpt-3.5
 _LETTER_OR_DIGIT = "[a-z0-9]"
@@ -219,6 +222,8 @@ class Catalogue:
     'gpt-4o-2024-08-06'
     >>> catalogue.anthropic("claude-opus-5.5").binds
     True
+    >>> catalogue.anthropic("claude-3-opus-20240229").prefill, catalogue.anthropic("claude-sonet-4-5") is None
+    (True, True)
     """
 
     def __init__(self, models: Iterable[Model] = KNOWN, *, any_model: bool = False) -> None:
@@ -250,7 +255,8 @@ class Catalogue:
         base = sought.removeprefix("ft:")
         if _FAMILY[vendor].match(base):
             reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(base)) and "chat" not in sought)
-            return Model(name, vendor, reasons=reasons, prefill=vendor != "anthropic")
+            old = vendor == "anthropic" and generations.prefills(sought)
+            return Model(name, vendor, reasons=reasons, prefill=vendor != "anthropic" or old, system_role=not old)
         return Model(name, vendor, reasons=None, prefill=vendor != "anthropic") if deployment or self.any_model else None
 
     def openai(self, name: str, *, deployment: bool = False) -> OpenAIInfo | None:
@@ -271,8 +277,15 @@ class Catalogue:
         model = self.find("anthropic", name)
         if model is None:
             return None
-        return AnthropicInfo(
-            model.name, model.binds, model.prefill, model.window, model.output, model.system_role, model.reads, model.unlocked
+        return replace(
+            info_of(model.name),
+            binds=model.binds,
+            prefill=model.prefill,
+            window=model.window,
+            output=model.output,
+            system_role=model.system_role,
+            reads=model.reads,
+            unlocked=model.unlocked,
         )
 
     def list_openai(self) -> tuple[int, dict[str, Any]]:

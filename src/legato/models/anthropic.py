@@ -21,8 +21,9 @@ from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, configured_address, failing, needs, no_key, read_by, shown, tell
-from legato.wire.anthropic.compile import compile_request, judged_options
+from legato.wire.anthropic.compile import WITH_SAMPLING, compile_request, judged_options
 from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
+from legato.wire.anthropic.request import SAMPLING
 from legato.wire.anthropic.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning
@@ -33,10 +34,6 @@ MOST_PAUSES = 8
 """How often one turn that the provider pauses is gone on with."""
 
 CACHE = {"cache_control": {"type": "ephemeral"}}
-SAMPLING = ("temperature", "top_p", "top_k")
-BEFORE_2026_10_21 = {"anthropic-version": "2023-06-01"}
-"""The newest version of the API, which the SDK asks for, refuses the options of sampling; the one before it takes them."""
-
 _LACKS = {
     "memory": "leave it out: Anthropic keeps no conversation",
     "seed": "leave it out",
@@ -118,7 +115,7 @@ class Anthropic(Priced):
         import anthropic  # not before the client is made: where it is not installed, that says what to do
 
         origin = f"anthropic {address_of(client)} {options.model}"
-        headers = {**JSON, **self._betas, **(BEFORE_2026_10_21 if _samples(options) else {})}
+        headers = {**JSON, **self._betas, **(WITH_SAMPLING if _samples(options) else {})}
         reasoning = enforce = True
         spent = NO_USAGE  # by what came to nothing
         while True:

@@ -6,7 +6,7 @@ from typing import Any
 
 from legato.emulator.minds.base import Thought, Use, Words
 from tests.wire.anthropic.cases_fields import ADAPTIVE, ANSWERED, CACHED, DROPS, ENABLED, error
-from tests.wire.anthropic.world import BINDING, HELLO, ask, assistant, result, text, tool, use, user
+from tests.wire.anthropic.world import BINDING, HELLO, NEWEST, ask, assistant, result, text, tool, use, user
 from tests.wire.lawcase import LawCase, Step
 
 
@@ -22,6 +22,26 @@ HANDED = user(result("toolu_h"))
 
 OLD_THOUGHT = (Step.respond(ask(HELLO, model="claude-haiku-4-5", thinking=ENABLED), Thought("Hm."), Words("Which one?"), save_as="r1"),)
 """A model without preserved thinking thought, then answered."""
+
+NOTE = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "two cups"}}
+FETCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_fetch", "input": {"url": "https://x.example"}}
+CITED = {
+    "type": "char_location",
+    "cited_text": "two",
+    "document_index": 0,
+    "document_title": None,
+    "start_char_index": 0,
+    "end_char_index": 3,
+}
+
+
+def fetched(document: dict[str, Any]) -> dict[str, Any]:
+    content = {"type": "web_fetch_result", "url": "https://x.example", "content": document}
+    return {"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_1", "content": content}
+
+
+def found(*content: Any) -> dict[str, Any]:
+    return {"type": "search_result", "source": "https://x.example", "title": "Cups", "content": list(content)}
 
 
 def unanswered(where: str, ids: str) -> dict[str, Any]:
@@ -83,6 +103,12 @@ CASES: list[LawCase] = [
         obeys=ask(user(), {"role": "user", "content": "a"}),
     ),
     LawCase(
+        "M13c",
+        ask({"role": "user", "content": ""}),
+        error("messages.0: all messages must have non-empty content except for the optional final assistant message"),
+        obeys=ask({"role": "user", "content": "a"}),
+    ),
+    LawCase(
         "M13d",
         ask(HELLO, assistant(), HELLO),
         error("messages.1: all messages must have non-empty content except for the optional final assistant message"),
@@ -99,6 +125,29 @@ CASES: list[LawCase] = [
         ask(user(text("Hello"), use())),
         error("messages.0: `tool_use` blocks can only be in `assistant` messages"),
         obeys=ANSWERED,
+    ),
+    LawCase(
+        "MV2",
+        ask(HELLO, assistant(NOTE), HELLO),
+        error("messages.1: `document` blocks can only be in `user` messages"),
+        obeys=ask(user(NOTE), assistant(FETCH, fetched(NOTE)), HELLO),
+        headers=NEWEST,
+    ),
+    LawCase(
+        "MV3",
+        ask(user(text("Two cups.", citations=[CITED]))),
+        error("messages.0.content.0.text.citations: Extra inputs are not permitted"),
+        obeys=ask(
+            user({**NOTE, "citations": {"enabled": True}}), assistant(text("Two cups.", citations=[CITED])), user(text("So?", citations=[]))
+        ),
+        headers=NEWEST,
+    ),
+    LawCase(
+        "MV3",
+        ask(user(found(text("Two cups.", citations=[CITED])))),
+        error("messages.0.content.0.search_result.content.0.text.citations: Extra inputs are not permitted"),
+        obeys=ask(user(found(text("Two cups.")) | {"citations": {"enabled": True}})),
+        headers=NEWEST,
     ),
     LawCase(
         "M15",
@@ -128,9 +177,9 @@ CASES: list[LawCase] = [
     # -- uses of tools and their results
     LawCase(
         "M3",
-        ask(HELLO, assistant(use()), user(result()), assistant(text("Again."), use()), user(result())),
-        error("messages.3.content.1: `tool_use` ids must be unique"),
-        obeys=ask(HELLO, assistant(use()), user(result()), assistant(text("Again."), use("toolu_2")), user(result("toolu_2"))),
+        ask(HELLO, assistant(use(), use()), user(result())),
+        error("messages.1.content.1: `tool_use` ids must be unique"),
+        obeys=ask(HELLO, assistant(use(), use("toolu_2")), user(result(), result("toolu_2"))),
     ),
     LawCase(
         "M2",
@@ -306,6 +355,10 @@ CASES: list[LawCase] = [
     ),
     LawCase("M9a", obeys=desk(HELLO, BACK, HANDED, system="You are billing.", thinking=DROPS), setup=THOUGHT, headers=BINDING),
     LawCase("M9b", obeys=desk(HELLO, BACK, HANDED, system="You are billing."), setup=THOUGHT, profile={"binding": False}),
+    LawCase("MA6", obeys=ask(top_k=-1, top_p=-1, model="claude-haiku-4-5")),
+    LawCase("MA7", obeys=ask(HELLO, assistant(use()), user(result()), assistant(text("Again."), use()), user(result()))),
+    LawCase("MA8", obeys=ask(HELLO, assistant(use("toolu_1")), user(result("toolu_9")), model="claude-3-opus-20240229")),
+    LawCase("MA9", obeys=ask(HELLO, assistant(text("Let me look."), FETCH))),
     LawCase("MA1", obeys=ask(HELLO, assistant(use("a")), assistant(use("b")), user(result("a")), user(result("b")), HELLO)),
     LawCase("MA2", obeys=ask(user(text(""), text("Hello")), assistant(text("Yes?")), HELLO)),
     LawCase("MA3", obeys=ask(HELLO, {"role": "system", "content": "Be brief."}, assistant(text("Yes?")), HELLO)),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.wire.anthropic.world import HELLO, ask, assistant, result, text, tool, use, user
+from tests.wire.anthropic.world import HELLO, NEWEST, ask, assistant, result, text, tool, use, user
 from tests.wire.lawcase import LawCase
 
 ADAPTIVE = {"type": "adaptive"}
 ENABLED = {"type": "enabled", "budget_tokens": 1024}
 DROPS = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+MID_CONVERSATION = {"anthropic-beta": "mid-conversation-system-clear-at-2026-08-21, mid-conversation-output-config-2026-07-01"}
 CACHED = {"cache_control": {"type": "ephemeral"}}
 ANSWERED = ask(HELLO, assistant(use()), user(result()))
 BLOCK_TYPES = (
@@ -23,6 +24,9 @@ BLOCK_TYPES = (
 def error(message: str, type: str = "invalid_request_error") -> dict[str, Any]:
     return {"type": "error", "error": {"type": type, "message": message}}
 
+
+MCP_SERVER = {"type": "url", "url": "https://orders.example/mcp", "name": "orders"}
+EDITS = {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 9_000}}, {"type": "compact_20260112"}]}
 
 CASES: list[LawCase] = [
     # -- before the body is read
@@ -49,7 +53,7 @@ CASES: list[LawCase] = [
         ask(HELLO, {"role": "system", "clear_at": "never", "output_config": {}}),
         error("messages.1.content: Field required"),
         obeys=ask(HELLO, {"role": "system", "clear_at": "never", "output_config": {"effort": "low"}}),
-        headers={"anthropic-beta": "some-beta-2026-11-01"},
+        headers=MID_CONVERSATION,
     ),
     LawCase(
         "M20b",
@@ -62,7 +66,7 @@ CASES: list[LawCase] = [
         ask(HELLO, {"role": "system", "content": "Be brief.", "clear_at": "soon"}),
         error("messages.1.clear_at: Input should be 'next_user_message' or 'never'"),
         obeys=ask(HELLO, {"role": "system", "content": "Be brief.", "clear_at": "next_user_message", "output_config": {}}),
-        headers={"anthropic-beta": "some-beta-2026-11-01"},
+        headers=MID_CONVERSATION,
     ),
     LawCase(
         "M19",
@@ -82,12 +86,14 @@ CASES: list[LawCase] = [
         error("tools.0.custom.name: Field required"),
         obeys=ask(tools=[{"name": "f", "input_schema": {"type": "object"}}]),
     ),
-    LawCase("M20", ask(bogus_field=1), error("bogus_field: Extra inputs are not permitted"), obeys=ask(top_k=1)),
+    LawCase("M20", ask(bogus_field=1), error("bogus_field: Extra inputs are not permitted"), obeys=ask(metadata={})),
+    LawCase("M20", ask(context_management={}), error("context_management: Extra inputs are not permitted"), obeys=ask()),
     LawCase(
         "M20",
-        ask(context_management={}),
+        ask(mcp_servers=[MCP_SERVER], context_management={}),
         error("context_management: Extra inputs are not permitted"),
-        obeys=ask(),
+        obeys=ask(mcp_servers=[MCP_SERVER]),
+        headers={"anthropic-beta": "mcp-client-2025-11-20, no-such-beta-2026-11-01"},
     ),
     LawCase(
         "M20b",
@@ -118,6 +124,20 @@ CASES: list[LawCase] = [
         error("messages.1.content.0.thinking.signature: Field required"),
         obeys=ask(HELLO, assistant(text("Well.")), HELLO),
     ),
+    LawCase(
+        "MS1",
+        ask(output_format={"type": "json_schema"}),
+        error("output_format.schema: Field required"),
+        obeys=ask(output_format={"type": "json_schema", "schema": {"type": "object"}}),
+        headers={"anthropic-beta": "structured-outputs-2025-11-13"},
+    ),
+    LawCase(
+        "MS1",
+        ask(mcp_servers=[{"type": "url", "name": "orders"}]),
+        error("mcp_servers.0.url: Field required"),
+        obeys=ask(mcp_servers=[{**MCP_SERVER, "tool_configuration": {"allowed_tools": ["look_up"]}}]),
+        headers={"anthropic-beta": "mcp-client-2025-04-04"},
+    ),
     LawCase("MS2", ask(max_tokens="many"), error("max_tokens: Input should be a valid integer"), obeys=ask(max_tokens=9)),
     LawCase("MS2", ask() | {"messages": "Hello"}, error("messages: Input should be a valid list"), obeys=ask()),
     LawCase(
@@ -134,10 +154,11 @@ CASES: list[LawCase] = [
     ),
     LawCase(
         "MS3",
-        ask("Hello"),
-        error("messages.0: Input should be a valid dictionary or object to extract fields from"),
-        obeys=ask(),
+        ask(metadata="u-7"),
+        error("metadata: Input should be a valid dictionary or object to extract fields from"),
+        obeys=ask(metadata={"user_id": "u-7"}),
     ),
+    LawCase("MS3b", ask("Hello"), error("messages.0: Input does not match the expected shape."), obeys=ask()),
     LawCase(
         "MS4",
         ask(service_tier="best"),
@@ -156,6 +177,17 @@ CASES: list[LawCase] = [
         error("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"),
         obeys=ask(thinking=ENABLED),
     ),
+    LawCase("MS6", ask(top_k=-2), error("top_k: Input should be greater than or equal to 0"), obeys=ask(top_k=-1)),
+    LawCase(
+        "MS5",
+        ask(context_management={"edits": [{"type": "forget"}]}),
+        error(
+            "context_management.edits.0: Input tag 'forget' found using 'type' does not match any of the expected tags: "
+            "'clear_thinking_20251015', 'clear_tool_uses_20250919', 'compact_20260112'"
+        ),
+        obeys=ask(context_management=EDITS),
+        headers={"anthropic-beta": "context-management-2025-06-27"},
+    ),
     LawCase(
         "MS7",
         ask(HELLO, assistant(use("find:1")), user(result("find1"))),
@@ -169,6 +201,16 @@ CASES: list[LawCase] = [
         obeys=ask(HELLO, assistant(use(name="x" * 200)), user(result())),
     ),
     LawCase("MP1", ask(temperature=1.2), error("temperature: range: 0..1"), obeys=ask(temperature=1)),
+    *(
+        LawCase(
+            "MV1",
+            ask(model="claude-haiku-4-5", **{name: value}),
+            error(f"{name}: Extra inputs are not permitted"),
+            obeys=ask(model="claude-haiku-4-5"),
+            headers=NEWEST,
+        )
+        for name, value in (("temperature", 1), ("top_p", 0.9), ("top_k", 5))
+    ),
     # -- the model, and settings that do not go together
     LawCase(
         "M23",
@@ -194,9 +236,31 @@ CASES: list[LawCase] = [
     ),
     LawCase(
         "MP4",
-        ask(thinking=ENABLED, temperature=0.5),
+        ask(thinking=ENABLED, temperature=0.5, model="claude-haiku-4-5"),
         error("`temperature` may only be set to 1 when thinking is enabled or in adaptive mode."),
-        obeys=ask(thinking={"type": "disabled"}, temperature=0.5),
+        obeys=ask(thinking={"type": "disabled"}, temperature=0.5, model="claude-haiku-4-5"),
+    ),
+    LawCase(
+        "MP6", ask(temperature=0), error("`temperature` is deprecated for this model."), obeys=ask(temperature=0, model="claude-opus-4-6")
+    ),
+    LawCase("MP6", ask(top_k=5), error("`top_k` is deprecated for this model."), obeys=ask(temperature=1, top_p=1, top_k=-1)),
+    LawCase(
+        "MP7",
+        ask(temperature=0.5, top_p=0.5, model="claude-haiku-4-5"),
+        error("`temperature` and `top_p` cannot both be specified for this model. Please use only one."),
+        obeys=ask(temperature=0.5, top_p=0.5, model="claude-3-opus-20240229"),
+    ),
+    LawCase(
+        "MP8",
+        ask(output_config={"effort": "low"}, model="claude-haiku-4-5"),
+        error("This model does not support the effort parameter."),
+        obeys=ask(output_config={"effort": "low"}),
+    ),
+    LawCase(
+        "MP9",
+        ask(output_config={"effort": "xhigh"}, model="claude-opus-4-6"),
+        error("This model does not support effort level 'xhigh'. Supported levels: high, low, max, medium."),
+        obeys=ask(output_config={"effort": "max"}, model="claude-opus-4-6"),
     ),
     LawCase(
         "MP5",

@@ -86,7 +86,7 @@ def test_a_tool_without_a_schema_takes_an_object_and_an_odd_name_is_mapped() -> 
         ({"thinking_tokens": 0}, {"thinking": {"type": "disabled"}}),
         ({"effort": "low", "reasoning_summary": "omitted"}, {"thinking": {"type": "adaptive", "display": "omitted"}}),
         ({"effort": "low", "extra": {"output_config": {"effort": "max"}}}, {"output_config": {"effort": "max"}}),
-        ({"max_tokens": 9, "temperature": 0.5, "top_p": 0.9}, {"max_tokens": 9, "temperature": 0.5, "top_p": 0.9}),
+        ({"max_tokens": 9, "temperature": 1}, {"max_tokens": 9, "temperature": 1}),
         ({"stop": ("END",), "service_tier": "auto"}, {"stop_sequences": ["END"], "service_tier": "auto"}),
         ({"tool_choice": "required"}, {"tool_choice": {"type": "any"}}),
         ({"tool_choice": "none"}, {"tool_choice": {"type": "none"}}),
@@ -103,6 +103,13 @@ def test_an_option_is_sent_as_the_api_has_it(given: dict[str, Any], sent: dict[s
     body = compiled([said(0, "Hi")], options)
     assert {name: body[name] for name in sent} == sent
     assert judged_options(options) == ()
+
+
+@pytest.mark.parametrize(("name", "value"), [("temperature", 0.5), ("top_p", 0.9), ("top_k", 5)])
+def test_sampling_is_legal_where_the_model_takes_it(name: str, value: float) -> None:
+    given: dict[str, Any] = {"extra": {name: value}} if name == "top_k" else {name: value}
+    assert judged_options(Options(model="claude-haiku-4-5", **given)) == ()
+    assert [each.clause.id for each in judged_options(Options(model="claude-opus-5-5", **given))] == ["MP6"]
 
 
 def test_a_tool_that_the_agent_does_not_have_is_not_forced() -> None:

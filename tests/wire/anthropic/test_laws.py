@@ -8,12 +8,14 @@ from typing import Any, get_args
 
 import pytest
 from anthropic.types import Message, tool_union_param
-from anthropic.types.beta import beta_content_block_param, beta_tool_union_param
+from anthropic.types.anthropic_beta_param import AnthropicBetaParam
+from anthropic.types.beta import beta_content_block_param, beta_tool_union_param, message_create_params
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from legato.emulator.minds.base import Thought, Words
+from legato.wire.anthropic import betas
 from legato.wire.anthropic.held import ModelInfo, Nothing, Signed
 from legato.wire.anthropic.laws import BOOK, Profile, dropped_thinking, envelope, judge
 from legato.wire.anthropic.request import BETA_FIELDS, BLOCKS, FIELDS, SERVER_TOOLS
@@ -206,10 +208,25 @@ def test_every_type_of_block_and_tool_that_the_sdk_has_is_known() -> None:
     assert tools - noise <= {*SERVER_TOOLS, "custom"}
 
 
-def test_fields_of_a_beta_need_a_beta_header() -> None:
-    for field in BETA_FIELDS:
-        assert clauses(ask(**{field: {}})) == ["M20"]
-        assert judge(ask(**{field: {}}), {**VERSION, "anthropic-beta": "compact-2026-01-12"}) == []
+@pytest.mark.parametrize("field", BETA_FIELDS)
+def test_a_field_of_a_beta_needs_that_beta(field: str) -> None:
+    """Another beta does not open it, and what it opens has a shape."""
+    others = [beta for beta in betas.ALL.split(",") if field not in betas.opened_by([beta])]
+    (opener, *_) = betas.FIELDS[field]
+    assert clauses(ask(**{field: 1})) == ["M20"]
+    assert [each.clause.id for each in judge(ask(**{field: 1}), {**VERSION, "anthropic-beta": ",".join([*others, "any"])})] == ["M20"]
+    assert [each.clause.id[:2] for each in judge(ask(**{field: 1}), {**VERSION, "anthropic-beta": f"{opener}-2027-01-01"})] == ["MS"]
+
+
+def test_every_field_and_beta_of_the_sdk_is_known() -> None:
+    fields = message_create_params.MessageCreateParamsBase.__annotations__.keys() - {"betas"}
+    assert fields <= {*FIELDS, *BETA_FIELDS}
+    words = " ".join(map(str, get_args(get_args(AnthropicBetaParam)[1])))
+    assert all(opener in words for openers in {**betas.FIELDS, **betas.MEMBERS}.values() for opener in openers)
+
+
+def test_a_version_that_is_no_date_is_taken_for_an_old_one() -> None:
+    assert judge(ask(temperature=1), {"anthropic-version": "REDACTED"}) == []
 
 
 def test_the_names_of_headers_may_be_written_in_any_case() -> None:

@@ -6,23 +6,33 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from legato.emulator.minds.base import Item, Thought, Use, Words
-from legato.wire.anthropic.held import ModelInfo, Signed
+from legato.wire.anthropic.held import ModelInfo, Signed, info_of
 from legato.wire.anthropic.prefix import reply_prefix_digest, thinking_digest
 from tests.wire.lawcase import LawCase, filled
 
 VERSION = {"anthropic-version": "2023-06-01"}
 BINDING = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
+NEWEST = {"anthropic-version": "2026-10-21"}
+
+
+def known(name: str, **facts: Any) -> ModelInfo:
+    return replace(info_of(name), **{"prefill": False, "window": 1_000_000, **facts})
+
 
 MODELS = {
     info.name: info
     for info in (
-        ModelInfo("claude-haiku-4-5", prefill=True, window=200_000, output=64_000, system_role=False),
-        ModelInfo("claude-sonnet-5", prefill=False, window=1_000_000),
-        ModelInfo("claude-opus-5-5", binds=True, prefill=False, window=1_000_000),
-        ModelInfo("claude-sonnet-5-5", binds=True, prefill=False, window=1_000_000),
-        ModelInfo("claude-fable-5-1", binds=True, prefill=False, window=1_000_000, reads=("claude-opus-5-5",)),
-        ModelInfo("claude-haiku-5-5", binds=True, prefill=False, window=1_000_000, unlocked=True),
+        known("claude-3-opus-20240229", prefill=True, window=0, system_role=False),
+        known("claude-haiku-4-5", prefill=True, window=200_000, output=64_000, system_role=False),
+        known("claude-opus-4-6"),
+        known("claude-sonnet-5"),
+        known("claude-opus-5-5", binds=True),
+        known("claude-sonnet-5-5", binds=True),
+        known("claude-fable-5-1", binds=True, reads=("claude-opus-5-5",)),
+        known("claude-haiku-5-5", binds=True, unlocked=True),
     )
 }
 ACCOUNT_BOUND = ("claude-sonnet-5-5", "claude-haiku-5-5")

@@ -14,7 +14,7 @@ BOOK: Book[Case] = Book("anthropic")
 
 HEADERS = BOOK.phase("before the body is read")
 BODY = BOOK.phase("the body")
-SHAPE = BOOK.phase("the shape of the fields", each=lambda case: differences(case.request, case.betas))
+SHAPE = BOOK.phase("the shape of the fields", each=lambda case: differences(case.request, case.betas, case.removed_fields))
 MODEL = BOOK.phase("the model")
 SETTINGS = BOOK.phase("settings that do not go together")
 CONVERSATION = BOOK.phase("roles and contents")

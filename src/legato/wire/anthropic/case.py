@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
+from legato.wire.anthropic.betas import betas_of
 from legato.wire.anthropic.held import Held, ModelInfo
 from legato.wire.anthropic.prefix import blocks_of
 from legato.wire.anthropic.profile import Profile
-from legato.wire.anthropic.thinking import Thought, betas_of, thoughts
+from legato.wire.anthropic.request import SAMPLING, WITHOUT_SAMPLING
+from legato.wire.anthropic.thinking import Thought, thoughts
 from legato.wire.anthropic.turns import Turn, turns_of
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class Case(Struct, frozen=True, dict=True):
@@ -32,6 +37,21 @@ class Case(Struct, frozen=True, dict=True):
     def betas(self) -> frozenset[str]:
         """The betas that are asked for."""
         return betas_of(self.headers)
+
+    @cached_property
+    def version(self) -> str:
+        """The version of the API that is asked for; empty: none."""
+        return next((value for name, value in self.headers.items() if name.lower() == "anthropic-version"), "")
+
+    @cached_property
+    def without_sampling(self) -> bool:
+        """Whether the version of the API that is asked for is one without options of sampling. Versions are dates."""
+        return bool(_DATE.fullmatch(self.version)) and self.version >= WITHOUT_SAMPLING
+
+    @property
+    def removed_fields(self) -> tuple[str, ...]:
+        """The fields that this version does not have any more."""
+        return SAMPLING if self.without_sampling else ()
 
     @cached_property
     def info(self) -> ModelInfo | None:
@@ -59,15 +79,6 @@ class Case(Struct, frozen=True, dict=True):
         return list(thoughts(self.request, self.held, self.model))
 
     @cached_property
-    def first_uses(self) -> dict[str, tuple[int, int]]:
-        """Where each id of a tool's use stands first."""
-        found: dict[str, tuple[int, int]] = {}
-        for turn in self.turns:
-            for spot in turn.of("tool_use"):
-                found.setdefault(spot.value["id"], (spot.message, spot.block))
-        return found
-
-    @cached_property
     def server_uses(self) -> dict[str, tuple[int, int]]:
         """Where each id of a use of the provider's own tools stands first."""
         found: dict[str, tuple[int, int]] = {}
@@ -80,6 +91,11 @@ class Case(Struct, frozen=True, dict=True):
     def thinks(self) -> str:
         """How the model is to think; empty where the request does not say."""
         return str((self.request.get("thinking") or {}).get("type", ""))
+
+    @property
+    def effort(self) -> str:
+        """How hard the model is to try; empty where the request does not say."""
+        return str((self.request.get("output_config") or {}).get("effort") or "")
 
     @property
     def tool_names(self) -> list[str]:

@@ -18,11 +18,12 @@ from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
+from legato.wire.anthropic.betas import ALL
 from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, said_blocks
 from legato.wire.anthropic.formats import enforced
 from legato.wire.anthropic.laws import judge, judge_messages
 from legato.wire.anthropic.past import MOVED, Replay, Section, Talk, told
-from legato.wire.anthropic.request import BINDING_CONTROLS
+from legato.wire.anthropic.request import SAMPLING, WITHOUT_SAMPLING
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled, Head
 from legato.wire.course import Course, course_of
@@ -36,7 +37,9 @@ from legato.wire.shape import by_shape
 MAX_TOKENS = 8192
 """How long a reply may get, where the options do not say: the API asks for a limit. Thinking comes on top."""
 
-_HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": BINDING_CONTROLS}
+WITH_SAMPLING = {"anthropic-version": "2023-06-01"}
+"""The version of the API that a request asks for which has options of sampling: the next one, which the SDK asks for, refuses them."""
+_HEADERS = {"anthropic-version": WITHOUT_SAMPLING, "anthropic-beta": ALL}
 """What requests are judged with before they are sent: whether a beta is asked for is between the caller and the provider."""
 
 SAID = frozenset(("text", "thinking", "signature", "data", "content", "input"))
@@ -197,7 +200,9 @@ def _choice(frame: Frame, options: Options, losses: list[str]) -> dict[str, Any]
 
 def _judged_head(head: bytes) -> tuple[Complaint, ...]:
     """What the law book says of everything but the messages."""
-    return tuple(judge({**_decode(head), "messages": [{"role": "user", "content": "?"}]}, _HEADERS))
+    body = _decode(head)
+    headers = {**_HEADERS, **(WITH_SAMPLING if any(name in body for name in SAMPLING) else {})}
+    return tuple(judge({**body, "messages": [{"role": "user", "content": "?"}]}, headers))
 
 
 # -- the messages ------------------------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ Messages of one role in a row are one turn (A, measured); a path names the messa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from legato.wire.anthropic.book import BOOK, CACHE, CONVERSATION, END, LOOP, SHAPE, THINKING, TOOLS, WINDOW
 from legato.wire.anthropic.case import Case
-from legato.wire.anthropic.request import SERVER_RESULTS
+from legato.wire.anthropic.request import SERVER_RESULTS, SERVER_USES
 from legato.wire.anthropic.thinking import KINDS, Thought, binding
 from legato.wire.anthropic.turns import Spot, Step, Turn
 from legato.wire.law import Fault
@@ -58,19 +59,24 @@ def roles_alternate(case: Case) -> Iterator[Fault]:
             yield Fault(f"messages: {told}", path=f"messages.{turn.first + 1}")
 
 
+_ALL_HAVE_CONTENT = "all messages must have non-empty content except for the optional final assistant message"
+
+
 @BOOK.law("M13c", "The user's turn has a content.", CONVERSATION, grade="A", seen="2026-11")
 def user_says_something(case: Case) -> Iterator[Fault]:
+    # An empty list and an empty text were seen to be told in different words.
     for turn in case.turns:
         if turn.role == "user" and not turn.spots:
-            yield Fault(f"messages.{turn.first}: user messages must have non-empty content", path=f"messages.{turn.first}")
+            text = isinstance(case.request["messages"][turn.first]["content"], str)
+            told = _ALL_HAVE_CONTENT if text else "user messages must have non-empty content"
+            yield Fault(f"messages.{turn.first}: {told}", path=f"messages.{turn.first}")
 
 
 @BOOK.law("M13d", "The assistant's turn has a content, unless it is the last.", CONVERSATION, grade="B", seen="2026-11")
 def assistant_says_something(case: Case) -> Iterator[Fault]:
     for turn in case.turns[:-1]:
         if turn.role == "assistant" and not turn.spots:
-            told = "all messages must have non-empty content except for the optional final assistant message"
-            yield Fault(f"messages.{turn.first}: {told}", path=f"messages.{turn.first}")
+            yield Fault(f"messages.{turn.first}: {_ALL_HAVE_CONTENT}", path=f"messages.{turn.first}")
 
 
 @BOOK.law("MR1", "Results of tools are the user's.", CONVERSATION, grade="B", seen="2026-11")
@@ -87,6 +93,32 @@ def _misplaced(case: Case, role: str, *types: str) -> Iterator[Fault]:
     for turn in case.turns:
         for spot in turn.of(*types) if turn.role != role else ():
             yield Fault(f"messages.{spot.message}: `{spot.type}` blocks can only be in `{role}` messages", path=spot.path)
+
+
+@BOOK.law("MV2", "From version 2026-10-21 on a document is the user's.", CONVERSATION, grade="C", seen="2026-10")
+def documents_are_the_users(case: Case) -> Iterator[Fault]:
+    # That it is refused is documented and measured, the words were not seen. A document within another block is accepted.
+    if case.without_sampling:
+        yield from _misplaced(case, "user", "document")
+
+
+@BOOK.law("MV3", "From version 2026-10-21 on a text of the user's cites nothing.", CONVERSATION, grade="C", seen="2026-10")
+def users_cite_nothing(case: Case) -> Iterator[Fault]:
+    # Likewise. `citations` of documents and search results are settings, and stay.
+    for turn in case.turns if case.without_sampling else ():
+        for spot in turn.spots if turn.role == "user" else ():
+            for path, text in _texts(spot):
+                if text.get("citations"):
+                    yield Fault(f"{path}.text.citations: Extra inputs are not permitted", path=f"{path}.citations")
+
+
+def _texts(spot: Spot) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The texts of a block, with their places: itself, or those of a search result."""
+    if spot.type == "text":
+        yield spot.path, spot.value
+    elif spot.type == "search_result":
+        for index, block in enumerate(spot.value["content"]):
+            yield f"{spot.path}.search_result.content.{index}", block
 
 
 @BOOK.law("M15", "The text that ends the conversation is not empty.", CONVERSATION, grade="A", seen="2026-11")
@@ -135,16 +167,20 @@ def tools_are_declared(case: Case) -> Iterator[Fault]:
 # -- 2. uses of tools and their results, turn by turn ------------------------------------------------------------------
 
 
-@BOOK.law("M3", "No two uses have one id.", TOOLS, grade="B", seen="2026-11")
+@BOOK.law("M3", "No two uses of one turn have one id.", TOOLS, grade="B", seen="2026-11")
 def ids_are_unique(case: Case, step: Step) -> Iterator[Fault]:
+    seen: set[str] = set()
     for spot in step.turn.of("tool_use"):
-        if case.first_uses[spot.value["id"]] != (spot.message, spot.block):
+        if spot.value["id"] in seen:
             yield Fault(f"{spot.path}: `tool_use` ids must be unique", path=spot.path)
+        seen.add(spot.value["id"])
 
 
 @BOOK.law("M2", "A result has its use in the turn before.", TOOLS, grade="B", seen="2026-11")
 def result_has_its_use(case: Case, step: Step) -> Iterator[Fault]:
     used = _ids(step.before)
+    if used and not case.model.pairs_by_id:
+        return
     for spot in step.turn.of("tool_result"):
         if spot.value["tool_use_id"] not in used:
             told = f"unexpected `tool_use_id` found in `tool_result` blocks: {spot.value['tool_use_id']}."
@@ -177,6 +213,8 @@ def use_has_one_result(case: Case, step: Step) -> Iterator[Fault]:
 @BOOK.law("M1", "A use has its result in the next turn.", TOOLS, grade="B", seen="2026-11")
 def use_has_its_result(case: Case, step: Step) -> Iterator[Fault]:
     answered = {spot.value["tool_use_id"] for spot in step.after.of("tool_result")} if step.after else set()
+    if answered and not case.model.pairs_by_id:
+        return
     yield from _unanswered([spot for spot in step.turn.of("tool_use") if spot.value["id"] not in answered])
 
 
@@ -258,7 +296,9 @@ def prefix_is_unchanged(case: Case, thought: Thought) -> Iterator[Fault]:
 
 @BOOK.law("M17", "A model that does not continue the assistant's words is not asked to.", END, grade="A", seen="2026-11")
 def user_speaks_last(case: Case) -> Iterator[Fault]:
-    if case.last.role == "assistant" and not case.model.prefill:
+    # A turn that the provider paused is sent back as it stands, and a credit for a fallback allows for a prefill (both documented).
+    own = case.last.of(*SERVER_USES, *SERVER_RESULTS, "compaction", "fallback")
+    if case.last.role == "assistant" and not case.model.prefill and not own and not case.request.get("fallback_credit_token"):
         told = "This model does not support assistant message prefill. The conversation must end with a user message."
         yield Fault(told, path=f"messages.{case.last.last}")
 
@@ -302,4 +342,8 @@ BOOK.permits("MA1", "Messages of one role in a row are one turn.", grade="A", se
 BOOK.permits("MA2", "An empty text in the middle of a conversation is accepted.", grade="A", seen="2026-11", phase=CONVERSATION)
 BOOK.permits("MA3", "The system may speak before the assistant or at the end.", grade="A", seen="2026-11", phase=CONVERSATION)
 BOOK.permits("MA4", "Whatever the API sent may be sent back.", grade="B", seen="2026-11", phase=SHAPE)
+BOOK.permits("MA6", "`-1` for `top_k` and `top_p` counts as left out.", grade="A", seen="2025-08", phase=SHAPE)
+BOOK.permits("MA7", "Two turns may use one id, if each use is answered.", grade="A", seen="2026-08", phase=TOOLS)
+BOOK.permits("MA8", "Claude 3 does not compare the ids of uses and results.", grade="A", seen="2024-06", phase=TOOLS)
+BOOK.permits("MA9", "A turn that the provider paused may end the conversation.", grade="C", seen="2026-11", phase=END)
 BOOK.permits("MA5", "A member that is null counts as left out, unless it must be there.", grade="D", seen="2026-11", phase=SHAPE)

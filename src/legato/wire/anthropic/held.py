@@ -7,6 +7,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from legato.wire.anthropic import generations
+
 
 class Signed(Struct, frozen=True):
     """What the signature of a thinking block turns out to say. Whatever is empty is not known, and cannot be wrong."""
@@ -28,6 +30,25 @@ class ModelInfo(Struct, frozen=True):
     system_role: bool = True  # whether messages may have the role `system`
     reads: tuple[str, ...] = ()  # models other than itself whose thinking it may read
     unlocked: bool = False  # whether any model may read its thinking
+    efforts: tuple[str, ...] | None = None  # those that it can be asked for; empty: none; None: not known
+    samples: bool = True  # whether `temperature`, `top_p` and `top_k` may have other values than their defaults
+    samples_by_one: bool = False  # whether only one of `temperature` and `top_p` may be given
+    pairs_by_id: bool = True  # whether the ids of calls and results have to agree
+
+
+def info_of(name: str) -> ModelInfo:
+    """What a model's name says about it.
+
+    >>> info_of("claude-opus-4-6").efforts
+    ('low', 'medium', 'high', 'max')
+    """
+    return ModelInfo(
+        name,
+        efforts=generations.efforts(name),
+        samples=generations.samples(name),
+        samples_by_one=generations.samples_by_one(name),
+        pairs_by_id=generations.pairs_by_id(name),
+    )
 
 
 class Held(Protocol):
@@ -58,8 +79,8 @@ class Nothing:
         return Signed("", "", "")
 
     def model(self, name: str) -> ModelInfo | None:
-        """Any name will do."""
-        return ModelInfo(name)
+        """Any name will do; it is held to what it says itself."""
+        return info_of(name)
 
 
 class UnknownProviderState(Nothing):
@@ -69,7 +90,7 @@ class UnknownProviderState(Nothing):
     True
     """
 
-    def __init__(self, models: Callable[[str], ModelInfo | None] = ModelInfo) -> None:
+    def __init__(self, models: Callable[[str], ModelInfo | None] = info_of) -> None:
         self._models = models
 
     def model(self, name: str) -> ModelInfo | None:

@@ -14,6 +14,7 @@ from legato.wire.anthropic.book import BODY, BOOK, CONVERSATION, HEADERS, MODEL,
 from legato.wire.anthropic.case import Case
 from legato.wire.anthropic.held import Held, Nothing
 from legato.wire.anthropic.profile import Profile
+from legato.wire.anthropic.shapes import UNSET
 from legato.wire.anthropic.thinking import dropped_thinking
 from legato.wire.law import Complaint, Fault
 
@@ -32,7 +33,7 @@ def body_is_not_too_large(case: Case) -> Iterator[Fault]:
 
 @BOOK.law("M21", "The header `anthropic-version` is there.", HEADERS, grade="A", seen="2026-11", switch="version_header")
 def version_is_named(case: Case) -> Iterator[Fault]:
-    if not any(name.lower() == "anthropic-version" for name in case.headers):
+    if not case.version:
         yield Fault("anthropic-version: header is required", path="anthropic-version")
 
 
@@ -53,11 +54,13 @@ shape("M20b", "Every member is known.", grade="A", seen="2026-11")
 shape("MS1", "What must be there is there.", grade="B", seen="2026-11")
 shape("MS2", "A value has its type.", grade="B", seen="2026-03")
 shape("MS3", "What must be an object is one.", grade="D", seen="2026-11")
+shape("MS3b", "A message is an object.", grade="A", seen="2024-06")
 shape("MS4", "A value is one of those known.", grade="C", seen="2026-11")
 shape("MS5", "A block's or tool's type is known.", grade="B", seen="2026-10")
 shape("MS6", "A number is within its range.", grade="B", seen="2026-08")
 shape("MS7", "An id has letters, digits, _ and - only.", grade="B", seen="2026-11")
 shape("MS8", "A used tool's name has at most 200 characters.", grade="B", seen="2026-11")
+shape("MV1", "From version 2026-10-21 on there is no `temperature`, `top_p` or `top_k`.", grade="B", seen="2026-10")
 shape("MP1", "`temperature` is from 0 to 1.", grade="B", seen="2026-10")
 
 # -- 3. the model, and settings that do not go together ----------------------------------------------------------------
@@ -97,6 +100,38 @@ def no_tool_is_forced(case: Case) -> Iterator[Fault]:
     # Adaptive thinking may be skipped by the model, so that a forced tool goes with it is not ruled out.
     if case.thinks == "enabled" and (case.request.get("tool_choice") or {}).get("type") in ("any", "tool"):
         yield Fault("Thinking may not be enabled when tool_choice forces tool use.", path="tool_choice")
+
+
+@BOOK.law("MP6", "A model that samples in its own way only is left to it.", SETTINGS, grade="B", seen="2026-06")
+def sampling_is_left_to_the_model(case: Case) -> Iterator[Fault]:
+    # The words were seen of `temperature`; of the others the documents say that they are refused likewise.
+    if case.model.samples:
+        return
+    for name, default in (("temperature", (1,)), ("top_p", (1, 0.99, UNSET)), ("top_k", (UNSET,))):
+        if case.request.get(name) is not None and case.request[name] not in default:
+            yield Fault(f"`{name}` is deprecated for this model.", path=name)
+
+
+@BOOK.law("MP7", "A newer model is given `temperature` or `top_p`, not both.", SETTINGS, grade="B", seen="2026-05")
+def sampling_is_set_once(case: Case) -> Iterator[Fault]:
+    given = [case.request.get(name) not in (None, UNSET) for name in ("temperature", "top_p")]
+    if case.model.samples and case.model.samples_by_one and all(given):
+        told = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
+        yield Fault(told, path="top_p")
+
+
+@BOOK.law("MP8", "A model that takes no effort is given none.", SETTINGS, grade="B", seen="2026-06")
+def effort_is_taken(case: Case) -> Iterator[Fault]:
+    if case.effort and case.model.efforts == ():
+        yield Fault("This model does not support the effort parameter.", path="output_config.effort")
+
+
+@BOOK.law("MP9", "The effort is one that the model knows.", SETTINGS, grade="A", seen="2026-04")
+def effort_is_known(case: Case) -> Iterator[Fault]:
+    levels = case.model.efforts
+    if levels and case.effort and case.effort not in levels:
+        told = f"This model does not support effort level '{case.effort}'. Supported levels: {', '.join(sorted(levels))}."
+        yield Fault(told, path="output_config.effort")
 
 
 @BOOK.law("M19c", "`tool_choice` comes with tools.", SETTINGS, grade="A", seen="2026-11")

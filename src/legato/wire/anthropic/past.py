@@ -10,30 +10,26 @@ After the provider refused thinking, the reply to the same request without any i
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from hashlib import blake2b
 
 from msgspec import Struct
 
 from legato.core.facts import Call, Reasoning
 from legato.core.groups import AssistantEntry, Group
+from legato.wire.anthropic.generations import generation
 from legato.wire.losses import BARE, FOREIGN, REFUSED, UNWANTED
 
 MOVED = "it is bound to what the model was told before it, and that is not the same here"
 
-_GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
 
-
-@lru_cache(maxsize=256)
 def binds(model: str) -> bool:
     """Whether a model's thinking must be taken to be bound to what stood before it. Models up to Claude 5 are known not to bind.
 
     >>> binds("claude-opus-5-5"), binds("claude-sonnet-4-5-20250929"), binds("claude-sonnet-5"), binds("a-model-of-somebody-else")
     (True, False, False, True)
     """
-    found = _GENERATION.search(model)
-    return found is None or (int(found[1]), int(found[2] or 0)) >= (5, 1)
+    made = generation(model)
+    return made is None or made >= (5, 1)
 
 
 class Section(Struct, frozen=True):

@@ -6,9 +6,12 @@ block's path has its type in it (`messages.0.content.0.text.text`), as the paths
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
+from legato.wire.anthropic.betas import opened_by
+from legato.wire.anthropic.generations import EFFORTS
 from legato.wire.anthropic.shapes import (
     MISSING,
     TYPE,
@@ -25,10 +28,13 @@ from legato.wire.anthropic.shapes import (
     record,
     tagged,
     text,
+    text_or,
+    unless_unset,
 )
 from legato.wire.law import Fault
 
-BINDING_CONTROLS = "thinking-binding-controls-2026-08-01"
+WITHOUT_SAMPLING = "2026-10-21"
+"""The version of the API that takes no options of sampling. Versions are dates."""
 
 TEXT = text()
 TYPED: dict[str, Check] = {"type": TEXT}
@@ -78,6 +84,7 @@ TOOL_USE = record(
     {**TYPED, "id": ID, "name": text(most=200), "input": free},
     {**CACHE, **CALLER, **SET},
 )
+SERVER_USES = ("server_tool_use", "mcp_tool_use")
 SERVER_RESULTS = (
     "web_search_tool_result",
     "web_fetch_tool_result",
@@ -117,22 +124,31 @@ def role(value: Any, path: str) -> Iterator[Found]:
         yield Found("M12", Fault(f'messages: Unexpected role "{value}". Allowed roles are "user" or "assistant"', path=path))
 
 
-EFFORT = choice("low", "medium", "high", "xhigh", "max")
+EFFORT = choice(*EFFORTS)
 MESSAGE = record({"role": role, "content": CONTENT}, lacks={"content": "M13b"})
-SYSTEM_MESSAGE = record(
-    {"role": role},
-    {"content": CONTENT, "clear_at": choice("next_user_message", "never"), "output_config": record({}, {"effort": EFFORT})},
-)
+OF_SYSTEM_MESSAGES: dict[str, Check] = {
+    "clear_at": choice("next_user_message", "never"),
+    "output_config": record({}, {"effort": EFFORT}),
+}
 
 
-def beta_message(value: Any, path: str) -> Iterator[Found]:
-    """A message as the beta has it: the system may also say how long its words stay and how hard the model tries, instead of words."""
-    if not isinstance(value, dict) or value.get("role") != "system":
-        yield from MESSAGE(value, path)
-        return
-    yield from SYSTEM_MESSAGE(value, path)
-    if value.get("content") is None and not value.get("output_config"):
-        yield found("M13b", f"{path}.content", "Field required")
+@lru_cache(maxsize=16)
+def messages(opened: frozenset[str]) -> Check:
+    """The messages, with what betas open: the system may also say how long its words stay and how hard the model tries."""
+    more = {name: check for name, check in OF_SYSTEM_MESSAGES.items() if f"messages.{name}" in opened}
+    system = record({"role": role}, {"content": CONTENT, **more})
+
+    def message(value: Any, path: str) -> Iterator[Found]:
+        if not isinstance(value, dict):
+            yield Found("MS3b", Fault(f"{path}: Input does not match the expected shape.", path=path))
+        elif not more or value.get("role") != "system":
+            yield from MESSAGE(value, path)
+        else:
+            yield from system(value, path)
+            if value.get("content") is None and not ("output_config" in more and value.get("output_config")):
+                yield found("M13b", f"{path}.content", "Field required")
+
+    return array(message)
 
 
 SERVER_TOOLS = (
@@ -221,56 +237,120 @@ def temperature(value: Any, path: str) -> Iterator[Found]:
         yield found("MP1", path, "range: 0..1")
 
 
+JSON_FORMAT = record({"type": choice("json_schema"), "schema": free})
+TASK_BUDGET = record({"type": choice("tokens"), "total": number(0, whole=True)}, {"remaining": number(0, whole=True)})
+
+
+@lru_cache(maxsize=4)
+def output_config(task_budget: bool) -> Check:
+    """How the model is to answer. `task_budget` is what a beta adds."""
+    more: dict[str, Check] = {"task_budget": TASK_BUDGET} if task_budget else {}
+    return record({}, {"effort": EFFORT, "format": JSON_FORMAT, **more})
+
+
+def _amount(*types: str) -> Check:
+    return tagged({type: record({**TYPED, "value": number(0, whole=True)}) for type in types})
+
+
+CONTEXT_EDITS: dict[str, Check] = {
+    "clear_tool_uses_20250919": record(
+        TYPED,
+        {
+            "clear_at_least": _amount("input_tokens"),
+            "clear_tool_inputs": anything,
+            "exclude_tools": array(TEXT),
+            "keep": _amount("tool_uses"),
+            "trigger": _amount("input_tokens", "tool_uses"),
+        },
+    ),
+    "clear_thinking_20251015": record(
+        TYPED, {"keep": text_or(tagged({"thinking_turns": record({**TYPED, "value": number(1, whole=True)}), "all": record(TYPED)}))}
+    ),
+    "compact_20260112": record(TYPED, {"instructions": TEXT, "pause_after_compaction": flag, "trigger": _amount("input_tokens")}),
+}
+MCP_SERVER = record(
+    {"name": TEXT, "type": choice("url"), "url": TEXT},
+    {"authorization_token": TEXT, "tool_configuration": record({}, {"allowed_tools": array(TEXT), "enabled": flag})},
+)
+CONTAINER = text_or(record({}, {"id": TEXT, "skills": array(record({**TYPED, "skill_id": TEXT}, {"version": TEXT}))}))
+
 # In the order in which the API validates them (measured); those after `inference_geo` are newer and were not measured.
 FIELDS: dict[str, Check] = {
     "model": TEXT,
     "tool_choice": TOOL_CHOICE,
     "tools": array(TOOL),
-    "messages": array(MESSAGE),
+    "messages": messages(frozenset()),
     "system": either(TEXT, array(SYSTEM_BLOCK)),
     "thinking": THINKING,
-    "output_config": record(
-        {},
-        {
-            "effort": EFFORT,
-            "format": record({"type": choice("json_schema"), "schema": free}),
-        },
-        open=True,
-    ),
+    "output_config": output_config(False),
     "cache_control": CACHE["cache_control"],
     "max_tokens": number(0, whole=True),
     "metadata": record({}, {"user_id": TEXT}),
     "stop_sequences": array(TEXT),
     "temperature": temperature,
     "service_tier": choice("auto", "standard_only"),
-    "top_k": number(0, whole=True),
-    "top_p": number(0, 1),
+    "top_k": unless_unset(number(0, whole=True)),
+    "top_p": unless_unset(number(0, 1)),
     "stream": flag,
-    "container": anything,
+    "container": CONTAINER,
     "inference_geo": TEXT,
     "speed": choice("standard", "fast"),
-    "diagnostics": free,
+    "diagnostics": record({}, {"previous_message_id": TEXT}),
     "user_profile_id": TEXT,
     "workspace_id": TEXT,
 }
-BETA_MESSAGES = array(beta_message)
+# The shapes of fields that need a beta, as in the SDK of 2026-11.
+BETA_FIELDS: dict[str, Check] = {
+    "billing_policy": record({"type": choice("billing_policy")}, {"bill_to": choice("self", "user_profile")}),
+    "compaction": record({"type": choice("summarize")}, {"instructions": TEXT}),
+    "context_management": record({}, {"edits": array(tagged(CONTEXT_EDITS))}),
+    "fallback_credit_token": text_or(record({"token": TEXT}, {"mode": choice("strict", "best_effort")})),
+    "fallbacks": text_or(
+        array(
+            record(
+                {"model": TEXT},
+                {
+                    "max_tokens": number(0, whole=True),
+                    "output_config": output_config(True),
+                    "speed": choice("standard", "fast"),
+                    "thinking": BOUND_THINKING,
+                },
+            )
+        )
+    ),
+    "mcp_servers": array(MCP_SERVER),
+    "output_format": JSON_FORMAT,
+    "thread": tagged({"create": record(TYPED), "continue": record({**TYPED, "previous_message_id": TEXT})}),
+}
 REQUIRED = ("model", "messages", "max_tokens")
-BETA_FIELDS = frozenset(
-    ("compaction", "context_management", "fallback_credit_token", "fallbacks", "mcp_servers", "output_format", "thread")
-)
+SAMPLING = ("temperature", "top_p", "top_k")
+"""The fields that version 2026-10-21 of the API took out."""
 
 
-def differences(request: dict[str, Any], betas: frozenset[str]) -> Iterator[Found]:
-    """What is wrong with a request's fields, in the API's order. Null counts as left out, except for what must be there (D)."""
+def differences(request: dict[str, Any], betas: frozenset[str], removed: Sequence[str] = ()) -> Iterator[Found]:
+    """What is wrong with a request's fields, in the API's order. Null counts as left out, except for what must be there (D).
+
+    `removed`: fields that the version of the API does not have any more.
+    """
+    opened = opened_by(betas)
     for field, check in FIELDS.items():
+        if field in removed:
+            continue
         if field in request and (request[field] is not None or field in REQUIRED):
-            if field == "thinking" and BINDING_CONTROLS in betas:
+            if field == "thinking" and "thinking.block_binding" in opened:
                 check = BOUND_THINKING
-            elif field == "messages" and betas:
-                check = BETA_MESSAGES
+            elif field == "messages":
+                check = messages(opened)
+            elif field == "output_config" and "output_config.task_budget" in opened:
+                check = output_config(True)
             yield from check(request[field], field)
         elif field in REQUIRED:
             yield found(MISSING, field, "Field required")
+    for field, check in BETA_FIELDS.items():
+        if field in opened and request.get(field) is not None:
+            yield from check(request[field], field)
     for field in request:
-        if field not in FIELDS and not (betas and field in BETA_FIELDS):
+        if field in removed:
+            yield found("MV1", field, "Extra inputs are not permitted")
+        elif field not in FIELDS and field not in opened:
             yield found("M20", field, "Extra inputs are not permitted")

@@ -16,6 +16,8 @@ from msgspec import Struct
 from legato.wire.law import Fault
 
 MISSING, TYPE, OBJECT, VALUE, TAG, RANGE, PATTERN, LENGTH, EXTRA = "MS1", "MS2", "MS3", "MS4", "MS5", "MS6", "MS7", "MS8", "M20b"
+UNSET = -1
+"""What some clients send for `top_k` and `top_p` where they are not set (measured)."""
 
 
 class Found(Struct, frozen=True):
@@ -89,6 +91,11 @@ def number(low: float | None = None, high: float | None = None, *, whole: bool =
     return check
 
 
+def unless_unset(check: Check) -> Check:
+    """A number that counts as left out where it is -1."""
+    return lambda value, path: iter(()) if value == UNSET and not isinstance(value, bool) else check(value, path)
+
+
 def choice(*values: str) -> Check:
     """One of these strings."""
 
@@ -110,6 +117,11 @@ def array(item: Check) -> Check:
             yield from item(each, f"{path}.{index}")
 
     return check
+
+
+def text_or(other: Check) -> Check:
+    """A string, or what else is allowed in its place."""
+    return lambda value, path: iter(()) if isinstance(value, str) else other(value, path)
 
 
 def either(whole: Check, parts: Check) -> Check:

@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from legato.wire.anthropic.betas import BINDING_CONTROLS, betas_of
 from legato.wire.anthropic.held import Held, ModelInfo, Signed
 from legato.wire.anthropic.prefix import Prefix, blocks_of, thinking_digest
 from legato.wire.anthropic.profile import Profile
-from legato.wire.anthropic.request import BINDING_CONTROLS
 
 KINDS = ("thinking", "redacted_thinking")
 
@@ -45,16 +45,6 @@ class Binding(Struct, frozen=True):
 
     enforced: bool
     drops: bool
-
-
-def betas_of(headers: Mapping[str, str]) -> frozenset[str]:
-    """The betas that a request asks for.
-
-    >>> sorted(betas_of({"Anthropic-Beta": "a, b"}))
-    ['a', 'b']
-    """
-    named = [value for name, value in headers.items() if name.lower() == "anthropic-beta" and isinstance(value, str)]
-    return frozenset(beta.strip() for beta in ",".join(named).split(",") if beta.strip())
 
 
 def binding(request: Mapping[str, Any], headers: Mapping[str, str], info: ModelInfo, profile: Profile) -> Binding:
