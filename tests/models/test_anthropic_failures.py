@@ -16,6 +16,7 @@ from legato.emulator import serve
 from legato.emulator.minds.base import Thought, Use, Words
 from legato.errors import BadInput, IllegalRequest, ModelFailed
 from legato.models.anthropic import Anthropic
+from legato.models.prices import Price
 from tests.models.anthropics import (
     answers,
     desk,
@@ -153,6 +154,57 @@ async def test_a_turn_that_the_provider_pauses_is_gone_on_with_until_it_is_whole
     assert seen[2]["messages"][1]["content"] == [*search(), *search("srv_2")]
     assert [type(item).__name__ for item in reply.items] == ["Hosted"] * 4 + ["Words"]
     assert (reply.finish, reply.usage.input, reply.usage.output) == ("stop", 9, 6)
+
+
+async def test_a_reply_that_stops_after_its_summary_is_gone_on_with() -> None:
+    summary = {"type": "compaction", "content": "They said hello."}
+    edits = {"context_management": {"edits": [{"type": "compact_20260112", "pause_after_compaction": True}]}}
+    client, seen = scripted(message(summary, stop="compaction"), message(words("Hi.")))
+    async with talking(Anthropic("claude-sonnet-5", client=client, stream=False, extra=edits)) as model:
+        reply = await model.reply(request_of(), lambda text: None)
+    assert seen[1]["messages"][-1] == {"role": "assistant", "content": [summary]}
+    assert [type(item).__name__ for item in reply.items] == ["Hosted", "Words"]
+
+
+async def test_a_summary_that_was_asked_for_is_the_whole_reply() -> None:
+    client, seen = scripted(message({"type": "compaction", "content": "They said hello."}, stop="compaction"))
+    async with talking(Anthropic("claude-sonnet-5", client=client, stream=False, extra={"compaction": {"type": "summarize"}})) as model:
+        await model.reply(request_of(), lambda text: None)
+    assert len(seen) == 1
+
+
+async def test_what_another_model_sampled_for_a_reply_is_billed_at_its_own_price() -> None:
+    advice = {"type": "advisor_message", "model": "dear", "input_tokens": 10, "output_tokens": 1}
+    answer = message(words("So."))
+    answer["usage"]["iterations"] = [advice]
+    client, _ = scripted(answer)
+    prices = {"claude-sonnet-5": Price(1, 1), "dear": Price(100, 100)}
+    async with talking(Anthropic("claude-sonnet-5", client=client, stream=False, prices=prices)) as model:
+        reply = await model.reply(request_of(), lambda text: None)
+    assert (reply.usage.input, reply.usage.output, reply.usage.cost) == (13, 3, 5 * 1_000 + 11 * 100_000)
+
+
+@pytest.mark.parametrize(("status", "words_of_it"), [(400, "container: container_1 has expired"), (500, "Internal server error")])
+async def test_a_container_that_is_gone_is_not_asked_for_again(status: int, words_of_it: str) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(json.loads(request.content))
+        if "container" in seen[-1]:
+            kind = "invalid_request_error" if status == 400 else "api_error"
+            return httpx2.Response(status, json={"type": "error", "error": {"type": kind, "message": words_of_it}})
+        return httpx2.Response(200, json=message(words("Fresh.")) | {"container": {"id": "container_2"}})
+
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    client = anthropic.AsyncAnthropic(api_key="x", base_url="https://provider.example", http_client=http, max_retries=0)
+    code = {"type": "code_execution_20260120", "name": "code_execution"}
+    async with talking(Anthropic("claude-sonnet-5", client=client, stream=False, hosted=[code])) as model:
+        session = desk(model).session("s")
+        await session.run("Hello")
+        assert (await session.run("Go on")).text == "Fresh."
+        assert session.losses == ["container of front: the provider would not take it back"]
+        assert not any(isinstance(fact, Attempted) for fact in session.facts)
+    assert [body.get("container") for body in seen] == [None, "container_2", None]
 
 
 async def test_a_provider_that_pauses_for_ever_is_not_waited_for() -> None:

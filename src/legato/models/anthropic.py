@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from legato.core.facts import NO_USAGE
+from legato.core.facts import NO_USAGE, Usage
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
@@ -22,18 +22,19 @@ from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, configured_address, failing, needs, no_key, read_by, shown, tell
 from legato.wire.anthropic.compile import WITH_SAMPLING, compile_request, judged_options
-from legato.wire.anthropic.read import PAUSED, continued, joined, read_reply, usage_of
+from legato.wire.anthropic.read import COMPACTED, PAUSED, continued, joined, read_reply, usage_parts
 from legato.wire.anthropic.request import SAMPLING
 from legato.wire.anthropic.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning
-from legato.wire.loose import json_of, mapping
+from legato.wire.loose import json_of, mapping, text
 from legato.wire.options import AnthropicOptions, Options
 
 MOST_PAUSES = 8
 """How often one turn that the provider pauses is gone on with."""
 
 CACHE = {"cache_control": {"type": "ephemeral"}}
+
 _LACKS = {
     "memory": "leave it out: Anthropic keeps no conversation",
     "seed": "leave it out",
@@ -116,19 +117,21 @@ class Anthropic(Priced):
 
         origin = f"anthropic {address_of(client)} {options.model}"
         headers = {**JSON, **self._betas, **(WITH_SAMPLING if _samples(options) else {})}
-        reasoning = enforce = True
+        reasoning = enforce = reuse = True
         spent = NO_USAGE  # by what came to nothing
         while True:
-            compiled = compile_request(request, options, origin, stream=self._stream, reasoning=reasoning, enforce=enforce)
+            compiled = compile_request(request, options, origin, stream=self._stream, reasoning=reasoning, enforce=enforce, reuse=reuse)
             check(compiled, self._check)
             try:
                 reply = await failing(self._whole(client, headers, compiled, origin, emit), anthropic)
                 return replace(reply, usage=reply.usage + spent) if spent != NO_USAGE else reply
             except ModelFailed as failure:
-                spent += failure.usage or NO_USAGE
+                spent += self._with_cost(failure.usage or NO_USAGE)
                 failure.usage = spent if spent != NO_USAGE else failure.usage
                 if compiled.reasoning and reasoning and _about_thinking(failure):
                     reasoning = False
+                elif compiled.container and reuse and _about_container(failure):
+                    reuse = False
                 elif request.frame.output and enforce and _about_format(failure):
                     enforce = False
                 else:
@@ -140,7 +143,7 @@ class Anthropic(Priced):
 
         body, request_id = await self._send(client, headers, compiled, emit)
         for _ in range(MOST_PAUSES):
-            if mapping(body).get("stop_reason") != PAUSED:
+            if not self._is_paused(body):
                 break
             try:
                 on = continued(compiled, body)
@@ -148,11 +151,24 @@ class Anthropic(Priced):
                     raise ModelFailed(f"the provider paused in a way that it would not go on from: {on.complaints[0].message}")
                 more, request_id = await failing(self._send(client, headers, on, emit), anthropic)
             except ModelFailed as failure:
-                failure.usage = usage_of(body.get("usage")) + (failure.usage or NO_USAGE)
+                failure.usage = self._usage_of(body) + self._with_cost(failure.usage or NO_USAGE)
                 raise
             body = joined(body, more)
         reply = read_reply(body, compiled, origin, request_id)
+        reply = replace(reply, usage=self._usage_of(body))
         return reply if self._stream else tell(reply, emit)
+
+    def _is_paused(self, body: Any) -> bool:
+        """Whether a reply has only begun. One that was asked to be a summary is whole with it."""
+        stopped = mapping(body).get("stop_reason")
+        return stopped == PAUSED or (stopped == COMPACTED and "compaction" not in self.options.extra)
+
+    def _usage_of(self, body: Any) -> Usage:
+        """What a message has cost: each part of it by the model that wrote it."""
+        message, total = mapping(body), NO_USAGE
+        for model, part in usage_parts(message.get("usage")):
+            total += self._with_cost(part, model or text(message.get("model")))
+        return total
 
     async def _send(self, client: Any, headers: dict[str, str], compiled: Compiled, emit: Emit) -> tuple[Any, str]:
         """The message that answers a request, and the provider's id of the exchange."""
@@ -191,6 +207,12 @@ def _samples(options: Options) -> bool:
 
 def _about_thinking(failure: ModelFailed) -> bool:
     return about_reasoning(failure) or (not failure.retryable and "thinking" in failure.summary)
+
+
+def _about_container(failure: ModelFailed) -> bool:
+    """Whether a request may have been refused for its container, which does not last. One that is gone was answered with a bare 500
+    (2026-08), so that is taken for it once."""
+    return failure.status == 500 or (not failure.retryable and "container" in failure.summary)
 
 
 def _about_format(failure: ModelFailed) -> bool:

@@ -145,8 +145,11 @@ class Priced(ABC):
         return self._cost(Usage(), self.options.model, self.address) is None
 
     def _with_cost(self, usage: Usage, model: str = "") -> Usage:
-        """The usage of a request with its cost. `model`: the name in the reply, which may be more exact than the one that was asked for."""
-        return replace(usage, cost=self._cost(usage, model or self.options.model, address_of(self._clients()))) if usage.total else usage
+        """The usage of a request with its cost, unless that is known. `model`: the name in the reply, which may be more exact than the one
+        that was asked for."""
+        if usage.cost is not None or not usage.total:
+            return usage
+        return replace(usage, cost=self._cost(usage, model or self.options.model, address_of(self._clients())))
 
     def _cost(self, usage: Usage, model: str, address: str) -> int | None:
         if price := own_price((model, self.options.model), self.prices):

@@ -21,6 +21,7 @@ class Compiled(Struct, frozen=True):
     complaints: tuple[Complaint, ...] = ()  # of the provider's law book: there are none, unless Legato has a bug
     bare: bool = False  # whether reasoning was left out because the provider refused it
     hosted: bool = False  # whether it sends back what the provider did by itself
+    container: str = ""  # where the provider's code is to run, as the request has it (JSON text)
 
 
 def joined(head: bytes, opening: Sequence[bytes], pieces: Sequence[bytes], tail: bytes) -> bytes:

@@ -61,6 +61,7 @@ def replied(
         origin=reply.origin,
         held=reply.held,
         losses=tuple(losses) or reply.losses,
+        extra=reply.extra,
     )
     calls = [(index, item) for index, item in enumerate(reply.items) if isinstance(item, Call)]
     for number, (index, item) in enumerate(calls):
@@ -156,11 +157,20 @@ class Desk:
         self.requests.append((agent, body))
         return body
 
-    def turn(self, agent: str, *content: dict[str, Any], outputs: Sequence[Content] = (), status: str = "ok", **how: Any) -> dict[str, Any]:
+    def turn(
+        self,
+        agent: str,
+        *content: dict[str, Any],
+        outputs: Sequence[Content] = (),
+        status: str = "ok",
+        container: str = "",
+        **how: Any,
+    ) -> dict[str, Any]:
         """An agent is asked, answers this, and its calls get outputs. Returns the request."""
         body = self.ask(agent, **how)
         assert self.compiled is not None
-        reply = read_reply(self.provider.answer(body, content), self.compiled, origin_of(self.models[agent]))
+        answer = self.provider.answer(body, content) | ({"container": {"id": container}} if container else {})
+        reply = read_reply(answer, self.compiled, origin_of(self.models[agent]))
         self.groups.append(replied(self.position, agent, reply, outputs, status))
         return body
 

@@ -44,6 +44,23 @@ def test_words_thinking_and_calls_are_what_they_are() -> None:
     assert reply.held
 
 
+def test_a_call_keeps_who_made_it_unless_the_model_did() -> None:
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    by_code, by_model = read({**use("t"), "caller": caller, "toolset_name": "computer"}, {**use("u"), "caller": {"type": "direct"}}).items
+    assert isinstance(by_code, Call)
+    assert isinstance(by_model, Call)
+    assert json.loads(by_code.extra) == {"caller": caller, "toolset_name": "computer"}
+    assert by_model.extra == ""
+
+
+def test_what_is_said_of_a_whole_reply_is_recorded_beside_its_items() -> None:
+    container = {"id": "container_1", "expires_at": "2026-11-19T12:00:00Z", "skills": None}
+    edits = {"applied_edits": [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 3, "cleared_input_tokens": 900}]}
+    reply = read(words("a"), stop="stop_sequence", stop_sequence="END", container=container, context_management=edits)
+    assert json.loads(reply.extra) == {"container": container, "context_management": edits, "stop_sequence": "END"}
+    assert read(words("a"), container=None, context_management={"applied_edits": []}, stop_sequence=None).extra == ""
+
+
 def test_a_tool_has_its_own_name_again() -> None:
     compiled = compile_request(asked(Frame("a", tools=(ToolSpec("Größe"),)), [said(0, "Hi")]), Options(model=BINDS), "o", stream=False)
     (sent,) = compiled.tools
@@ -138,6 +155,22 @@ def test_odd_blocks_break_nothing(block: Any) -> None:
     assert isinstance(read(block, words("a")), Reply)
 
 
+@pytest.mark.parametrize(
+    ("beside", "counted"),
+    [
+        ({"type": "message", "input_tokens": 5, "output_tokens": 1}, Usage(input=15, output=2, cached=10)),
+        (
+            {"type": "compaction", "input_tokens": 100, "output_tokens": 7, "cache_read_input_tokens": 50},
+            Usage(input=165, output=9, cached=60),
+        ),
+        ({"type": "advisor_message", "model": "m2", "input_tokens": 40, "output_tokens": 8}, Usage(input=55, output=10, cached=10)),
+        ("no object", Usage(input=15, output=2, cached=10)),
+    ],
+)
+def test_what_was_sampled_beside_the_reply_is_counted_too(beside: Any, counted: Usage) -> None:
+    assert usage_of({"input_tokens": 5, "cache_read_input_tokens": 10, "output_tokens": 2, "iterations": [beside]}) == counted
+
+
 # -- what stood before it ----------------------------------------------------------------------------------------------
 
 
@@ -147,7 +180,8 @@ def test_a_reply_that_cannot_go_back_as_it_came_is_bound_to_nothing() -> None:
     assert read(words("a"), *search(), use("t", "look", a=1), sig, words("b")).held
     assert not read(words(" "), sig, words("b")).held  # a blank is not sent
     assert not read(search()[0], sig, words("b")).held  # nor a use without its result
-    assert not read({**use("t"), "caller": {"type": "code_execution_20260120", "tool_id": "x"}}, sig).held
+    assert read({**use("t"), "caller": {"type": "code_execution_20260120", "tool_id": "x"}}, sig, words("b")).held
+    assert not read({**use("t"), "a_member_of_tomorrow": 1}, sig, words("b")).held
 
 
 def test_the_same_request_is_remembered_by_the_same_digest_and_another_by_another() -> None:
@@ -198,3 +232,21 @@ def test_a_paused_turn_goes_on_from_what_was_said_and_becomes_one_message() -> N
     assert [type(item) for item in reply.items] == [Reasoning, Hosted, Hosted, Words]
     assert (reply.finish, reply.response_id) == ("stop", "m2")
     assert reply.usage == Usage(input=18, output=3, cached=4, reasoning=1)
+
+
+def test_a_paused_turn_goes_on_in_its_container_and_counts_all_that_was_sampled() -> None:
+    summed = {"type": "compaction", "input_tokens": 70, "output_tokens": 4}
+    first = {
+        "content": search(),
+        "stop_reason": "pause_turn",
+        "container": {"id": "container_1"},
+        "usage": {"input_tokens": 5, "output_tokens": 2, "iterations": [summed]},
+    }
+    second = {"content": [words("So.")], "stop_reason": "end_turn", "container": None, "usage": {"input_tokens": 9, "output_tokens": 1}}
+    assert body_of(continued(COMPILED, first))["container"] == "container_1"
+    skilled = Options(model=BINDS, extra={"container": {"skills": [{"type": "anthropic", "skill_id": "pptx"}]}})
+    compiled = compile_request(asked(frame("a"), [said(0, "Hi")]), skilled, "o", stream=False)
+    assert body_of(continued(compiled, first))["container"] == {**skilled.extra["container"], "id": "container_1"}
+    reply = read_reply(joined(first, second), COMPILED, "o")
+    assert json.loads(reply.extra) == {"container": {"id": "container_1"}}
+    assert reply.usage == Usage(input=84, output=7)

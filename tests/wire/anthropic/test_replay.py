@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from legato.core.facts import Hosted, Words
 from legato.core.reply import Reply
 from legato.wire.anthropic.compile import compile_request
@@ -182,3 +184,85 @@ def test_what_another_provider_did_by_itself_is_told_as_a_loss() -> None:
     options = Options(model="claude-sonnet-5")
     made = compile_request(asked(frame("a"), groups), options, origin_of(options), stream=False)
     assert made.losses == ("web_search_call of a: only the provider that ran it can take it back",)
+
+
+# -- code that the provider runs ---------------------------------------------------------------------------------------
+
+CODE = {"type": "code_execution_20260120", "name": "code_execution"}
+RUN = {"type": "server_tool_use", "id": "srv_1", "name": "code_execution", "input": {"code": "x = handoff()"}}
+RAN = {"type": "code_execution_tool_result", "tool_use_id": "srv_1", "content": {"type": "code_execution_result", "stdout": "7"}}
+BY_CODE = {"caller": {"type": "code_execution_20260120", "tool_id": "srv_1"}}
+
+
+def sent_by_assistant(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [block for role, block in blocks_of(body) if role == "assistant"]
+
+
+def test_the_next_request_runs_code_where_the_last_one_did() -> None:
+    desk = Desk.of("a", "b", hosted=(CODE,)).say()
+    assert "container" not in desk.turn("a", words("One."), container="container_1")
+    assert desk.say().turn("a", words("Two."))["container"] == "container_1"
+    assert desk.say().turn("b", words("Three."), container="container_2")["container"] == "container_1"
+    assert desk.say().ask("a")["container"] == "container_2"
+    assert "container" not in desk.ask("a", reuse=False)
+    assert desk.compiled is not None
+    assert desk.compiled.losses == (f"container of a: {REFUSED}",)
+
+
+def test_a_container_stays_with_who_made_it_and_with_tools_that_use_one() -> None:
+    desk = Desk.of("a", "b", hosted=(CODE,)).say()
+    desk.turn("a", words("One."), container="container_1")
+    desk.models["b"] = Options(model="claude-sonnet-5", hosted=(CODE,))
+    assert "container" not in desk.say().ask("b")
+    desk.models["b"] = Options(model=desk.models["a"].model)
+    assert "container" not in desk.ask("b")
+
+
+def test_a_container_that_the_caller_names_is_the_one_that_is_used() -> None:
+    skills = [{"type": "anthropic", "skill_id": "pptx"}]
+    for given, sent in (("mine", "mine"), ({"skills": skills}, {"skills": skills, "id": "container_1"}), ({"id": "mine"}, {"id": "mine"})):
+        desk = Desk.of("a", hosted=(CODE,), extra={"container": given}).say()
+        assert desk.turn("a", words("One."), container="container_1")["container"] == given
+        assert desk.say().ask("a")["container"] == sent
+
+
+def test_code_that_waits_for_a_call_goes_on_with_its_output() -> None:
+    """The call comes from code that has no result yet: both go back as they came, and the result comes with the next reply."""
+    desk = Desk.of("a", hosted=(CODE,)).say()
+    desk.turn("a", words("Let me see."), RUN, use("t1") | BY_CODE, container="container_1")
+    body = desk.ask("a")
+    assert sent_by_assistant(body) == [words("Let me see."), RUN, use("t1") | BY_CODE]
+    assert body["container"] == "container_1"
+    desk.turn("a", RAN, words("Seven."))
+    assert sent_by_assistant(desk.say().ask("a"))[3:] == [RAN, words("Seven.")]
+
+
+def test_code_that_nothing_went_on_with_is_not_sent_back() -> None:
+    desk = Desk.of("a", "b", hosted=(CODE,)).say()
+    desk.turn("a", RUN, use("t1") | BY_CODE, container="container_1")
+    desk.turn("b", words("I take over."))
+    assert [block["type"] for block in sent_by_assistant(desk.say().ask("a"))] == ["tool_use", "text"]
+    desk.turn("a", words("Back."))
+    assert [block["type"] for block in sent_by_assistant(desk.say().ask("a"))] == ["tool_use", "text", "text"]
+
+
+def test_another_agent_gets_a_call_without_the_code_that_made_it() -> None:
+    desk = Desk.of("a", "b", hosted=(CODE,)).say()
+    desk.turn("a", RUN, use("t1") | BY_CODE)
+    desk.turn("a", RAN, words("Seven."))
+    assert sent_by_assistant(desk.say().ask("b")) == [use("t1"), words("Seven.")]
+
+
+def test_an_output_names_the_set_of_tools_that_its_call_named() -> None:
+    desk = Desk.of("a").say()
+    desk.turn("a", use("t1") | {"toolset_name": "computer"})
+    ((_, result),) = blocks_of(desk.ask("a"), "tool_result")
+    assert result["toolset_name"] == "computer"
+
+
+def test_a_summary_that_the_provider_made_goes_back_as_it_came() -> None:
+    summary = {"type": "compaction", "content": "They want a teapot.", "encrypted_content": "c2VhbA=="}
+    desk = Desk.of("a", "b").say()
+    desk.turn("a", summary, words("A teapot, then."))
+    assert sent_by_assistant(desk.say().ask("a")) == [summary, words("A teapot, then.")]
+    assert sent_by_assistant(desk.ask("b")) == [words("A teapot, then.")]

@@ -70,6 +70,9 @@ def _opened(block: dict[str, Any], dice: Random) -> tuple[dict[str, Any], list[d
             written = json.dumps(block["input"], indent=dice.choice((None, 1))) if block["input"] or dice.random() < 0.5 else ""
             parts = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *_pieces(written, dice))]
             return {**block, "input": {}}, parts
+        case "compaction":
+            given = {name: block[name] for name in ("content", "encrypted_content") if name in block}
+            return {"type": "compaction", "content": None}, [{"type": "compaction_delta", **given}]
         case _:
             return block, []
 
@@ -101,6 +104,8 @@ BLOCKS = st.lists(
             use("t1", "look", order="A-17", n=1.5, list=["é", None, {"a": True}]),
             use("t2", "look"),
             *search(),
+            {"type": "compaction", "content": "They asked for a teapot.", "encrypted_content": "c2VhbA=="},
+            {"type": "compaction", "content": None},
             {"type": "a_block_of_tomorrow", "x": 1},
         )
     ),
@@ -114,6 +119,39 @@ def test_a_stream_is_read_as_the_whole_would_be(content: list[dict[str, Any]], s
     reply, shown = streamed(body, seed)
     assert reply == read_reply(body, COMPILED, "o", "req_1")
     assert shown == "".join(item.text for item in reply.items if isinstance(item, (Words, Refusal)))
+
+
+def test_what_the_end_of_a_stream_says_of_the_whole_reply_is_read() -> None:
+    whole = {
+        "container": {"id": "container_1"},
+        "context_management": {"applied_edits": [{"type": "compact_20260112"}]},
+        "stop_sequence": "END",
+    }
+    body = message(words("So"), stop="stop_sequence", **whole)
+    begun = {**message(), "content": [], **dict.fromkeys(whole)}
+    delta = {"stop_reason": "stop_sequence", "stop_sequence": "END", "container": {"id": "container_1"}}
+    reader = StreamReader(lambda text: None)
+    for event in (
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": words("So")},
+        {"type": "message_delta", "delta": delta, "context_management": whole["context_management"], "usage": body["usage"]},
+        {"type": "message_stop"},
+    ):
+        reader.take(json.dumps(event).encode())
+    assert reader.reply(COMPILED, "o", "req_1") == read_reply(body, COMPILED, "o", "req_1")
+
+
+def test_a_delta_of_tomorrow_adds_to_the_members_that_it_names() -> None:
+    reader = StreamReader(lambda text: None)
+    for event in (
+        {"type": "message_start", "message": message()},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "a_block_of_tomorrow", "data": "a"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "a_delta_of_tomorrow", "data": "b", "more": [1], "none": None}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "a_delta_of_tomorrow", "data": "c"}},
+        {"type": "message_stop"},
+    ):
+        reader.take(json.dumps(event).encode())
+    assert reader.body()["content"] == [{"type": "a_block_of_tomorrow", "data": "abc", "more": [1]}]
 
 
 def test_a_reply_that_was_stopped_says_so_at_the_end() -> None:

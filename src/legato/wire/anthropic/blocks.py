@@ -6,14 +6,14 @@ calls remain. No text is sent that is empty or blank.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from legato.core.facts import Call, Content, File, Hosted, Image, Item, Reasoning, Refusal, Text, Words
 from legato.core.groups import OutputEntry
-from legato.wire.anthropic.request import BLOCKS, SERVER_RESULTS
+from legato.wire.anthropic.request import BLOCKS, SERVER_RESULTS, SERVER_USES
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.calls import call_id
 from legato.wire.loose import mapping
@@ -28,7 +28,8 @@ TEXTS = ("application/json", "application/xml", "application/yaml", "application
 UNREADABLE = "_raw"
 """The only member of the input of a call whose arguments are no JSON object: an input must be one, and the model sees what was written."""
 
-_USES = ("server_tool_use", "mcp_tool_use")
+DIRECT = {"type": "direct"}
+"""The caller of a call that the model made itself, and no code that it wrote."""
 _RETURNED = frozenset(BLOCKS) - {"text", "image", "document", "search_result", "tool_use", "tool_result", *KINDS}
 
 Block = dict[str, Any]
@@ -40,9 +41,10 @@ def said_blocks(content: Content, contents: Mapping[str, bytes], losses: list[st
     return [block for part in parts if (block := _part(part, contents, losses))]
 
 
-def result_block(entry: OutputEntry, own: bool, contents: Mapping[str, bytes], losses: list[str]) -> Block:
+def result_block(entry: OutputEntry, own: bool, contents: Mapping[str, bytes], losses: list[str], verbatim: bool = True) -> Block:
     """The output of a call."""
     block: Block = {"type": "tool_result", "tool_use_id": call_id(entry.call, entry.ref.position, entry.ref.index, own)}
+    block |= {name: value for name, value in _extra(entry.call, verbatim).items() if name == "toolset_name"}
     if isinstance(entry.content, str):
         block |= {"content": entry.content} if entry.content.strip() else {}
     elif content := said_blocks(entry.content, contents, losses):
@@ -51,11 +53,24 @@ def result_block(entry: OutputEntry, own: bool, contents: Mapping[str, bytes], l
 
 
 def reply_blocks(
-    items: Sequence[Item], agent: str, position: int, losses: list[str], *, withheld: str = "", verbatim: bool = True, own: bool = False
+    items: Sequence[Item],
+    agent: str,
+    position: int,
+    losses: list[str],
+    *,
+    withheld: str = "",
+    verbatim: bool = True,
+    own: bool = False,
+    resumed: Collection[str] = (),
+    abandoned: Collection[str] = (),
 ) -> list[Block]:
-    """A reply. `withheld`: why its thinking does not go back; empty: it does. `own`: its calls have ids of ours."""
+    """A reply. `withheld`: why its thinking does not go back; empty: it does. `own`: its calls have ids of ours.
+
+    `resumed`: uses of the provider's tools that stand open before this reply, so that it may have their results. `abandoned`: uses of
+    its own that no later reply has the results of.
+    """
     blocks: list[Block] = []
-    whole = _whole(items)
+    whole = _whole(items, resumed, abandoned)
     for index, item in enumerate(items):
         match item:
             case Words(text=text) | Refusal(text=text):
@@ -63,7 +78,8 @@ def reply_blocks(
                     blocks.append({"type": "text", "text": text, **_citations(item, agent, verbatim, losses)})
             case Call():
                 id = call_id(item, position, index, own)
-                blocks.append({"type": "tool_use", "id": id, "name": wire_name(item.tool), "input": call_input(item.arguments)})
+                use = {"type": "tool_use", "id": id, "name": wire_name(item.tool), "input": call_input(item.arguments)}
+                blocks.append(use | _extra(item, verbatim))
             case Reasoning():
                 if not withheld and item.encrypted:
                     blocks.append(_thinking(item))
@@ -108,14 +124,35 @@ def _citations(item: Words | Refusal, agent: str, verbatim: bool, losses: list[s
     return {}
 
 
-def _whole(items: Sequence[Item]) -> set[str]:
-    """The ids of what the provider did and finished within the reply: it takes back no use without its result, nor the reverse."""
-    used = {_member(item, "id") for item in items if isinstance(item, Hosted) and item.kind in _USES}
-    return used & {_member(item, "tool_use_id") for item in items if isinstance(item, Hosted)}
+def _extra(call: Call, verbatim: bool) -> Block:
+    """Who called, and from which set of tools: that points to what stands before it."""
+    return mapping(msgspec.json.decode(call.extra)) if call.extra and verbatim else {}
+
+
+def uses_left_open(items: Sequence[Item]) -> set[str]:
+    """The ids of the provider's tools that wait for the outputs of the reply's calls: the next reply has their results."""
+    if not any(isinstance(item, Call) for item in items):
+        return set()
+    return _ids(items, SERVER_USES, "id") - results_of(items)
+
+
+def results_of(items: Sequence[Item]) -> set[str]:
+    """The ids of the uses of the provider's tools whose results are in the reply."""
+    return _ids(items, SERVER_RESULTS, "tool_use_id")
+
+
+def _ids(items: Iterable[Item], kinds: Sequence[str], member: str) -> set[str]:
+    return {_member(item, member) for item in items if isinstance(item, Hosted) and item.kind in kinds} - {""}
+
+
+def _whole(items: Sequence[Item], resumed: Collection[str], abandoned: Collection[str]) -> set[str]:
+    """The ids of what the provider did and finished, or will: it takes back no other use without its result, nor the reverse."""
+    uses, results = _ids(items, SERVER_USES, "id"), results_of(items)
+    return (uses & results) | (results & set(resumed)) | (uses_left_open(items) - set(abandoned))
 
 
 def _is_whole(item: Hosted, whole: set[str]) -> bool:
-    if item.kind in _USES:
+    if item.kind in SERVER_USES:
         return _member(item, "id") in whole
     return item.kind not in SERVER_RESULTS or _member(item, "tool_use_id") in whole
 

@@ -7,7 +7,7 @@ group; what the user says next follows them in the same message. `past.py` says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
 from legato.wire.anthropic.betas import ALL
-from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, said_blocks
+from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, results_of, said_blocks, uses_left_open
 from legato.wire.anthropic.formats import enforced
 from legato.wire.anthropic.laws import judge, judge_messages
 from legato.wire.anthropic.past import MOVED, Replay, Section, Talk, told
@@ -28,6 +28,8 @@ from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled, Head
 from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
+from legato.wire.loose import json_of, json_text, mapping, objects, text
+from legato.wire.losses import REFUSED
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
 from legato.wire.parts import STAND_IN
@@ -42,6 +44,9 @@ WITH_SAMPLING = {"anthropic-version": "2023-06-01"}
 _HEADERS = {"anthropic-version": WITHOUT_SAMPLING, "anthropic-beta": ALL}
 """What requests are judged with before they are sent: whether a beta is asked for is between the caller and the provider."""
 
+RUN_CODE = ("code_execution_", "web_search_2026", "web_fetch_2026")
+"""How the types of the provider's tools begin that use a container."""
+
 SAID = frozenset(("text", "thinking", "signature", "data", "content", "input"))
 CALL_IDS = frozenset(("id", "tool_use_id"))
 
@@ -50,23 +55,50 @@ _decode = msgspec.json.decode
 
 
 def compile_request(
-    request: Request, options: Options, origin: str, *, stream: bool, reasoning: bool = True, enforce: bool = True
+    request: Request,
+    options: Options,
+    origin: str,
+    *,
+    stream: bool,
+    reasoning: bool = True,
+    enforce: bool = True,
+    reuse: bool = True,
 ) -> Compiled:
-    """The request as bytes. `reasoning=False`: without any, after a refusal; `enforce=False`: a typed output is told, not enforced."""
+    """The request as bytes. `reasoning=False`: without any, after a refusal; `enforce=False`: a typed output is told, not enforced;
+    `reuse=False`: the provider's code runs in a container of its own."""
     opening = (*request.frame.messages, *([summary(request.summary)] if request.summary else ()))
     frame = _frame(request.frame, options.text(), enforce)
     about = (frame, opening, Replay(origin, options.model, options.replay_reasoning, reasoning))
     conversation = course_of(request, "anthropic", about, lambda: _Conversation(*about))
     talk = conversation.talk
     head = _head(request.frame, options.text(), stream, enforce, talk.open_loop)
+    container = _container(options, conversation, reuse)
+    losses = [*conversation.losses, *head.losses, *((f"container of {request.agent}: {REFUSED}",) if not reuse else ())]
+    where = b'"container":%b,' % container.encode() if container else b""
     return Compiled(
-        talk.body(head.body[:-1] + b',"messages":['),
+        talk.body(b"{" + where + head.body[1:-1] + b',"messages":['),
         head.names,
         told=told(talk.before_a_reply(), bare=not reasoning),
         reasoning=conversation.thinks,
-        losses=conversation.not_told_yet([*conversation.losses, *head.losses]),
+        losses=conversation.not_told_yet(losses),
         complaints=(*head.complaints, *conversation.complaints),
+        container=container,
     )
+
+
+def _container(options: Options, conversation: _Conversation, reuse: bool) -> str:
+    """Where the provider's code is to run, as JSON: in the container that the caller names, else in the one that it ran in last."""
+    given = options.extra.get("container")
+    last = conversation.container if reuse and (conversation.open_uses or _runs_code(options)) else ""
+    if last and isinstance(given, dict) and not given.get("id"):
+        return json_text({**given, "id": last})
+    return json_text(given or last) if given or last else ""
+
+
+def _runs_code(options: Options) -> bool:
+    """Whether a tool of the provider's runs code: searches and fetches do since 2026, to filter what they found."""
+    tools = [*options.hosted, *objects(options.extra.get("tools"))]
+    return any(text(tool.get("type")).startswith(RUN_CODE) for tool in tools)
 
 
 def judged_options(options: Options) -> tuple[Complaint, ...]:
@@ -90,8 +122,7 @@ def _bound(frame: Frame, options: Options, enforce: bool) -> dict[str, Any]:
     asked = told_schema(output) if output and not (enforce and enforced(output)) else ""
     system = "\n\n".join(filter(None, (frame.instructions, asked)))
     tools: list[Any] = [
-        {"name": wire_name(tool.name), "description": tool.description, "input_schema": _schema(tool.parameters)}
-        for tool in frame.tools
+        {"name": wire_name(tool.name), "description": tool.description, "input_schema": _schema(tool.parameters)} for tool in frame.tools
     ]
     body: dict[str, Any] = {}
     if system.strip():
@@ -118,7 +149,9 @@ def _head(frame: Frame, options_text: str, stream: bool, enforce: bool, loop: st
     """Everything but the messages: what a frame asks for is written and judged once. `loop`: see `Talk.open_loop`."""
     options, losses = options_from(options_text), list[str]()
     written = _encode(_bound(frame, options, enforce) | _settings(frame, options, stream, enforce, loop, losses))
-    return _Head(written, by_wire_name(tool.name for tool in frame.tools), _judged_head(written), tuple(losses))
+    container = options.extra.get("container")
+    judged = _judged_head(written[:-1] + b',"container":%b}' % _encode(container) if container is not None else written)
+    return _Head(written, by_wire_name(tool.name for tool in frame.tools), judged, tuple(losses))
 
 
 def _settings(frame: Frame, options: Options, stream: bool, enforce: bool, loop: str, losses: list[str]) -> dict[str, Any]:
@@ -135,6 +168,7 @@ def _settings(frame: Frame, options: Options, stream: bool, enforce: bool, loop:
         **thinking,
         "tool_choice": choice,
         **options.extra,
+        "container": None,  # it changes with the conversation
         "output_config": {name: value for name, value in config.items() if value is not None} or None,
     }
     return {name: value for name, value in body.items() if value is not None}
@@ -223,6 +257,7 @@ class _Conversation(Course):
     def __init__(self, frame: bytes, opening: Sequence[str], replay: Replay) -> None:
         self._opening = (frame, opening)
         self._replay = replay
+        self._abandoned: frozenset[str] = frozenset()
         super().__init__(replay.origin)
 
     def begin(self) -> None:
@@ -231,16 +266,27 @@ class _Conversation(Course):
         self.losses: dict[str, None] = {}
         self.complaints: list[Complaint] = []
         self.thinks = False
-        for text in opening:
-            if text.strip():
-                self.talk.add(_section("user", [{"type": "text", "text": text}]))
+        self.container = ""
+        self.open_uses: set[str] = set()
+        self._sent_open: set[str] = set()
+        for words in opening:
+            if words.strip():
+                self.talk.add(_section("user", [{"type": "text", "text": words}]))
+
+    def go(self, request: Request) -> None:
+        """On to the end of a request. A use that a later reply turns out not to go on with is taken out again."""
+        super().go(request)
+        while self._sent_open & self._abandoned:
+            self._begin()
+            super().go(request)
 
     def add(self, group: Group, own: bool, request: Request) -> None:
         withheld, verbatim = self._replay.of(group, self.talk.before_a_reply(), own, self.refused) if group.fact else ("", False)
-        key = f"anthropic {verbatim:d}{own:d} {withheld}"
+        resumed, pending = self._pass_open_uses(group, verbatim)
+        key = f"anthropic {verbatim:d}{own:d} {withheld} {' '.join((*sorted(resumed), '|', *sorted(pending)))}"
         fragment: Written | None = group.wire.get(key)
         if fragment is None:
-            fragment = _written(group, withheld, verbatim, own, request.contents)
+            fragment = _written(group, withheld, verbatim, own, request.contents, resumed, self._abandoned)
             if verbatim and fragment.complaints:  # what the provider wrote has a form that is not known here: words and calls go on
                 fragment = _written(group, withheld or MOVED, False, own, request.contents)
             group.wire[key] = fragment
@@ -250,22 +296,58 @@ class _Conversation(Course):
         self.complaints += fragment.complaints
         self.thinks = self.thinks or fragment.thinks
 
+    def _pass_open_uses(self, group: Group, verbatim: bool) -> tuple[set[str], set[str]]:
+        """The uses of the provider's tools that a group has the results of, and those that it leaves open."""
+        if group.fact is None:
+            return set(), set()
+        items = group.fact.items
+        if group.fact.extra and group.fact.origin == self.origin:
+            self.container = text(mapping(mapping(json_of(group.fact.extra)).get("container")).get("id")) or self.container
+        resumed = self.open_uses & results_of(items) if verbatim else set()
+        if left := self.open_uses - resumed:
+            self._abandoned |= left
+        pending = uses_left_open(items) - self._abandoned if verbatim else set()
+        self.open_uses = pending
+        self._sent_open |= pending
+        return resumed, pending
 
-def _written(group: Group, withheld: str, verbatim: bool, own: bool, contents: Mapping[str, bytes]) -> Written:
+
+def _written(
+    group: Group,
+    withheld: str,
+    verbatim: bool,
+    own: bool,
+    contents: Mapping[str, bytes],
+    resumed: Collection[str] = (),
+    abandoned: Collection[str] = (),
+) -> Written:
     said: list[Block] = []
     heard: list[Block] = []
     losses: list[str] = []
     for entry in group.entries:
         if isinstance(entry, AssistantEntry):
-            said += reply_blocks(entry.items, entry.agent, entry.position, losses, withheld=withheld, verbatim=verbatim, own=own)
+            said += reply_blocks(
+                entry.items,
+                entry.agent,
+                entry.position,
+                losses,
+                withheld=withheld,
+                verbatim=verbatim,
+                own=own,
+                resumed=resumed,
+                abandoned=abandoned,
+            )
         elif isinstance(entry, OutputEntry):
-            heard.append(result_block(entry, own, contents, losses))
+            heard.append(result_block(entry, own, contents, losses, verbatim))
         else:
             heard += said_blocks(entry.content, contents, losses)
     spoken = [(role, blocks) for role, blocks in (("assistant", said), ("user", heard)) if blocks]
     messages: list[dict[str, Any]] = [{"role": role, "content": blocks} for role, blocks in spoken]
     if messages and messages[-1]["role"] == "assistant":
         messages.append({"role": "user", "content": "?"})
+    if resumed:
+        uses = [{"type": "server_tool_use", "id": id, "name": "any", "input": {}} for id in sorted(resumed)]
+        messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": uses}, {"role": "user", "content": "?"}, *messages]
     thinks = any(_type(block) in KINDS for block in said)
     return Written(tuple(_section(*each) for each in spoken), tuple(losses), _judged(messages) if messages else (), thinks)
 

@@ -22,10 +22,13 @@ _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta"
 
 
 class _Opened:
-    """A block that is being written: how it began, and the pieces of its members."""
+    """A block that is being written: how it began, and the pieces of its members.
+
+    A delta of a kind that is not known adds its texts to the members of the same names, as all known ones do.
+    """
 
     def __init__(self, block: dict[str, Any]) -> None:
-        self._block = block
+        self._block = dict(block)
         self._pieces: dict[str, list[str]] = {}
         self._citations: list[Any] = list(block.get("citations") or ())
 
@@ -35,6 +38,16 @@ class _Opened:
             self._pieces.setdefault(_PIECES[kind], []).append(text(delta.get(_PIECES[kind])))
         elif kind == "citations_delta":
             self._citations.append(delta.get("citation"))
+        else:
+            for member, value in delta.items():
+                if member != "type" and value is not None:
+                    self._put(member, value)
+
+    def _put(self, member: str, value: Any) -> None:
+        if isinstance(value, str):
+            self._pieces.setdefault(member, []).append(value)
+        else:
+            self._block[member] = value
 
     def block(self) -> dict[str, Any]:
         """The block as it is now."""
@@ -87,7 +100,9 @@ class StreamReader:
                     opened.take(delta)
                     self._say(text(delta.get("text")))
             case "message_delta":
-                self._message |= mapping(event.get("delta"))
+                about_all = {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
+                said = {**about_all, **mapping(event.get("delta"))}
+                self._message |= {name: value for name, value in said.items() if value is not None}
                 self._count(event.get("usage"))
             case "message_stop":
                 self._ended = True
