@@ -65,6 +65,7 @@ def play(seed: int, turns: int = 12) -> Desk:
 
 
 def _content(dice: Random, number: int) -> list[dict[str, Any]]:
+    """What a model says. A search without its result was cut off: one that waits for the output of a call goes on in the next reply."""
     said: list[dict[str, Any]] = []
     for _ in range(dice.randint(1, 4)):
         match dice.randrange(7):
@@ -80,6 +81,9 @@ def _content(dice: Random, number: int) -> list[dict[str, Any]]:
                 said.append(
                     use(dice.choice((f"toolu_{number}_{len(said)}", "same", "bad id")), dice.choice(("handoff", "tool_0")), n=number)
                 )
+    if any(block["type"] == "tool_use" for block in said):
+        found = {block["tool_use_id"] for block in said if block["type"] == "web_search_tool_result"}
+        said = [block for block in said if block["type"] != "server_tool_use" or block["id"] in found]
     return said
 
 

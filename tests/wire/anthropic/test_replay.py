@@ -246,9 +246,29 @@ def test_code_that_nothing_went_on_with_is_not_sent_back() -> None:
     assert [block["type"] for block in sent_by_assistant(desk.say().ask("a"))] == ["tool_use", "text", "text"]
 
 
+def test_code_whose_container_is_not_known_is_not_sent_back() -> None:
+    desk = Desk.of("a", hosted=(CODE,)).say()
+    desk.turn("a", thinks("one"), RUN, use("t1") | BY_CODE)
+    assert sent_by_assistant(desk.ask("a")) == [use("t1")]
+    desk = Desk.of("a", hosted=(CODE,)).say()
+    desk.turn("a", RUN, use("t1") | BY_CODE, container="container_1")
+    assert sent_by_assistant(desk.ask("a", reuse=False)) == [use("t1")]
+
+
+def test_a_search_that_waits_for_a_call_goes_on_with_its_output() -> None:
+    use_of_search, found = search()
+    desk = Desk.of("a").say()
+    desk.turn("a", use_of_search, use("t1"))
+    assert sent_by_assistant(desk.ask("a")) == [use_of_search, use("t1")]
+    desk.turn("a", thinks("Aha."), found, thinks("Hm."), words("So."))
+    body = desk.say().ask("a")
+    assert found in sent_by_assistant(body)
+    assert thoughts(body) == ["Aha.", "Hm."]
+
+
 def test_another_agent_gets_a_call_without_the_code_that_made_it() -> None:
     desk = Desk.of("a", "b", hosted=(CODE,)).say()
-    desk.turn("a", RUN, use("t1") | BY_CODE)
+    desk.turn("a", RUN, use("t1") | BY_CODE, container="container_1")
     desk.turn("a", RAN, words("Seven."))
     assert sent_by_assistant(desk.say().ask("b")) == [use("t1"), words("Seven.")]
 

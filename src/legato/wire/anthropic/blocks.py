@@ -62,15 +62,13 @@ def reply_blocks(
     verbatim: bool = True,
     own: bool = False,
     resumed: Collection[str] = (),
-    abandoned: Collection[str] = (),
 ) -> list[Block]:
     """A reply. `withheld`: why its thinking does not go back; empty: it does. `own`: its calls have ids of ours.
 
-    `resumed`: uses of the provider's tools that stand open before this reply, so that it may have their results. `abandoned`: uses of
-    its own that no later reply has the results of.
+    `resumed`: uses of the provider's tools that stand open before this reply, so that it may have their results.
     """
     blocks: list[Block] = []
-    whole = _whole(items, resumed, abandoned)
+    whole = _whole(items, resumed)
     for index, item in enumerate(items):
         match item:
             case Words(text=text) | Refusal(text=text):
@@ -130,10 +128,15 @@ def _extra(call: Call, verbatim: bool) -> Block:
 
 
 def uses_left_open(items: Sequence[Item]) -> set[str]:
-    """The ids of the provider's tools that wait for the outputs of the reply's calls: the next reply has their results."""
+    """The ids of the provider's tools that have no result yet because the reply waits for the outputs of its calls."""
     if not any(isinstance(item, Call) for item in items):
         return set()
     return _ids(items, SERVER_USES, "id") - results_of(items)
+
+
+def waits_in_container(items: Sequence[Item]) -> bool:
+    """Whether code of the provider's waits for the outputs of the reply's calls."""
+    return any(isinstance(item, Call) and "caller" in _extra(item, True) for item in items)
 
 
 def results_of(items: Sequence[Item]) -> set[str]:
@@ -145,10 +148,10 @@ def _ids(items: Iterable[Item], kinds: Sequence[str], member: str) -> set[str]:
     return {_member(item, member) for item in items if isinstance(item, Hosted) and item.kind in kinds} - {""}
 
 
-def _whole(items: Sequence[Item], resumed: Collection[str], abandoned: Collection[str]) -> set[str]:
+def _whole(items: Sequence[Item], resumed: Collection[str]) -> set[str]:
     """The ids of what the provider did and finished, or will: it takes back no other use without its result, nor the reverse."""
     uses, results = _ids(items, SERVER_USES, "id"), results_of(items)
-    return (uses & results) | (results & set(resumed)) | (uses_left_open(items) - set(abandoned))
+    return (uses & results) | (results & set(resumed)) | uses_left_open(items)
 
 
 def _is_whole(item: Hosted, whole: set[str]) -> bool:

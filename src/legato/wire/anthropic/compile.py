@@ -14,15 +14,16 @@ from typing import Any
 import msgspec
 
 from legato.core.digest import digest_bytes
+from legato.core.facts import Answered, Item
 from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
 from legato.core.wording import summary
 from legato.wire.anthropic.betas import ALL
-from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, results_of, said_blocks, uses_left_open
+from legato.wire.anthropic.blocks import Block, reply_blocks, result_block, results_of, said_blocks, uses_left_open, waits_in_container
 from legato.wire.anthropic.formats import enforced
 from legato.wire.anthropic.laws import judge, judge_messages
-from legato.wire.anthropic.past import MOVED, Replay, Section, Talk, told
+from legato.wire.anthropic.past import MOVED, Replay, Section, Talk, binds, told
 from legato.wire.anthropic.request import SAMPLING, WITHOUT_SAMPLING
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled, Head
@@ -68,11 +69,11 @@ def compile_request(
     `reuse=False`: the provider's code runs in a container of its own."""
     opening = (*request.frame.messages, *([summary(request.summary)] if request.summary else ()))
     frame = _frame(request.frame, options.text(), enforce)
-    about = (frame, opening, Replay(origin, options.model, options.replay_reasoning, reasoning))
+    about = (frame, opening, Replay(origin, options.model, options.replay_reasoning, reasoning, reuse))
     conversation = course_of(request, "anthropic", about, lambda: _Conversation(*about))
     talk = conversation.talk
     head = _head(request.frame, options.text(), stream, enforce, talk.open_loop)
-    container = _container(options, conversation, reuse)
+    container = _container(options, conversation)
     losses = [*conversation.losses, *head.losses, *((f"container of {request.agent}: {REFUSED}",) if not reuse else ())]
     where = b'"container":%b,' % container.encode() if container else b""
     return Compiled(
@@ -86,10 +87,10 @@ def compile_request(
     )
 
 
-def _container(options: Options, conversation: _Conversation, reuse: bool) -> str:
+def _container(options: Options, conversation: _Conversation) -> str:
     """Where the provider's code is to run, as JSON: in the container that the caller names, else in the one that it ran in last."""
     given = options.extra.get("container")
-    last = conversation.container if reuse and (conversation.open_uses or _runs_code(options)) else ""
+    last = conversation.container if conversation.open_uses or _runs_code(options) else ""
     if last and isinstance(given, dict) and not given.get("id"):
         return json_text({**given, "id": last})
     return json_text(given or last) if given or last else ""
@@ -274,7 +275,7 @@ class _Conversation(Course):
                 self.talk.add(_section("user", [{"type": "text", "text": words}]))
 
     def go(self, request: Request) -> None:
-        """On to the end of a request. A use that a later reply turns out not to go on with is taken out again."""
+        """On to the end of a request. A use that a later reply turns out not to go on with is taken out again, with what stood on it."""
         super().go(request)
         while self._sent_open & self._abandoned:
             self._begin()
@@ -282,11 +283,15 @@ class _Conversation(Course):
 
     def add(self, group: Group, own: bool, request: Request) -> None:
         withheld, verbatim = self._replay.of(group, self.talk.before_a_reply(), own, self.refused) if group.fact else ("", False)
+        if group.fact:
+            self.container = self._container_of(group.fact) or self.container
+        if verbatim and group.fact and self._cannot_go_on(group.fact.items):
+            withheld, verbatim = withheld or (MOVED if binds(self._replay.model) else ""), False
         resumed, pending = self._pass_open_uses(group, verbatim)
         key = f"anthropic {verbatim:d}{own:d} {withheld} {' '.join((*sorted(resumed), '|', *sorted(pending)))}"
         fragment: Written | None = group.wire.get(key)
         if fragment is None:
-            fragment = _written(group, withheld, verbatim, own, request.contents, resumed, self._abandoned)
+            fragment = _written(group, withheld, verbatim, own, request.contents, resumed)
             if verbatim and fragment.complaints:  # what the provider wrote has a form that is not known here: words and calls go on
                 fragment = _written(group, withheld or MOVED, False, own, request.contents)
             group.wire[key] = fragment
@@ -296,17 +301,25 @@ class _Conversation(Course):
         self.complaints += fragment.complaints
         self.thinks = self.thinks or fragment.thinks
 
+    def _container_of(self, reply: Answered) -> str:
+        """The container in which the provider's code ran for a reply; empty: in none that can be used again."""
+        if not reply.extra or reply.origin != self.origin or not self._replay.reuse:
+            return ""
+        return text(mapping(mapping(json_of(reply.extra)).get("container")).get("id"))
+
+    def _cannot_go_on(self, items: Sequence[Item]) -> bool:
+        """Whether the provider's tools wait in a reply for what does not come: no later reply went on, or their container is not known."""
+        return bool(uses_left_open(items) & self._abandoned) or (waits_in_container(items) and not self.container)
+
     def _pass_open_uses(self, group: Group, verbatim: bool) -> tuple[set[str], set[str]]:
         """The uses of the provider's tools that a group has the results of, and those that it leaves open."""
         if group.fact is None:
             return set(), set()
         items = group.fact.items
-        if group.fact.extra and group.fact.origin == self.origin:
-            self.container = text(mapping(mapping(json_of(group.fact.extra)).get("container")).get("id")) or self.container
         resumed = self.open_uses & results_of(items) if verbatim else set()
         if left := self.open_uses - resumed:
             self._abandoned |= left
-        pending = uses_left_open(items) - self._abandoned if verbatim else set()
+        pending = uses_left_open(items) if verbatim else set()
         self.open_uses = pending
         self._sent_open |= pending
         return resumed, pending
@@ -319,7 +332,6 @@ def _written(
     own: bool,
     contents: Mapping[str, bytes],
     resumed: Collection[str] = (),
-    abandoned: Collection[str] = (),
 ) -> Written:
     said: list[Block] = []
     heard: list[Block] = []
@@ -335,7 +347,6 @@ def _written(
                 verbatim=verbatim,
                 own=own,
                 resumed=resumed,
-                abandoned=abandoned,
             )
         elif isinstance(entry, OutputEntry):
             heard.append(result_block(entry, own, contents, losses, verbatim))

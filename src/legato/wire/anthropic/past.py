@@ -97,13 +97,14 @@ _OPENINGS = {
 class Replay(Struct, frozen=True):
     """Says of each reply in one view why its thinking does not go back, if it does not.
 
-    `wanted`: thinking is to be sent back at all; `allowed`: the provider has not just refused it.
+    `wanted`: thinking is to be sent back at all; `allowed`: the provider has not just refused it. `reuse`: nor the container of its code.
     """
 
     origin: str
     model: str
     wanted: bool
     allowed: bool
+    reuse: bool = True
 
     def of(self, group: Group, before: str, own: bool, refused: float) -> tuple[str, bool]:
         """Why the thinking of a reply does not go back (empty: it does), and whether the rest can go back as it came: it was made
