@@ -83,7 +83,7 @@ class RecordedResponses(UnknownProviderState):
 class RecordedSignatures(anthropic.UnknownProviderState):
     """The signatures that the Messages API was seen to give, and the thinking that they vouch for."""
 
-    def __init__(self, models: Callable[[str], anthropic.ModelInfo | None] = anthropic.ModelInfo) -> None:
+    def __init__(self, models: Callable[[str], anthropic.ModelInfo | None] = anthropic.info_of) -> None:
         super().__init__(models)
         self._signed: dict[str, anthropic.Signed] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -16,16 +17,19 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.wire.anthropic import laws as anthropic
+from legato.wire.anthropic.compile import RUN_CODE
 from legato.wire.anthropic.compile import compile_request as compile_anthropic
 from legato.wire.anthropic.read import read_reply as read_anthropic
+from legato.wire.anthropic.request import SERVER_RESULTS, SERVER_USES
 from legato.wire.anthropic.stream import StreamReader as AnthropicStream
+from legato.wire.anthropic.thinking import KINDS
 from legato.wire.chat import laws as chat
 from legato.wire.chat.compile import compile_request as compile_chat
 from legato.wire.chat.read import read_reply as read_chat
 from legato.wire.chat.stream import StreamReader as ChatStream
 from legato.wire.compiled import Compiled
 from legato.wire.law import Complaint
-from legato.wire.loose import objects, text
+from legato.wire.loose import mapping, objects, text
 from legato.wire.options import Options
 from legato.wire.responses import laws as responses
 from legato.wire.responses.compile import compile_request as compile_responses
@@ -62,9 +66,9 @@ class Finding(Struct, frozen=True):
 class Talk:
     """A conversation of one agent in which the recorded answer is the model's first reply."""
 
-    def __init__(self, api: Api, model: str, *, compatible: bool = False) -> None:
+    def __init__(self, api: Api, model: str, *, compatible: bool = False, hosted: tuple[dict[str, Any], ...] = ()) -> None:
         self._api = api
-        self._options = Options(model=model, compatible=compatible)
+        self._options = Options(model=model, compatible=compatible, hosted=hosted)
         self._how = {"reasoning": True} if compatible else {}  # as `OpenAIChat` asks other servers
         self._frame = Frame("agent")
         self._groups = [_said(0, "Go on.")]
@@ -117,7 +121,12 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
     """What is wrong with how we read an answer, and with what we would send back of it."""
     api, body = exchange.api, recorded.body
     assert body is not None
-    talk = Talk(api, text(body.get("model")) or "any", compatible=api == "chat" and not exchange.of_provider)
+    talk = Talk(
+        api,
+        text(body.get("model")) or "any",
+        compatible=api == "chat" and not exchange.of_provider,
+        hosted=_code_tools(mapping(exchange.request)) if api == "anthropic" else (),
+    )
     try:
         reply = read_recorded(exchange, talk.first)
     except ModelFailed as failure:
@@ -135,6 +144,11 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
             yield Finding("lost in reading", member.path, str(member.value))
     yield from _misread_usage(api, body.get("usage"), reply.usage)
     yield from _of_follow_up(api, body, talk, reply)
+
+
+def _code_tools(request: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The tools of a request that run code of the provider's, in a container that goes on with the conversation."""
+    return tuple(tool for tool in objects(request.get("tools")) if text(tool.get("type")).startswith(RUN_CODE))
 
 
 def _tells_of_a_failure(api: Api, body: dict[str, Any]) -> bool:
@@ -282,7 +296,26 @@ def _items_of(api: Api, body: dict[str, Any]) -> dict[str, list[dict[str, Any]]]
             choice = next(iter(_telling(api, body).get("choices") or ()), None) or {}
             return {"message": objects([choice.get("message")])}
         case "anthropic":
-            return {"content": objects(body.get("content")), "container": objects([body.get("container")])}
+            return {**_anthropic_blocks(objects(body.get("content"))), "container": objects([body.get("container")])}
+
+
+def _anthropic_blocks(content: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The blocks of a message. What cannot stand in a conversation has a name of its own: halves, which are uses and results of the
+    provider's tools whose other half is in the answer before or after; and thinking without a signature, or that nothing follows."""
+    uses = {block.get("id") for block in content if block.get("type") in SERVER_USES}
+    results = {block.get("tool_use_id") for block in content if block.get("type") in SERVER_RESULTS}
+    waits = any(block.get("type") == "tool_use" for block in content)
+    halves = [
+        block
+        for block in content
+        if (block.get("type") in SERVER_USES and block.get("id") not in results and not waits)
+        or (block.get("type") in SERVER_RESULTS and block.get("tool_use_id") not in uses)
+    ]
+    unsigned = [block for block in content if block.get("type") == "thinking" and not block.get("signature")]
+    last = list(takewhile(lambda block: block.get("type") in KINDS, reversed(content)))
+    bare = [block for block in last if block not in unsigned]
+    apart = {"half of a turn": halves, "unsigned thinking": unsigned, "thinking at the end": bare}
+    return {"content": [block for block in content if not any(block in blocks for blocks in apart.values())], **apart}
 
 
 def _responses_items(output: Any) -> dict[str, list[dict[str, Any]]]:
@@ -304,4 +337,4 @@ def _sent_of_reply(api: Api, request: dict[str, Any]) -> dict[str, Any]:
             return {"messages": [message for message in request["messages"] if message["role"] == "assistant"]}
         case "anthropic":
             said = [message["content"] for message in request["messages"] if message["role"] == "assistant"]
-            return {"content": [block for content in said for block in content], "container": request.get("container")}
+            return {"content": [block for content in said for block in content], "container": {"id": request.get("container")}}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from legato.emulator.models import Catalogue
+from legato.wire.anthropic import betas
 from legato.wire.anthropic import held as anthropic_held
 from legato.wire.anthropic import laws as anthropic
 from legato.wire.chat import held as chat_held
@@ -70,20 +71,12 @@ def outcome_of(exchange: Exchange) -> tuple[Outcome, str]:
     return ("no such model" if _NO_MODEL.search(message) else "refused"), ""
 
 
-BETAS = (
-    "advanced-tool-use-2025-11-20", "advisor-tool-2026-03-01", "claude-code-20250219", "code-execution-2025-08-25", "compact-2026-01-12",
-    "context-1m-2025-08-07", "context-management-2025-06-27", "effort-2025-11-24", "extended-cache-ttl-2025-04-11",
-    "files-api-2025-04-14", "interleaved-thinking-2025-05-14", "mcp-client-2025-11-20", "prompt-caching-2024-07-31", "skills-2025-10-02",
-    "structured-outputs-2025-11-13", "web-fetch-2025-09-10",
-)  # fmt: skip
-
-
 def headers_of(exchange: Exchange) -> dict[str, str]:
     """The headers that a request to Anthropic had. Many suites leave them out of their recordings: then it may have had any beta."""
     recorded = {name: value for name, value in exchange.headers.items() if isinstance(value, str)}
     if "anthropic-version" in recorded or "anthropic-beta" in recorded:
         return {"anthropic-version": "2023-06-01", **recorded}
-    return {"anthropic-version": "2023-06-01", "anthropic-beta": ",".join(BETAS)}
+    return {"anthropic-version": "2023-06-01", "anthropic-beta": betas.ALL}
 
 
 class Judge:
@@ -93,7 +86,7 @@ class Judge:
         self._known = models == "the emulator's models"
         self._azure = False
         self._responses = RecordedResponses(self._model(_CATALOGUE.openai, responses_held.ModelInfo))
-        self._signatures = RecordedSignatures(_CATALOGUE.anthropic if self._known else anthropic_held.ModelInfo)
+        self._signatures = RecordedSignatures(_CATALOGUE.anthropic if self._known else anthropic_held.info_of)
 
     def _model(self, find: Callable[..., Any], any_model: Callable[[str], Any]) -> Callable[[str], Any]:
         return lambda name: find(name, deployment=self._azure) if self._known else any_model(name)
