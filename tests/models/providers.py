@@ -18,9 +18,12 @@ class Provider:
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
         self.asked: list[dict[str, Any]] = []
+        self.paths: list[str] = []
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        self.asked.append(json.loads(request.content))
+        self.paths.append(f"{request.method} {request.url.path}")
+        if request.method == "POST" and request.content:
+            self.asked.append(json.loads(request.content))
         answer = self._answers.pop(0)
         status, body = answer if isinstance(answer, tuple) else (200, answer)
         content = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -62,7 +62,7 @@ async def test_what_the_provider_takes_only_by_look_up_is_left_out_and_told() ->
     session = (await Agent("a", model=provider.responses(hosted=TOOLS)).run("Find the teapot")).session
     events = [event async for event in session.run("Thank you.")]
     assert [item.get("type") for item in provider.asked[1]["input"]] == [None, None, None]
-    assert session.losses == ["file_search_call of a: only the provider that ran it can take it back"]
+    assert session.losses == ["file_search_call of a: the provider takes it back only by an id that it stored"]
     assert [event.data for event in events if event.type == "loss"] == session.losses
 
 

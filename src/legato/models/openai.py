@@ -6,6 +6,7 @@ again by value, or without reasoning. Every other failure is the driver's busine
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Unpack
 
@@ -13,6 +14,7 @@ from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.arguments import check_arguments, options_of
+from legato.models.background import cancel_reply, fetch_reply, pending_id
 from legato.models.base import Emit
 from legato.models.check import Check, check
 from legato.models.masking import note_request
@@ -29,6 +31,7 @@ from legato.models.sdk import (
     read_by,
     shown,
     tell,
+    tell_rest,
 )
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
@@ -185,13 +188,26 @@ class OpenAIResponses(Priced):
         if not self._stream:
             answer = await client.post("/responses", content=compiled.body, cast_to=httpx2.Response, options=options)
             note_request(answer)
-            return tell(read_reply(json_of(answer.content), compiled, origin, answer.headers.get("x-request-id", "")), emit)
+            body = json_of(answer.content)
+            if id := pending_id(body):
+                body = await fetch_reply(client, id)
+            return tell(read_reply(body, compiled, origin, answer.headers.get("x-request-id", "")), emit)
         stream = await client.post(
             "/responses", content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options
         )
         reader = StreamReader(emit)
         request_id = stream.response.headers.get("x-request-id", "")
-        return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
+        try:
+            return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
+        except ModelFailed as failure:
+            if reader.complete or not (failure.retryable and reader.background_id):
+                raise
+            reply = read_reply(await fetch_reply(client, reader.background_id), compiled, origin, request_id)
+            return tell_rest(reply, reader.emitted, emit)
+        except asyncio.CancelledError:
+            if reader.background_id and not reader.complete:
+                await cancel_reply(client, reader.background_id)
+            raise
 
 
 def _is_about_what_went_back(failure: ModelFailed, compiled: Compiled) -> bool:

@@ -360,6 +360,14 @@ def _broken(error: Exception) -> ModelFailed:
     return ModelFailed(f"the stream broke: {type(error).__name__}: {error}", retryable=True)
 
 
+def tell_rest(reply: Reply, told: str, emit: Emit) -> Reply:
+    """The words of a reply that a broken stream had not told yet, if what it told is how they begin; then the reply."""
+    words = "".join(item.text for item in reply.items if isinstance(item, (Words, Refusal)))
+    if words.startswith(told) and words != told:
+        emit(words[len(told) :])
+    return reply
+
+
 def tell(reply: Reply, emit: Emit) -> Reply:
     """The words of a reply that came in one piece, for whoever listens; then the reply."""
     for item in reply.items:

@@ -87,8 +87,9 @@ async def test_a_conversation_that_somebody_deleted(place: tuple[bool, Store]) -
 @pytest.mark.parametrize("name", HELD)
 async def test_an_account_that_is_another_one_now(name: str, stream: bool) -> None:
     async with line(stream, MIND) as wire:
-        session = await two_turns(wire, name, effort="none" if name != "azure" else None)
-        session = greeter(wire.model(name, key="sk-of-somebody-else")).session("s", store=session.store)
+        options = {"model": "gpt-5.1", "effort": "none"} if name != "azure" else {}
+        session = await two_turns(wire, name, **options)
+        session = greeter(wire.model(name, key="sk-of-somebody-else", **options)).session("s", store=session.store)
         await unnoticed(session, "Three.")
         for word in WORDS[3:]:
             await unnoticed(session, word)

@@ -44,12 +44,12 @@ def test_a_tool_is_forced_only_on_an_agent_that_has_it(tools: list[ToolSpec], op
     assert made.losses == ((f"tool_choice {options['tool_choice']!r} of desk: it has no such tool",) if lost else ())
 
 
-def test_citations_and_searches_that_go_by_value_are_told_as_lost() -> None:
+def test_citations_and_searches_of_another_provider_are_told_as_lost() -> None:
     searched = Hosted("web_search_call", '{"type":"web_search_call"}', "ws_1")
     talk = Talk().says("News?").replies(searched, Words("Rain.", notes='[{"type":"url_citation"}]')).says("Thanks")
     made = compiled(talk.request())
     assert json.loads(made.body)["input"][1] == {"role": "assistant", "content": "Rain."}
     assert made.losses == (
         "web_search_call of desk: only the provider that ran it can take it back",
-        "citations of desk: the API takes back words only",
+        "citations of desk: only the provider that wrote them takes them back",
     )

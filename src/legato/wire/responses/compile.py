@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from legato.core.facts import Call, Content, File, Hosted, Image, Reasoning, Refusal, Text, Words
 from legato.core.frame import Frame
@@ -22,20 +23,18 @@ from legato.wire.calls import call_id
 from legato.wire.compiled import Compiled, Fragment, Head, joined
 from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
-from legato.wire.loose import mapping
 from legato.wire.losses import FOREIGN, NOT_GIVEN_OUT, NOT_TAKEN_BACK, REFUSED, STANDS_LAST, UNWANTED
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
 from legato.wire.parts import STAND_IN, address_of
 from legato.wire.responses.laws import judge, judge_each, judge_items
 from legato.wire.responses.past import Past, past_of, proof_of
+from legato.wire.responses.round_trip import BY_VALUE, NOT_BY_VALUE, write_call, write_hosted, write_message, write_output
 from legato.wire.schemas import is_closed, is_of_an_object, told
 from legato.wire.shape import by_shape
 
-BY_VALUE = {"web_search_call": "ws", "mcp_call": "mcp", "mcp_list_tools": "mcpl"}
-"""What the provider did by itself and is known to take back whole, without having stored it, under any id that begins like this."""
-
 SAID = frozenset(("content", "text", "arguments", "output", "encrypted_content"))
+CITED_ELSEWHERE = "only the provider that wrote them takes them back"
 CALL_IDS = frozenset(("call_id",))
 
 _encode = msgspec.json.Encoder().encode
@@ -101,6 +100,7 @@ def _head(frame: Frame, options_text: str, stream: bool) -> Head:
     schema = msgspec.json.decode(frame.output) if frame.output else None
     asked = told(frame.output) if frame.output and not is_of_an_object(schema) else ""
     body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, asked, *added)))}
+    brought = _brought(options)
     tools = [
         {
             "type": "function",
@@ -110,6 +110,7 @@ def _head(frame: Frame, options_text: str, stream: bool) -> Head:
             "strict": False,
         }
         for tool in frame.tools
+        if wire_name(tool.name) not in brought
     ]
     body["tools"] = [*tools, *options.hosted]
     if schema and not asked:
@@ -139,6 +140,17 @@ def _head(frame: Frame, options_text: str, stream: bool) -> Head:
     return Head(written, by_wire_name(tool.name for tool in frame.tools), tuple(complaints))
 
 
+def _brought(options: Options) -> dict[str, str]:
+    """The types of the tools that the options declare by name: what one of the agent's tools of that name is then declared as."""
+    found = {}
+    for tool in options.hosted:
+        inner = tool.get("tools") if tool.get("type") == "namespace" else None
+        for each in (tool, *(inner if isinstance(inner, list) else ())):
+            if isinstance(each, dict) and each.get("type") in ("function", "custom") and isinstance(each.get("name"), str):
+                found[each["name"]] = each["type"]
+    return found
+
+
 def _choice(frame: Frame, options: Options) -> object:
     """Which tool is to be called. An agent that does not have it, or has none at all, is asked without: the API would refuse it."""
     choice = options.tool_choice
@@ -147,7 +159,7 @@ def _choice(frame: Frame, options: Options) -> object:
     if choice in ("auto", "none", "required"):
         return choice
     if any(tool.name == choice for tool in frame.tools):
-        return {"type": "function", "name": wire_name(choice)}
+        return {"type": _brought(options).get(wire_name(choice), "function"), "name": wire_name(choice)}
     return {"type": choice} if any(tool.get("type") == choice for tool in options.hosted) else None
 
 
@@ -211,55 +223,58 @@ def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, byte
             items += _reply(entry, withheld, own, losses, hosted)
         elif isinstance(entry, OutputEntry):
             id = call_id(entry.call, entry.ref.position, entry.ref.index, own)
-            items.append({"type": "function_call_output", "call_id": id, "output": _output(entry.content, contents)})
+            items.append(write_output(_own(entry.call, withheld), id, _output(entry.content, contents)))
         else:
             items.append({"role": "user", "content": _content(entry.content, contents)})
     kinds = {item.get("type") for item in items}
+    cited = any(item.get("role") == "assistant" and not isinstance(item["content"], str) for item in items)
     return Fragment(
         b",".join(map(_encode, items)),
         tuple(losses),
         _judged(items),
         "reasoning" in kinds,
-        not kinds.isdisjoint(BY_VALUE),
+        cited or not kinds.isdisjoint(BY_VALUE),
     )
 
 
 def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str], hosted: bool = True) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
+    takes_back = hosted and withheld not in (FOREIGN, REFUSED)
     for index, item in enumerate(entry.items):
         match item:
-            case Words(text=text) | Refusal(text=text):
+            case Words(text=text, notes=notes, extra=extra):
+                items.append(write_message(text, "" if withheld == FOREIGN else extra, notes if takes_back else ""))
+                if notes and not takes_back:
+                    losses.append(f"citations of {entry.agent}: {REFUSED if withheld == REFUSED else CITED_ELSEWHERE}")
+            case Refusal(text=text):
                 items.append({"role": "assistant", "content": text})
-                if isinstance(item, Words) and item.notes:
-                    losses.append(f"citations of {entry.agent}: the API takes back words only")
             case Call():
-                id = call_id(item, entry.position, index, own)
-                items.append({"type": "function_call", "call_id": id, "name": wire_name(item.tool), "arguments": item.arguments})
+                items.append(write_call(_own(item, withheld), call_id(item, entry.position, index, own), wire_name(item.tool)))
             case Reasoning(encrypted=encrypted):
                 if encrypted and not withheld:
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
                 elif encrypted or item.text or item.item_id:  # of one that was erased nothing is left to lose
                     losses.append(f"reasoning of {entry.agent}: {withheld or NOT_GIVEN_OUT}")
-            case Hosted(kind=kind) if hosted and kind in BY_VALUE and withheld not in (FOREIGN, REFUSED):
-                items.append(_hosted(item, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
+            case Hosted(kind=kind, body=body) if takes_back and kind in BY_VALUE:
+                items.append(write_hosted(kind, body, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
             case Hosted(kind=kind):
-                losses.append(f"{kind} of {entry.agent}: {REFUSED if withheld == REFUSED else NOT_TAKEN_BACK}")
+                why = NOT_TAKEN_BACK if withheld == FOREIGN else NOT_BY_VALUE.get(kind, NOT_TAKEN_BACK)
+                losses.append(f"{kind} of {entry.agent}: {REFUSED if withheld == REFUSED else why}")
     while items and items[-1].get("type") == "reasoning":
         items.pop()  # the reply was cut short
         losses.append(f"reasoning of {entry.agent}: {STANDS_LAST}")
     return items
 
 
-def _hosted(item: Hosted, id: str) -> dict[str, Any]:
-    """What the provider did, as it told it, but for the ids that it might look up."""
-    told = mapping(msgspec.json.decode(item.body)).items()
-    return {name: value for name, value in told if value is not None and name != "approval_request_id"} | {"id": id}
+def _own(call: Call, withheld: str) -> Call:
+    """A call as this provider made it; another's as a plain one."""
+    return replace(call, extra="") if call.extra and withheld == FOREIGN else call
 
 
 def _outputs(group: Group, contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
     """The outputs of a reply that the provider holds, under the ids that it gave."""
     return [
-        {"type": "function_call_output", "call_id": entry.call.call_id, "output": _output(entry.content, contents)}
+        write_output(entry.call, entry.call.call_id, _output(entry.content, contents))
         for entry in group.entries
         if isinstance(entry, OutputEntry)
     ]

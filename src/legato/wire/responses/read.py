@@ -14,6 +14,7 @@ from legato.wire.compiled import Compiled
 from legato.wire.failures import refusal_of
 from legato.wire.loose import json_text, mapping, number, objects, text
 from legato.wire.losses import BARE
+from legato.wire.responses.round_trip import called_with, extra_of, is_call
 from legato.wire.sequence import after_reply
 
 
@@ -22,9 +23,10 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
     response = mapping(body)
     if response.get("status") == "failed" or (response.get("error") and not response.get("output")):
         raise refusal_of(0, response, request_id=request_id, usage=usage_of(response.get("usage")))
-    if response.get("status") in ("queued", "in_progress", "cancelled"):
-        told = f"the provider's answer is not whole: it is {response['status']}"
-        raise ModelFailed(told, retryable=True, usage=usage_of(response.get("usage")))
+    if (status := response.get("status")) in ("queued", "in_progress", "cancelled"):
+        told = f"the reply {text(response.get('id'))} is not whole: it is {status}"
+        do = "" if status == "cancelled" else "fetch it by its id; resume() requests another, which is made beside it"
+        raise ModelFailed(told, retryable=status == "cancelled", usage=usage_of(response.get("usage")), do=do)
     if "output" not in response:
         raise ModelFailed("the provider's answer is no response: it has no output", retryable=True)
     items = tuple(item for each in objects(response["output"]) for item in _items(each, compiled))
@@ -69,9 +71,9 @@ def _items(item: dict[str, Any], compiled: Compiled) -> list[Item]:
     match item.get("type"):
         case "message":
             return _message(item, id)
-        case "function_call":
-            name = text(item.get("name"))
-            return [Call(compiled.tools.get(name, name), text(item.get("arguments")), text(item.get("call_id")), id)]
+        case _ if is_call(item):
+            name, arguments = called_with(item)
+            return [Call(compiled.tools.get(name, name), arguments, text(item.get("call_id")), id, extra_of(item))]
         case "reasoning":
             told = [*objects(item.get("summary")), *objects(item.get("content"))]
             words = "\n\n".join(filter(None, (text(part.get("text")) for part in told)))
@@ -82,10 +84,11 @@ def _items(item: dict[str, Any], compiled: Compiled) -> list[Item]:
 
 def _message(item: dict[str, Any], id: str) -> list[Item]:
     said: list[Item] = []
+    extra = extra_of(item)
     for part in objects(item.get("content")):
         if part.get("type") == "refusal":
             said.append(Refusal(text(part.get("refusal")), id))
         elif words := text(part.get("text")):
             notes = part.get("annotations")
-            said.append(Words(words, id, json_text(notes) if notes else ""))
+            said.append(Words(words, id, json_text(notes) if notes else "", extra))
     return said

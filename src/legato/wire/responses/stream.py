@@ -18,6 +18,7 @@ from legato.wire.loose import json_of, mapping, text
 from legato.wire.responses.read import read_reply, usage_of
 
 _SPOKEN = ("response.output_text.delta", "response.refusal.delta")
+_FIRST = ("response.created", "response.queued")
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -26,6 +27,10 @@ class StreamReader:
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
+        self.emitted = ""
+        """The words that were told so far, where the provider keeps the reply under an id in the meantime."""
+        self.background_id = ""
+        """The id of a reply that is made in the background, whoever reads the stream."""
         self._items: dict[int, Any] = {}
         self._response: dict[str, Any] | None = None
         self._error: ModelFailed | None = None
@@ -38,6 +43,11 @@ class StreamReader:
         kind = text(event.get("type"))
         if kind in _SPOKEN:
             self._emit(text(event.get("delta")))
+            if self.background_id:
+                self.emitted += text(event.get("delta"))
+        elif kind in _FIRST:
+            response = mapping(event.get("response"))
+            self.background_id = text(response.get("id")) if response.get("background") is True else ""
         elif kind == "response.output_item.done":
             self._items[event.get("output_index", len(self._items))] = event.get("item")
         elif kind in _LAST:
