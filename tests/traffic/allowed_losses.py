@@ -75,12 +75,17 @@ RESPONSES = (
     AllowedLoss("responses", ("*[*].id",), "content goes by value, without the ids of items", SENDING),
     AllowedLoss("responses", ("output[message].type", "output[message].content[*].type"), "said by the role and by the text", SENDING),
     AllowedLoss("responses", ("output[message].role",), "a message without content is not sent", SENDING),
-    AllowedLoss("responses", ("output[message].content[output_text].annotations*",), "citations go back as words only", SENDING),
+    AllowedLoss("responses", ("output[message].phase",), "a message without words, or with a refusal alone, is recorded without it", BOTH),
+    AllowedLoss(
+        "responses", ("output[message].content[output_text].logprobs*",), "numbers about tokens, which no later request wants back", BOTH
+    ),
+    AllowedLoss("responses", ("output[file_search_call]*",), "taken back only by an id that was stored", SENDING),
     AllowedLoss("responses", ("output[reasoning].summary*",), "a summary is for people: the seal has the reasoning", SENDING),
     AllowedLoss("responses", ("unsealed reasoning[*",), "without its seal reasoning cannot go back by value", SENDING),
     AllowedLoss("responses", ("reasoning at the end[*",), "reasoning that nothing followed is refused", SENDING),
     AllowedLoss(
-        "responses", ("input[web_search_call].id", "input[mcp_list_tools].id", "input[mcp_call].id"), "an id of ours that is not looked up",
+        "responses", ("input[web_search_call].id", "input[mcp_list_tools].id", "input[mcp_call].id", "input[code_interpreter_call].id"),
+        "an id of ours that is not looked up",
         ADDED,
     ),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from legato.core.groups import CallState, Group, Output
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
+from legato.models.background import pending_id
 from legato.wire.anthropic import laws as anthropic
 from legato.wire.anthropic.compile import RUN_CODE
 from legato.wire.anthropic.compile import compile_request as compile_anthropic
@@ -130,7 +131,7 @@ def findings_of(exchange: Exchange, recorded: Recorded) -> Iterator[Finding]:
     try:
         reply = read_recorded(exchange, talk.first)
     except ModelFailed as failure:
-        if not _tells_of_a_failure(api, body):
+        if not _tells_of_a_failure(api, body) and (failure.retryable or not pending_id(body)):  # the client fetches what is pending
             yield Finding("reader refused", f"{failure.summary.splitlines()[0][:80]}", "retryable" if failure.retryable else "for good")
         return
     except Exception as error:  # whatever it is, the row says so

@@ -146,7 +146,7 @@ def test_a_chain_may_be_continued_without_new_input() -> None:
     [
         reference("msg_unknown"),
         {"type": "reasoning", "id": "rs_unknown", "summary": [], "encrypted_content": None},
-        {"type": "image_generation_call", "id": "ig_unknown", "status": "completed", "result": "x"},
+        {"type": "image_generation_call", "id": "ig_unknown", "status": "completed"},
         {"type": "file_search_call", "id": "fs_unknown", "status": "completed", "queries": []},
     ],
     ids=lambda item: item["type"],

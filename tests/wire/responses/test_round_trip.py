@@ -167,6 +167,10 @@ def test_a_search_that_found_no_tools_is_answered_in_words() -> None:
             {"type": "tool_search_output", "id": "tso_1", "call_id": None, "execution": "server", "tools": [], "status": "completed"},
             {"execution": "server", "tools": [], "status": "completed"},
         ),
+        (
+            {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "iVBORw0KGgo=", "output_format": "png"},
+            None,
+        ),
         ({"type": "program_output", "id": "po_1", "call_id": "call_d", "result": "1", "status": "completed"}, None),
     ],
     ids=lambda value: value.get("type", "") if isinstance(value, dict) else "",

@@ -28,6 +28,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
 BY_VALUE = {
     "code_interpreter_call": "ci",
     "compaction": "",
+    "image_generation_call": "",
     "mcp_call": "mcp",
     "mcp_list_tools": "mcpl",
     "program": "",
@@ -37,13 +38,12 @@ BY_VALUE = {
     "web_search_call": "ws",
 }
 """What the provider did by itself and takes back whole, without having stored it, under any id that begins like this; empty: without one.
-A program keeps the id that its seal was made for."""
+A program keeps the id that its seal was made for, and a picture its own, by which it is found where it was stored."""
 
 NOT_BY_VALUE = {
     "apply_patch_call": "it waits for the caller to patch files, and Legato has no such tool",
     "computer_call": "it waits for the caller to act on a screen, and Legato has no such tool",
     "file_search_call": "the provider takes it back only by an id that it stored",
-    "image_generation_call": "the provider takes it back only by an id that it stored",
     "local_shell_call": "the provider lists it and refuses it",
     "mcp_approval_request": "it waits for the caller's approval: approve such calls beforehand with require_approval='never'",
     "shell_call": "it waits for the caller to run commands, and Legato has no such tool",
@@ -53,7 +53,7 @@ NOT_BY_VALUE = {
 FREE_TEXT = "input"
 """The argument that a custom tool's text is recorded as: its arguments are an object, as those of every tool."""
 
-_KEEPS_ITS_ID = ("program", "program_output")
+_KEEPS_ITS_ID = ("program", "program_output", "image_generation_call")
 _NOT_SENT = {"approval_request_id", "created_by"}
 _TOOL_SEARCH = "tool_search"
 
