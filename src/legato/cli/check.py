@@ -127,6 +127,7 @@ def _check_request(request: Path, api: str, switch: list[str] | None, as_json: b
 def judge(body: dict[str, Any], api: str, switches: dict[str, str], state: ProviderState = ProviderState.unknown) -> Sequence[Complaint]:
     """The complaints of one law book about a request on its own. Only the Responses API keeps things that a request can refer to."""
     from legato.emulator.options import Profiles
+    from legato.wire.anthropic import betas
     from legato.wire.anthropic import laws as anthropic
     from legato.wire.chat import laws as chat
     from legato.wire.responses import laws as responses
@@ -140,7 +141,8 @@ def judge(body: dict[str, Any], api: str, switches: dict[str, str], state: Provi
         case "chat":
             return chat.judge(body, profile=profiles.chat)
         case "anthropic":
-            return anthropic.judge(body, {"anthropic-version": "2023-06-01"}, profile=profiles.anthropic)
+            headers = {"anthropic-version": "2023-06-01", "anthropic-beta": betas.ALL}  # the body does not show which it was sent with
+            return anthropic.judge(body, headers, profile=profiles.anthropic)
     raise BadInput(f"there is no law book {api!r}", expected="responses, chat or anthropic")
 
 

@@ -78,6 +78,7 @@ def accumulated(answer: Answer) -> dict[str, Any]:
             case "message_delta":
                 message |= event["delta"]
                 message["usage"] |= event["usage"]
+                message |= {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
     return message
 
 

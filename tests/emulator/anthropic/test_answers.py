@@ -45,6 +45,7 @@ def test_an_alias_is_answered_with_the_dated_name() -> None:
         (Say((Words("Grüße 👩‍👩‍👧 " * 20),)), {"max_tokens": 9}),
         (Say((Words("Stopped"),), finish="content_filter"), {}),
         (Say((Words("One END two"),)), {"stop_sequences": ["END"]}),
+        (HELLO, {"context_management": {"edits": []}}),
     ],
 )
 def test_the_stream_and_the_whole_answer_are_the_same_message(say: Say, request_: dict[str, Any]) -> None:
@@ -217,6 +218,12 @@ def test_an_empty_answer_still_costs_a_token() -> None:
     answer = dialect().answer(ask(), Say(()))
     assert (parsed(answer).content, parsed(answer).stop_reason) == ([], "end_turn")
     assert answer.body["usage"]["output_tokens"] == 1
+
+
+def test_edits_of_the_context_are_reported_to_who_asked_for_them_only() -> None:
+    asked_for = dialect().answer(ask(context_management={"edits": [{"type": "clear_tool_uses_20250919"}]}), HELLO)
+    assert asked_for.body["context_management"] == {"applied_edits": []}
+    assert "context_management" not in dialect().answer(ask(), HELLO).body
 
 
 def test_transformations_are_reported_to_who_asked_for_them_only() -> None:

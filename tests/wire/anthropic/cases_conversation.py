@@ -25,6 +25,7 @@ OLD_THOUGHT = (Step.respond(ask(HELLO, model="claude-haiku-4-5", thinking=ENABLE
 
 NOTE = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "two cups"}}
 FETCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_fetch", "input": {"url": "https://x.example"}}
+CACHED_LONG = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 CODE = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "find_order()"}}
 BY_CODE = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
 CITED = {
@@ -342,6 +343,15 @@ CASES: list[LawCase] = [
         ask(user(*[text(str(number), **CACHED) for number in range(3)]), system=[text("Hi", **CACHED)], tools=[tool(**CACHED)]),
         error("A maximum of 4 blocks with cache_control may be provided. Found 5."),
         obeys=ask(user(*[text(str(number), **CACHED) for number in range(3)]), system=[text("Hi")], tools=[tool(**CACHED)]),
+    ),
+    LawCase(
+        "MC3",
+        ask(tools=[tool(**CACHED)], system=[text("Be brief.", **CACHED_LONG)]),
+        error(
+            "system.0.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. "
+            "Note that blocks are processed in the following order: `tools`, `system`, `messages`."
+        ),
+        obeys=ask(tools=[tool(**CACHED_LONG)], system=[text("Be brief.", **CACHED)]),
     ),
     LawCase(
         "M22",

@@ -74,7 +74,13 @@ class AnthropicDialect:
         spoken = writing.speak(say, terms, self._ids, sign, reading.call_ids(ask.body))
         changes = self._changes(ask) if reading.reports_transformations(ask.headers) else None
         body = writing.message(
-            self._ids.word("msg_01", 22), model.answers_as, self._tokens(ask), spoken, transformations=changes, thinks=terms.thinks
+            self._ids.word("msg_01", 22),
+            model.answers_as,
+            self._tokens(ask),
+            spoken,
+            transformations=changes,
+            thinks=terms.thinks,
+            edits=ask.body.get("context_management") is not None,
         )
         return Answer(body, tuple(writing.events(body, spoken.inputs)))
 

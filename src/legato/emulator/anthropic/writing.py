@@ -98,9 +98,10 @@ def usage(input_tokens: int, output_tokens: int, thinking: int | None) -> dict[s
 
 
 def message(
-    id: str, model: str, input_tokens: int, spoken: Spoken, transformations: list[dict[str, str]] | None, thinks: bool
+    id: str, model: str, input_tokens: int, spoken: Spoken, transformations: list[dict[str, str]] | None, thinks: bool, edits: bool = False
 ) -> dict[str, Any]:
-    """The whole answer. `transformations`: None where the caller did not ask for them."""
+    """The whole answer. `transformations`: None where the caller did not ask for them. `edits`: it asked for edits of the context, and is
+    told which were made; the emulator makes none."""
     body: dict[str, Any] = {
         "id": id,
         "type": "message",
@@ -114,6 +115,8 @@ def message(
     }
     if transformations is not None:
         body["input_transformations"] = transformations
+    if edits:
+        body["context_management"] = {"applied_edits": []}
     return body
 
 
@@ -121,6 +124,8 @@ def events(body: dict[str, Any], inputs: dict[int, str]) -> Iterator[Event]:
     """The same as a stream."""
     bill = body["usage"]
     started: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None, "stop_details": None}
+    edits = {name: body[name] for name in ("context_management",) if name in body}
+    started |= dict.fromkeys(edits)
     begun = {key: value for key, value in bill.items() if key != "output_tokens_details"} | {"output_tokens": 1}
     yield _event("message_start", message=body | started | {"usage": begun})
     for index, block in enumerate(body["content"]):
@@ -133,7 +138,7 @@ def events(body: dict[str, Any], inputs: dict[int, str]) -> Iterator[Event]:
         yield _event("content_block_stop", index=index)
     ended = {key: body[key] for key in ("stop_reason", "stop_sequence", "stop_details")}
     counted = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens", "output_tokens_details")
-    yield _event("message_delta", delta=ended, usage={key: bill[key] for key in counted if key in bill})
+    yield _event("message_delta", delta=ended, usage={key: bill[key] for key in counted if key in bill}, **edits)
     yield _event("message_stop")
 
 

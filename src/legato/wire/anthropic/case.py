@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -103,10 +103,20 @@ class Case(Struct, frozen=True, dict=True):
         names = [tool.get("name") for tool in self.request.get("tools") or ()]
         return [name for name in names if isinstance(name, str)]
 
-    def marked(self) -> int:
-        """How many blocks are to be cached."""
-        system = blocks_of(self.request.get("system"))
-        content = [spot.value for turn in self.turns for spot in turn.spots]
-        inner = [block for each in content if each["type"] == "tool_result" for block in blocks_of(each.get("content"))]
-        everything = [*(self.request.get("tools") or ()), *system, *content, *inner, self.request]
-        return sum(each.get("cache_control") is not None for each in everything)
+    def cached(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The blocks that are to be cached and where they stand, in the order in which the API processes them."""
+        for index, tool in enumerate(self.request.get("tools") or ()):
+            yield from _cached(f"tools.{index}", tool)
+        for index, block in enumerate(blocks_of(self.request.get("system"))):
+            yield from _cached(f"system.{index}", block)
+        for spot in (spot for turn in self.turns for spot in turn.spots):
+            inner = blocks_of(spot.value.get("content")) if spot.type == "tool_result" else []
+            for index, block in enumerate(inner):
+                yield from _cached(f"{spot.path}.content.{index}", block)
+            yield from _cached(spot.path, spot.value)
+        yield from _cached("", self.request)
+
+
+def _cached(path: str, thing: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    if thing.get("cache_control") is not None:
+        yield f"{path}.cache_control".lstrip("."), thing["cache_control"]

@@ -332,9 +332,20 @@ def cached_text_is_not_empty(case: Case) -> Iterator[Fault]:
 
 @BOOK.law("M18", "At most four blocks are cached.", CACHE, grade="B", seen="2026-11", switch="cache_limit")
 def few_blocks_are_cached(case: Case) -> Iterator[Fault]:
-    most, marked = case.profile.cache_limit, case.marked()
+    most, marked = case.profile.cache_limit, len(list(case.cached()))
     if marked > most:
         yield Fault(f"A maximum of {most} blocks with cache_control may be provided. Found {marked}.", path="cache_control")
+
+
+@BOOK.law("MC3", "What is cached for an hour stands before what is cached for minutes.", CACHE, grade="B", seen="2026-08")
+def longer_caches_come_first(case: Case) -> Iterator[Fault]:
+    short = False
+    for path, cache in case.cached():
+        if short and cache.get("ttl") == "1h":
+            told = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
+            note = "Note that blocks are processed in the following order: `tools`, `system`, `messages`."
+            yield Fault(f"{path}.ttl: {told} {note}", path=path)
+        short = short or cache.get("ttl") != "1h"
 
 
 @BOOK.law("M22", "The prompt fits the model's window.", WINDOW, grade="B", seen="2026-11")
