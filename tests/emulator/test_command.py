@@ -293,6 +293,13 @@ def test_a_file_may_begin_with_a_mark_of_its_byte_order(run: Run) -> None:
     assert run("check", "-", stdin=b"\xef\xbb\xbf" + json.dumps(LEGAL["responses"]).encode()).code == 0
 
 
+def test_a_request_whose_headers_are_not_known_may_have_asked_for_any_beta(run: Run) -> None:
+    body = {**LEGAL["anthropic"], "context_management": {"edits": []}}
+    assert run("check", "-", "--api", "anthropic", stdin=json.dumps(body).encode()) == Ended(0, "legal\n", "")
+    body["context_management"] = {"edits": [{"type": "forget"}]}
+    assert run("check", "-", "--api", "anthropic", stdin=json.dumps(body).encode()).out.startswith("MS5 400 ")
+
+
 def test_a_switch_is_turned_for_a_check(run: Run) -> None:
     outputs = [{"type": "function_call_output", "call_id": "call_1", "output": "x"}] * 2
     twice = json.dumps({"model": "gpt-4.1", "input": [CALL, *outputs]}).encode()
