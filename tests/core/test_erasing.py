@@ -47,6 +47,12 @@ def erase(facts: list[AnyFact] | tuple[AnyFact, ...], *positions: int, contents=
     return [*(done.replaced.get(position, fact) for position, fact in enumerate(facts)), *done.added], done
 
 
+def test_what_a_provider_said_of_a_whole_reply_goes_with_its_words() -> None:
+    facts = [opened(), said("Hello"), replace(answered("a", 1, "Not that."), extra='{"stop_details":{"explanation":"They said hello"}}')]
+    erased, _ = erase(facts)
+    assert b"They said hello" not in b"".join(map(encode, erased))
+
+
 def told_apart(facts: list[AnyFact]) -> list[AnyFact]:
     """The same ledger, in which all words are of one position alone; those that were erased already stay so."""
     made: list[AnyFact] = []

@@ -157,7 +157,7 @@ def without_words(fact: AnyFact) -> AnyFact:
         case Said():
             return replace(fact, content=_gone(fact.content), author="")
         case Answered():
-            return replace(fact, items=tuple(map(_item, fact.items)), held="")
+            return replace(fact, items=tuple(map(_item, fact.items)), held="", extra="")  # it may quote what was said
         case Attempted() | Paused():
             return replace(fact, error=_gone(fact.error))
         case Decided():

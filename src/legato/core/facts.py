@@ -302,7 +302,8 @@ class Answered(Fact, frozen=True, tag="answered"):
 
     `guarded`: nobody is shown its words before its output type and the agent's output guardrails have accepted them (`Judged`).
 
-    `extra`: what the provider said of the whole reply and wants back with a later request, as a JSON object; empty if there is nothing.
+    `extra`: what the provider said of the whole reply besides its items, as a JSON object; empty if there is nothing. Each API's format
+    lists the members, and which of them a later request takes back.
 
     `calls_allowed`, `argument_bytes_allowed`: limits that its calls exceed, -1 where they do not. Calls beyond them are not run, and no
     handoff is taken from a reply with too many calls.
