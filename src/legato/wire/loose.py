@@ -70,6 +70,18 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def object_in(written: str) -> dict[str, Any]:
+    """The object that a JSON text holds, or an empty one.
+
+    >>> object_in('{"a": 1}'), object_in(""), object_in("no JSON")
+    ({'a': 1}, {}, {})
+    """
+    try:
+        return mapping(msgspec.json.decode(written)) if written else {}
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return {}
+
+
 def objects(value: Any) -> list[dict[str, Any]]:
     """The objects in a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.core.facts import Hosted, Words
+from legato.core.facts import Call, Hosted, Words
 from legato.core.reply import Reply
+from legato.wire.anthropic.blocks import reply_blocks
 from legato.wire.anthropic.compile import compile_request
 from legato.wire.anthropic.past import FOREIGN, MOVED, REFUSED
 from legato.wire.options import Options
@@ -271,6 +272,20 @@ def test_another_agent_gets_a_call_without_the_code_that_made_it() -> None:
     desk.turn("a", RUN, use("t1") | BY_CODE, container="container_1")
     desk.turn("a", RAN, words("Seven."))
     assert sent_by_assistant(desk.say().ask("b")) == [use("t1"), words("Seven.")]
+
+
+def test_code_whose_result_cannot_go_back_does_not_either() -> None:
+    desk = Desk.of("a", hosted=(CODE,)).say()
+    desk.turn("a", RUN, use("t1") | BY_CODE, container="container_1")
+    desk.turn("a", RAN | {"tool_use_id": "srv_1"}, {"type": "container_upload"} | {"cache_control": "odd"}, words("Seven."))
+    assert sent_by_assistant(desk.say().ask("a")) == [use("t1"), words("Seven.")]
+
+
+def test_what_is_recorded_of_a_call_cannot_stand_in_for_the_call() -> None:
+    forged = Call("handoff", "{}", "t1", extra='{"id": "t9", "caller": {"type": "direct"}}')
+    odd = Call("handoff", "{}", "t2", extra="no JSON")
+    blocks = reply_blocks([forged, odd], "a", 3, [])
+    assert [(block["id"], "caller" in block) for block in blocks] == [("t1", True), ("t2", False)]
 
 
 def test_an_output_names_the_set_of_tools_that_its_call_named() -> None:

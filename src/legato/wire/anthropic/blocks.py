@@ -16,7 +16,7 @@ from legato.core.groups import OutputEntry
 from legato.wire.anthropic.request import BLOCKS, SERVER_RESULTS, SERVER_USES
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.calls import call_id
-from legato.wire.loose import mapping
+from legato.wire.loose import object_in
 from legato.wire.loose import text as text_of
 from legato.wire.losses import NOT_TAKEN_BACK, STANDS_LAST
 from legato.wire.names import wire_name
@@ -28,6 +28,8 @@ TEXTS = ("application/json", "application/xml", "application/yaml", "application
 UNREADABLE = "_raw"
 """The only member of the input of a call whose arguments are no JSON object: an input must be one, and the model sees what was written."""
 
+CALL_MEMBERS = ("caller", "toolset_name")
+"""What is recorded of a call besides its name and input, and goes back with it (`Call.extra`)."""
 DIRECT = {"type": "direct"}
 """The caller of a call that the model made itself, and no code that it wrote."""
 _RETURNED = frozenset(BLOCKS) - {"text", "image", "document", "search_result", "tool_use", "tool_result", *KINDS}
@@ -124,7 +126,8 @@ def _citations(item: Words | Refusal, agent: str, verbatim: bool, losses: list[s
 
 def _extra(call: Call, verbatim: bool) -> Block:
     """Who called, and from which set of tools: that points to what stands before it."""
-    return mapping(msgspec.json.decode(call.extra)) if call.extra and verbatim else {}
+    recorded = object_in(call.extra) if verbatim else {}
+    return {name: recorded[name] for name in CALL_MEMBERS if name in recorded}
 
 
 def uses_left_open(items: Sequence[Item]) -> set[str]:
@@ -161,7 +164,7 @@ def _is_whole(item: Hosted, whole: set[str]) -> bool:
 
 
 def _member(item: Hosted, name: str) -> str:
-    return text_of(mapping(msgspec.json.decode(item.body)).get(name))
+    return text_of(object_in(item.body).get(name))
 
 
 # -- pictures and files ------------------------------------------------------------------------------------------------

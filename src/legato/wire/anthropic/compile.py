@@ -29,7 +29,7 @@ from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled, Head
 from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
-from legato.wire.loose import json_of, json_text, mapping, objects, text
+from legato.wire.loose import json_text, mapping, object_in, objects, text
 from legato.wire.losses import REFUSED
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
@@ -244,12 +244,13 @@ def _judged_head(head: bytes) -> tuple[Complaint, ...]:
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A group as it is sent; what of it could not be; what is wrong with it; and whether it has thinking."""
+    """A group as it is sent; what of it could not be; what is wrong with it; whether it has thinking; and whether all is as it came."""
 
     sections: tuple[Section, ...]
     losses: tuple[str, ...]
     complaints: tuple[Complaint, ...]
     thinks: bool
+    verbatim: bool
 
 
 class _Conversation(Course):
@@ -295,6 +296,9 @@ class _Conversation(Course):
             if verbatim and fragment.complaints:  # what the provider wrote has a form that is not known here: words and calls go on
                 fragment = _written(group, withheld or MOVED, False, own, request.contents)
             group.wire[key] = fragment
+        if verbatim and not fragment.verbatim:
+            self._abandoned |= resumed
+            self.open_uses = set()
         for section in fragment.sections:
             self.talk.add(section)
         self.losses.update(dict.fromkeys(fragment.losses))
@@ -305,7 +309,7 @@ class _Conversation(Course):
         """The container in which the provider's code ran for a reply; empty: in none that can be used again."""
         if not reply.extra or reply.origin != self.origin or not self._replay.reuse:
             return ""
-        return text(mapping(mapping(json_of(reply.extra)).get("container")).get("id"))
+        return text(mapping(object_in(reply.extra).get("container")).get("id"))
 
     def _cannot_go_on(self, items: Sequence[Item]) -> bool:
         """Whether the provider's tools wait in a reply for what does not come: no later reply went on, or their container is not known."""
@@ -360,7 +364,8 @@ def _written(
         uses = [{"type": "server_tool_use", "id": id, "name": "any", "input": {}} for id in sorted(resumed)]
         messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": uses}, {"role": "user", "content": "?"}, *messages]
     thinks = any(_type(block) in KINDS for block in said)
-    return Written(tuple(_section(*each) for each in spoken), tuple(losses), _judged(messages) if messages else (), thinks)
+    complaints = _judged(messages) if messages else ()
+    return Written(tuple(_section(*each) for each in spoken), tuple(losses), complaints, thinks, verbatim)
 
 
 def _section(role: str, blocks: list[Block]) -> Section:

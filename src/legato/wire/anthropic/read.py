@@ -13,7 +13,7 @@ import msgspec
 from legato.core.facts import NO_USAGE, Call, Hosted, Item, Reasoning, Refusal, Usage, Words
 from legato.core.reply import Reply
 from legato.errors import ModelFailed
-from legato.wire.anthropic.blocks import DIRECT, reply_blocks, results_of
+from legato.wire.anthropic.blocks import CALL_MEMBERS, DIRECT, reply_blocks, results_of
 from legato.wire.anthropic.laws import judge_messages
 from legato.wire.anthropic.prefix import Prefix
 from legato.wire.anthropic.thinking import KINDS
@@ -30,8 +30,6 @@ _CUT = ("max_tokens", "model_context_window_exceeded", PAUSED)
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 REPLY_MEMBERS = ("container", "context_management", "diagnostics", "input_transformations", "stop_details", "stop_sequence")
 """What is recorded of a whole reply besides its items, where it says anything (`Answered.extra`). The container goes back."""
-CALL_MEMBERS = ("caller", "toolset_name")
-"""What is recorded of a call besides its name and input, and goes back with it (`Call.extra`)."""
 NOT_RECORDED = {
     "type, role": "the same in every reply",
     "stop_reason": "what it means is recorded as `finish`",
