@@ -258,14 +258,15 @@ async def test_an_address_where_nobody_answers_is_a_failure_that_may_pass() -> N
 
 async def test_pictures_and_files_are_sent_with_every_request(emulator: Emulator, stream: bool) -> None:
     session = HandoffBuilder("desk", [Agent("desk", model=model(emulator, "gpt-4o", stream=stream))]).build().session("s")
-    parts = ["Look:", image(b"picture", "image/jpeg"), image("https://example.com/cat.png"), file(b"%PDF", "a.pdf", "application/pdf")]
+    picture, letter = image(b"\xff\xd8\xffpicture", "image/jpeg"), file(b"%PDF", "a.pdf", "application/pdf")
+    parts = ["Look:", picture, image("https://example.com/cat.png"), letter]
     await session.run([*parts, file("https://example.com/b.pdf", "b.pdf")])
     await session.run("And now?")
     await check_log(emulator)
     for exchange in emulator.exchanges:
         assert exchange.request["messages"][0]["content"] == [
             {"type": "text", "text": "Look:"},
-            {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,cGljdHVyZQ=="}},
+            {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9j/cGljdHVyZQ=="}},
             {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}},
             {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
             {"type": "text", "text": "[file b.pdf: https://example.com/b.pdf]"},
