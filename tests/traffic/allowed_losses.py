@@ -92,7 +92,11 @@ RESPONSES = (
 
 CHAT = (
     AllowedLoss("chat", ("object", "created"), "the ledger has its own times"),
-    AllowedLoss("chat", ("service_tier", "system_fingerprint", "latency_checkpoint.*"), "about the server, and never wanted back"),
+    AllowedLoss(
+        "chat", ("service_tier", "system_fingerprint", "latency_checkpoint.*", "warning", "choices[].message.end_turn"),
+        "about the server, and never wanted back",
+    ),
+    AllowedLoss("chat", ("metadata.*",), "settings of the request, said again"),
     AllowedLoss(
         "chat", ("choices[].finish_reason", "choices[].finish_details.type"), "recorded as how the reply ended",
         values=("stop", "length", "max_tokens", "tool_calls", "function_call", "content_filter"),
@@ -100,7 +104,7 @@ CHAT = (
     AllowedLoss("chat", ("choices after the first*",), "an agent says one thing at a time: how many there are is recorded as a loss"),
     AllowedLoss("chat", ("choices[].logprobs*",), "no part of the conversation: recorded as a loss"),
     AllowedLoss(
-        "chat", ("prompt_filter_results*", "choices[].content_filter_results*", "moderation.*"),
+        "chat", ("prompt_filter_results*", "prompt_annotations*", "choices[].content_filter_*", "moderation.*"),
         "a filter that stops a reply is recorded as how it ended",
     ),
     AllowedLoss(
@@ -115,6 +119,10 @@ CHAT = (
     AllowedLoss("chat", ("messages[].role",), "said by every message, also where a stream has left it out", ADDED),
     AllowedLoss("chat", ("message[].audio*",), "what was spoken goes back as words: the provider forgets its audio", SENDING),
     AllowedLoss("chat", ("message[].annotations*",), "citations go back as words only", SENDING),
+    AllowedLoss(
+        "chat", ("message[].context*", "message[].executed_tools*", "message[].images*", "message[].end_turn"),
+        "what a provider did by itself is recorded, and only its words go on", SENDING,
+    ),
     AllowedLoss(
         "chat", ("message[].reasoning_content", "message[].reasoning"),
         "OpenAI's own API has no place for reasoning; to a compatible server that made it it goes back", SENDING,
