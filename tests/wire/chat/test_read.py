@@ -149,6 +149,7 @@ LOOK_UP = {"name": "look_up", "arguments": "{}"}
             [Reasoning("Hm.", '{"reasoning_details":[{"summary":"Hm.","type":"reasoning.summary"}]}'), Words("Hi")],
             id="reasoning in details alone",
         ),
+        pytest.param(message(content="Hi", provider_specific_fields={"refusal": None}), [Words("Hi")], id="fields that say nothing"),
         pytest.param(
             message(content="Hi", executed_tools=[{"type": "search"}]),
             [Words("Hi"), Hosted("executed_tools", '{"executed_tools":[{"type":"search"}]}')],
@@ -234,7 +235,7 @@ SAFE = {"hate": {"filtered": False, "severity": "safe"}}
         pytest.param({"content_filter_result": FILTERED, "finish_reason": None}, id="under the older name"),
     ],
 )
-def test_a_message_taken_away_by_a_filter_is_a_reply(choice: dict[str, Any]) -> None:
+def test_a_filtered_message_is_a_reply(choice: dict[str, Any]) -> None:
     reply = read_reply({"choices": [{"index": 0, **choice}], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}, SENT, "o")
     assert (reply.items, reply.finish, reply.usage) == ((), "filter", Usage(3, 4))
 

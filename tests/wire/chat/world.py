@@ -12,7 +12,7 @@ MODELS = {
     "gpt-5.6-sol": ModelInfo("gpt-5.6-sol", True, 400_000, tools_with_effort=False),
     "o1-mini": ModelInfo("o1-mini", True, 128_000, developer=False, system=False, stop=False, sees=False, schemas=False),
     "o3": ModelInfo("o3", True, 200_000, stop=False, parallel=False, efforts=("low", "medium", "high")),
-    "gpt-5.2": ModelInfo("gpt-5.2", True, 400_000, effort="none", untunable=("top_p",)),
+    "gpt-5.2": ModelInfo("gpt-5.2", True, 400_000, effort="none", fixed_sampling=("top_p",)),
     "gpt-3.5-turbo": ModelInfo("gpt-3.5-turbo", False, hears=False, sees=False, schemas=False, searches=False, output=4_096),
     "gpt-3.5-turbo-instruct": ModelInfo("gpt-3.5-turbo-instruct", False, endpoint="v1/completions"),
     "gpt-5-pro": ModelInfo("gpt-5-pro", True, endpoint="v1/responses"),

@@ -135,7 +135,7 @@ def stop_is_taken(case: Case) -> Iterator[Fault]:
 USUAL_SAMPLING = {"temperature": 1, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0}
 
 
-def _tuned(case: Case) -> Iterator[tuple[str, Any]]:
+def _sampling_changes(case: Case) -> Iterator[tuple[str, Any]]:
     """What of its sampling a model is asked to change while it thinks."""
     for field, usual in USUAL_SAMPLING.items() if case.thinks else ():
         value = case.request.get(field)
@@ -153,8 +153,8 @@ def _tuned(case: Case) -> Iterator[tuple[str, Any]]:
     switch="model_rules",
 )
 def sampling_is_taken(case: Case) -> Iterator[Fault]:
-    for field, _ in _tuned(case):
-        if case.model and field in case.model.untunable:
+    for field, _ in _sampling_changes(case):
+        if case.model and field in case.model.fixed_sampling:
             yield Fault(f"Unsupported parameter: '{field}' is not supported with this model.", param=field)
 
 
@@ -452,7 +452,7 @@ def tools_go_with_effort(case: Case) -> Iterator[Fault]:
     switch="model_rules",
 )
 def sampling_is_left(case: Case) -> Iterator[Fault]:
-    for field, value in _tuned(case):
+    for field, value in _sampling_changes(case):
         told = f"'{field}' does not support {shown(value)} with this model. Only the default ({USUAL_SAMPLING[field]}) value is supported."
         yield Fault(f"Unsupported value: {told}", param=field)
 

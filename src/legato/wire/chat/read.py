@@ -163,10 +163,10 @@ class Said:
             grows = name in ("data", "transcript") and isinstance(value, str)
             self._audio[name] = text(self._audio.get(name)) + value if grows else value
         for name, value in piece.items():
-            if name in SEALS and value:
-                self._seals[name] = joined_pieces(self._seals.get(name), value)
+            if name in SEALS and (sealed := _without_empty(value)):
+                self._seals[name] = join_pieces(self._seals.get(name), sealed)
             elif name not in _READ_ELSEWHERE and isinstance(value, (dict, list)) and value:
-                self._unknown[name] = joined_pieces(self._unknown.get(name), value)
+                self._unknown[name] = join_pieces(self._unknown.get(name), value)
         spoken = "" if any(self._words) else text(mapping(piece.get("audio")).get("transcript"))
         return "".join([*self._words[words:], *self._refusal[refusal:], spoken])
 
@@ -223,10 +223,15 @@ class Said:
         return "".join(text(each.get("text")) or text(each.get("summary")) for each in details)
 
 
-def joined_pieces(before: Any, piece: Any) -> Any:
+def _without_empty(value: Any) -> Any:
+    """A value without what is empty in it: gateways send `provider_specific_fields` of nulls with every message."""
+    return {name: member for name, member in value.items() if member} if isinstance(value, dict) else value
+
+
+def join_pieces(before: Any, piece: Any) -> Any:
     """A value that comes in pieces, with one more. Texts grow within the object of a list that they belong to; the rest is replaced.
 
-    >>> joined_pieces([{"index": 0, "text": "I"}], [{"index": 0, "text": " see"}, {"index": 1, "data": "x"}])
+    >>> join_pieces([{"index": 0, "text": "I"}], [{"index": 0, "text": " see"}, {"index": 1, "data": "x"}])
     [{'index': 0, 'text': 'I see'}, {'index': 1, 'data': 'x'}]
     """
     if isinstance(before, dict) and isinstance(piece, dict):
@@ -258,7 +263,7 @@ def _continues(last: dict[str, Any], piece: dict[str, Any]) -> bool:
 def _call(call: dict[str, Any], compiled: Compiled) -> Call:
     called, custom = called_in(call), is_custom(call)
     name = text(called.get("name"))
-    extra = {name: call[name] for name in CALL_EXTRAS if call.get(name)}
+    extra = {name: member for name in CALL_EXTRAS if (member := _without_empty(call.get(name)))}
     extra |= {"type": "custom"} if custom else {}
     arguments = arguments_of(called) or ("" if custom else "{}")
     return Call(compiled.tools.get(name, name), arguments, text(call.get("id")), extra=json_text(extra) if extra else "")
