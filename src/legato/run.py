@@ -39,7 +39,7 @@ class Result(Struct, frozen=True, kw_only=True):
     `text` is the last thing said to the user in this run, `output` the same, validated, where the agent has an output type; `messages` are
     the new ones; `pending` is what blocks the conversation; `error` says why the run failed, if its status is "failed"; `usage` is that
     of this run. `finish`: how the last reply ended: by itself ("stop"), cut short by a token limit ("length"), stopped by a content
-    filter ("filter").
+    filter ("filter"). `refusal`: the words in which the model declined, if the last reply is that; `output` is then no value of a format.
     """
 
     text: str
@@ -51,6 +51,7 @@ class Result(Struct, frozen=True, kw_only=True):
     session: Session
     error: str = ""
     finish: Literal["stop", "length", "filter"] = "stop"
+    refusal: str = ""
 
     def __repr__(self) -> str:
         pending = f", {len(self.pending)} pending" if self.pending else ""

@@ -31,7 +31,7 @@ from legato.core.facts import (
     Standing,
     Usage,
 )
-from legato.core.groups import spoken
+from legato.core.groups import refusal_of, spoken
 from legato.core.messages import Message, checked_text, content_from, contents_named
 from legato.core.owed import Status, answers_of, failure_of, find_request, judges_input, plan, resting, status
 from legato.core.requests import Pending
@@ -450,6 +450,7 @@ class Session:
             error=failure_of(state) if now == "failed" else "",
             finish=state.reply.fact.finish if said and state.reply and state.reply.fact else "stop",
             usage=state.spent.total - spent,
+            refusal=refusal_of(state.reply.fact) if said and state.reply and state.reply.fact else "",
             session=self,
         )
 
@@ -464,7 +465,9 @@ class Session:
             return text
         if kind is not None and kind.output is not None:
             return kind.output.parse(text)
-        return json.loads(text) if reply.options.typed else text  # it was checked against the schema when it was judged
+        if not reply.options.typed or refusal_of(reply.fact):
+            return text
+        return json.loads(text)  # it was checked against the schema when it was judged
 
     # -- branching and leaving ---------------------------------------------------------------------------------------------
 

@@ -276,6 +276,13 @@ def spoken(fact: Answered) -> str:
     return "\n".join([item.text for item in fact.items if type(item) is Words or type(item) is Refusal])
 
 
+def refusal_of(fact: Answered) -> str:
+    """The words in which the model declined; empty if it said anything else."""
+    if any(type(item) is Words and item.text.strip() for item in fact.items):
+        return ""
+    return "\n".join([item.text for item in fact.items if type(item) is Refusal])
+
+
 def message_of(entry: Entry) -> Message:
     """An entry as a message, for people and for scripted models."""
     match entry:

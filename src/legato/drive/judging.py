@@ -11,7 +11,7 @@ from typing import Any
 
 from legato.core import wording
 from legato.core.facts import AnyFact, Compacted, Judged
-from legato.core.groups import message_of, spoken
+from legato.core.groups import message_of, refusal_of, spoken
 from legato.core.history import Summarised
 from legato.core.messages import text_of
 from legato.core.owed import JudgeInput, JudgeOutput, JudgeTermination, Summarise
@@ -65,7 +65,10 @@ class Judge:
             words, by = wording.no_call([tool.name for tool in options.tools]), "tool_choice"
         elif agent.output is not None or options.typed:
             try:
-                value = agent.output.parse(value) if agent.output is not None else parse_output(asked.output, value)
+                if agent.output is not None:
+                    value = agent.output.parse(value)
+                elif not refusal_of(reply.fact):  # a model may decline, which is no wrong answer
+                    value = parse_output(asked.output, value)
             except ValueError as error:
                 words, by = str(error), "output_type"
         if not words and value is not None:

@@ -80,13 +80,14 @@ class Spoke(Struct, frozen=True):
 
 
 class Called(Struct, frozen=True):
-    """An agent wrote a call. Secret arguments are digests."""
+    """An agent wrote a call. Secret arguments are digests. `for_client`: of a tool that the client of the run offered."""
 
     call: CallRef
     reply: int
     agent: str
     tool: str
     arguments: str
+    for_client: bool = False
 
 
 class Ended(Struct, frozen=True):
@@ -229,8 +230,11 @@ def _called(ref: CallRef, reply: int, state: State, graph: Graph) -> Called:
     assert isinstance(fact, Answered)
     call = fact.items[ref.index]
     assert isinstance(call, Call)
-    secrets = graph.secrets(fact.agent, call.tool, state.options_of(ref.position))
-    return Called(ref, reply, fact.agent, call.tool, masked(call.arguments, secrets))
+    options = state.options_of(ref.position)
+    arguments = masked(call.arguments, graph.secrets(fact.agent, call.tool, options))
+    rules = graph.agents.get(fact.agent)
+    theirs = rules.is_client_tool(call.tool, options) if rules is not None else options.offers(call.tool)
+    return Called(ref, reply, fact.agent, call.tool, arguments, theirs)
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------

@@ -150,8 +150,8 @@ def _rested(serving: Serving, turn: Turn, whole: Callable[[], Awaitable[dict[str
 
     async def rested() -> ASGIApp:
         try:
-            error = (await turn.rest()).error
-            return openai_error(_failed(error, turn)) if error else answer(await whole(), headers=_session_of(turn))
+            code, error = turn.failure(await turn.rest())
+            return openai_error(_failed(code, error, turn)) if error else answer(await whole(), headers=_session_of(turn))
         except Exception as error:
             return openai_error(error)
 
@@ -173,6 +173,6 @@ async def _told(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, Non
         yield error_line(told)
 
 
-def _failed(error: str, turn: Turn) -> Refused:
-    do = f"what was said is kept in session {turn.session.id!r}; with the same Idempotency-Key, it is tried again"
-    return Refused(502, "model_failed", error, do=do)
+def _failed(code: str, error: str, turn: Turn) -> Refused:
+    again = "; with the same Idempotency-Key, it is tried again" if code == "model_failed" else ""
+    return Refused(502, code, error, do=f"what was said is kept in session {turn.session.id!r}{again}")

@@ -1,8 +1,8 @@
 """What clients of OpenAI's APIs send. May know: the fields of both APIs. Decides: which are used, which are ignored, and which are refused.
 
 One rule for every field. What says how a model should answer belongs to the workflow: it is ignored, and the answer names it in
-`legato.ignored`. What asks for something that would not be done (tools of the client, several answers, a format) is refused, and so is
-a field that nobody knows.
+`legato.ignored`. What asks for something that would not be done (tools of a provider, several answers) is refused, and so is a field that
+nobody knows. What a client asks of the run is kept: its own tools, and the format of the answer (`client_options.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from msgspec import Struct, field
 from starlette.requests import Request
 
 from legato.server.api.table import read_body
-from legato.server.openai.content import Item, item_of, message_of
+from legato.server.openai.client_options import NOTHING_ASKED, ClientOptions, read_client_options
+from legato.server.openai.content import Item, chat_item_of, item_of, message_of
 from legato.server.openai.errors import Wrong
 from legato.server.openai.item_ids import ItemId
 
@@ -113,6 +114,8 @@ class Answer(Struct, frozen=True):
     words: str = ""
     id: ItemId | None = None
     number: int = 0
+    value: Any = ""
+    """The output of a call, as `session.answer` takes it."""
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -129,15 +132,16 @@ class Ask(Struct, frozen=True, kw_only=True):
     session: str = ""
     key: str = ""
     retried: bool = False
+    options: ClientOptions = NOTHING_ASKED
     ignored: list[str] = field(default_factory=list)
 
 
 async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
     """A request for a response."""
     body = await _read(request, ResponsesBody)
-    if body.text is not None and (body.text.get("format") or {"type": "text"}) != {"type": "text"}:
-        raise Wrong("text.format", "the workflow decides how its agents answer", code="unsupported_value", do="leave it out")
     ignored = _ignored(body)
+    format = _format(body.text.get("format") if body.text is not None else None, "text.format")
+    options = read_client_options(body.tools, body.tool_choice, format, "text.format", ignored)
     if body.text is not None and body.text.keys() - {"format"}:
         ignored.append("text")
     given = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
@@ -163,9 +167,16 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
         session=session,
         key=key,
         retried=retried,
+        options=options,
         ignored=ignored,
     )
     return body, asked
+
+
+def _format(given: Any, param: str) -> dict[str, Any] | None:
+    if given is not None and not isinstance(given, dict):
+        raise Wrong(param, "a format is an object", code="invalid_type")
+    return given
 
 
 def _split(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, ...], list[Item]]:
@@ -180,8 +191,18 @@ def _split(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, ...], l
     said = [item for at, item in enumerate(items) if not item.verdict and not item.id and (at > last or item.is_instruction)]
     if any(item.role == "user" for item in items[: last + 1]):
         ignored.append(ALREADY_RECORDED)
-    numbered = enumerate(answers)
-    return tuple(Answer(item.answers, item.verdict, item.words, item.id, number) for number, item in numbered if item.verdict), said
+    return _numbered(answers), said
+
+
+def _numbered(items: list[Item]) -> tuple[Answer, ...]:
+    """The answers that these items are; refused if two are to the same call or request."""
+    answers: dict[str, Answer] = {}
+    for number, item in enumerate(items):
+        if item.answers in answers:
+            raise Wrong(item.param, "this was answered before, in the same request", do="answer each call and each request once")
+        if item.verdict:
+            answers[item.answers] = Answer(item.answers, item.verdict, item.words, item.id, number, item.value)
+    return tuple(answers.values())
 
 
 async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
@@ -190,17 +211,42 @@ async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
     refused = {
         "n": body.n not in (None, 1),
         "modalities": body.modalities not in (None, ["text"]),
-        "response_format": (body.response_format or {"type": "text"}) != {"type": "text"},
         "logprobs": bool(body.logprobs),
     }
     for param in (name for name, is_asked in refused.items() if is_asked):
         raise Wrong(param, f"{param!r} asks for what a workflow does not give", code="unsupported_value", do="leave it out")
     ignored = _ignored(body)
-    items = [item_of(each, f"messages[{number}]") for number, each in enumerate(body.messages)]
+    options = read_client_options(body.tools, body.tool_choice, body.response_format, "response_format", ignored)
+    items = [chat_item_of(each, f"messages[{number}]") for number, each in enumerate(body.messages)]
     session = _session(request, body, ignored)
-    message = message_of(items, "messages", False, ignored, drop=bool(session))
+    answered, new = _newest_outputs(items)
+    message = message_of(new, "messages", False, ignored, drop=bool(session or answered), empty=bool(answered))
     key, retried = read_delivery(request)
-    return body, Ask(model=body.model, message=message, session=session, key=key, retried=retried, ignored=ignored)
+    asked = Ask(
+        model=body.model,
+        message=message,
+        answers=_numbered(answered),
+        recorded=tuple(answered),
+        session=session,
+        key=key,
+        retried=retried,
+        options=options,
+        ignored=ignored,
+    )
+    return body, asked
+
+
+def _newest_outputs(items: list[Item]) -> tuple[list[Item], list[Item]]:
+    """The outputs of calls that a client gives now, and the messages that are left.
+
+    A client of this API sends all of the conversation as it has it. So what it gives now stands behind the last message of an assistant.
+    """
+    last = max((at for at, item in enumerate(items) if item.role == "assistant"), default=-1)
+    answered = [item for item in items[last + 1 :] if item.verdict]
+    if unknown := next((item for item in items[last + 1 :] if item.role == "tool" and not item.verdict), None):
+        do = "send back the id of a call in tool_calls of a completion of this server"
+        raise Wrong(f"{unknown.param}.tool_call_id", "no call of this server has that id", code="item_not_found", do=do)
+    return answered, [item for item in items if item not in answered] if answered else items
 
 
 async def read_openai_body(request: Request, kind: type[T]) -> T:
@@ -222,10 +268,6 @@ def path_part(request: Request, name: str) -> str:
 
 async def _read(request: Request, kind: Any) -> Any:
     body = await read_openai_body(request, kind)
-    if body.tools:
-        raise Wrong("tools", "a workflow has its own tools: those of a client are not run", code="unsupported_value", do="leave them out")
-    if body.tool_choice not in (None, "auto", "none"):
-        raise Wrong("tool_choice", "a workflow decides which tools it runs", code="unsupported_value", do="leave it out")
     if body.store is False:
         raise Wrong("store", "every conversation is kept, in its ledger", code="unsupported_value", do="leave it out")
     return body

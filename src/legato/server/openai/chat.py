@@ -1,7 +1,7 @@
 """Runs as chat completions. May know: moments, and OpenAI's Chat Completions API. Decides: how a run reads as one message.
 
 All that agents said in the run is the message, one paragraph after the other. What waits for a person is said at its end, in words, because
-that is all that many clients show; as data it is in `legato`.
+that is all that many clients show; as data it is in `legato`. Calls of the client's own tools are `tool_calls`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import msgspec
 from legato.server.error_shapes import shaped
 from legato.server.naming import bound
 from legato.server.openai.errors import error_line
-from legato.server.openai.shapes import chat_usage, finish_of, legato_field
+from legato.server.openai.item_ids import request_item_id
+from legato.server.openai.shapes import chat_usage, client_arguments, finish_of, legato_field, refusal_in
 from legato.server.openai.turns import Turn
 from legato.server.telling import Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of
 
@@ -36,12 +37,21 @@ class Completing:
         """The completion, from the ledger."""
         end = await self.turn.end()
         told = await recorded(self.turn.session, self.turn.since, end)
-        texts = [moment.text for moment in told if isinstance(moment, Spoke)]
+        spoken = [moment for moment in told if isinstance(moment, Spoke)]
+        refusals = [words for moment in spoken if (words := refusal_in(self.turn.session, moment))]
         rest = self._rest(told)
-        message = {"role": "assistant", "content": BETWEEN.join([*texts, *_asked(rest)]), "refusal": None}
+        texts = [moment.text for moment in spoken if not refusal_in(self.turn.session, moment)]
+        words, calls = BETWEEN.join([*texts, *_asked(rest)]), self._calls(rest)
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": words or (None if calls or refusals else ""),
+            "refusal": BETWEEN.join(refusals) or None,
+        }
+        if calls:
+            message["tool_calls"] = calls
         return {
             **self._object("chat.completion"),
-            "choices": [{"index": 0, "message": message, "finish_reason": self._finish(end), "logprobs": None}],
+            "choices": [{"index": 0, "message": message, "finish_reason": self._finish(end, calls), "logprobs": None}],
             "usage": self._usage(end),
             "legato": legato_field(self.turn.session, rest.status, rest.pending, self._ignored),
         }
@@ -53,8 +63,20 @@ class Completing:
     def _object(self, kind: str) -> dict[str, Any]:
         return {"id": self.turn.name("chatcmpl-"), "object": kind, "created": self.turn.created, "model": self.turn.session.workflow.name}
 
-    def _finish(self, end: int) -> str:
-        return FINISHES[finish_of(self.turn.session, end, self.turn.since)]
+    def _finish(self, end: int, calls: list[dict[str, Any]]) -> str:
+        return "tool_calls" if calls else FINISHES[finish_of(self.turn.session, end, self.turn.since)]
+
+    def _calls(self, rest: Rested) -> list[dict[str, Any]]:
+        """The calls of the client's tools that wait for their results."""
+        return [
+            {
+                "id": request_item_id("call", self.turn.session.state, self.turn.session.id, request, rest.length),
+                "type": "function",
+                "function": {"name": request.tool, "arguments": client_arguments(request)},
+            }
+            for request in rest.pending
+            if request.for_client
+        ]
 
     def _usage(self, end: int) -> dict[str, Any]:
         return chat_usage(usage_of(self.turn.session.state, self.turn.since, end))
@@ -67,14 +89,25 @@ class Completing:
             async for moment in told:
                 if isinstance(moment, Rested):
                     rest = moment
+                    if self.turn.failure(rest)[0]:
+                        continue
+                if isinstance(moment, Spoke) and (refusal := refusal_in(self.turn.session, moment)):
+                    yield self._chunk({"refusal": refusal})
+                    continue
                 for text in writing.told(moment):
                     yield self._chunk({"content": text})
-        if rest.status == "failed":
-            yield error_line(shaped({"code": "model_failed", "message": rest.error}, 502))
+        code, failure = self.turn.failure(rest)
+        if failure:
+            yield error_line(shaped({"code": code, "message": failure}, 502))
             return
+        calls = self._calls(rest)
+        for index, call in enumerate(calls):
+            arguments = call["function"]["arguments"]
+            yield self._chunk({"tool_calls": [{"index": index, **call, "function": {**call["function"], "arguments": ""}}]})
+            yield self._chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
         told_apart = legato_field(self.turn.session, rest.status, rest.pending, self._ignored)
         end = await self.turn.end()
-        yield self._chunk({}, self._finish(end), legato=told_apart)
+        yield self._chunk({}, self._finish(end, calls), legato=told_apart)
         if include_usage:
             yield _data({**self._object("chat.completion.chunk"), "choices": [], "usage": self._usage(end)})
         yield DONE
@@ -114,7 +147,7 @@ class _Paragraphs:
 
 
 def _asked(rest: Rested) -> list[str]:
-    return [f"[{request.prompt} This waits for an answer to {bound(request)}.]" for request in rest.pending]
+    return [f"[{request.prompt} This waits for an answer to {bound(request)}.]" for request in rest.pending if not request.for_client]
 
 
 def _data(told: dict[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ import re
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from legato.core.messages import file, image
 from legato.server.openai.errors import Wrong
@@ -40,6 +41,8 @@ class Item(Struct, frozen=True):
     kind: str = "message"
     id: ItemId | None = None
     param: str = ""
+    value: Any = ""
+    """The output of a call: text, or a list of parts."""
 
     @property
     def is_instruction(self) -> bool:
@@ -58,8 +61,7 @@ def item_of(given: dict[str, Any], param: str) -> Item:
         reason = _text(given.get("reason") or "", f"{param}.reason")
         return _answer(kind, request, "approve" if approve else "reject", reason, param)
     if kind == "function_call_output":
-        words = "\n".join(each for each in parts_of(given.get("output"), f"{param}.output") if isinstance(each, str))
-        return _answer(kind, _text(given.get("call_id"), f"{param}.call_id"), "answer", words, param)
+        return _output(kind, _text(given.get("call_id"), f"{param}.call_id"), parts_of(given.get("output"), f"{param}.output"), param)
     id = read_item_id(given.get("id")) or (read_item_id(given.get("call_id")) if kind == "function_call" else None)
     if kind == "item_reference" and id is None:
         name = _text(given.get("id"), f"{param}.id")
@@ -72,6 +74,34 @@ def item_of(given: dict[str, Any], param: str) -> Item:
         raise Wrong(f"{param}.role", f"there is no role {role!r}"[:100], expected="user, assistant, system or developer")
     content = given.get("content")
     return Item(role, [] if content is None and role == "assistant" else parts_of(content, f"{param}.content"))
+
+
+def chat_item_of(given: dict[str, Any], param: str) -> Item:
+    """One of the `messages` of a chat: the output of a call of ours is an answer to it; calls of an assistant are told of."""
+    if given.get("role") == "tool" and "type" not in given:
+        parts = parts_of(given.get("content"), f"{param}.content")
+        name = given.get("tool_call_id")
+        item = _output("message", name, parts, param) if isinstance(name, str) and read_item_id(name) else None
+        return item or Item("tool", parts, param=param)
+    item = item_of(given, param)
+    if item.role == "assistant" and isinstance(calls := given.get("tool_calls"), list):
+        return Item("assistant", [*item.parts, *map(_call_told, calls)], param=param)
+    return item
+
+
+def _call_told(call: Any) -> str:
+    """A call that an assistant made, as the client has it."""
+    function = call.get("function") if isinstance(call, dict) else None
+    about = function if isinstance(function, dict) else {}
+    return f"[calls {about.get('name', 'a tool')}({about.get('arguments', '')})]"
+
+
+def _output(kind: str, name: str, parts: list[Any], param: str) -> Item:
+    """The output of a call. Its parts stay, for where it is no answer but a part of an account."""
+    texts = [each for each in parts if isinstance(each, str)]
+    words = "\n".join(texts)
+    item = _answer(kind, name, "answer", words, param)
+    return replace(item, role="tool" if kind == "message" else "", parts=parts, value=words if len(texts) == len(parts) else parts)
 
 
 def _answer(kind: str, name: str, verdict: Literal["approve", "reject", "answer"], words: str, param: str) -> Item:

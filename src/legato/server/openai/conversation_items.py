@@ -30,7 +30,7 @@ async def conversation_items(session: Session) -> list[dict[str, Any]]:
     for moment in told:
         if isinstance(moment, Spoke):
             placed.append((moment.position, message_item(session, moment)))
-        elif isinstance(moment, Ended):
+        elif isinstance(moment, Ended) and not moment.called.for_client:  # the client's own output stands where it was given
             placed.append((moment.position, call_item(session, moment)))
     placed.sort(key=lambda each: each[0])  # stable: an answer comes before the output of the call that it answers
     last = told[-1] if told else None

@@ -11,16 +11,19 @@ from typing import Any
 
 import msgspec
 
+from legato.core.run_options import NO_DEFINITIONS
 from legato.server.openai.asked import ResponsesBody
 from legato.server.openai.item_ids import reply_item_id
 from legato.server.openai.shapes import (
     call_item,
     finish_of,
+    format_shape,
     legato_field,
     message_item,
     request_item,
     responses_usage,
     text_part,
+    tool_shape,
 )
 from legato.server.openai.turns import Turn
 from legato.server.telling import Ended, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of
@@ -36,20 +39,25 @@ class Responding:
         self.turn = turn
         self._body = body
         self._ignored = ignored or []
+        self._asked = NO_DEFINITIONS
 
     async def whole(self) -> dict[str, Any]:
         """The response, as far as it is recorded."""
         turn, session, upto = self.turn, self.turn.session, await self.turn.end()
+        self._asked = await turn.definitions()
         told = await recorded(session, turn.since, upto)
         rest = told[-1] if told and isinstance(told[-1], Rested) else None
+        _, failure = turn.failure(rest) if rest else ("", "")
         output = [item for moment in told for item in self._items(moment)]
         status, finish = STATUSES.get(rest.status if rest else "running", "completed"), finish_of(session, upto, turn.since)
-        if status == "completed" and finish in INCOMPLETE:
+        if failure:
+            status = "failed"
+        elif status == "completed" and finish in INCOMPLETE:
             status = "incomplete"
         return self._object(
             status=status,
             output=output,
-            error={"code": "server_error", "message": rest.error} if rest and status == "failed" else None,
+            error={"code": "server_error", "message": failure} if status == "failed" else None,
             incomplete_details={"reason": INCOMPLETE[finish]} if status == "incomplete" else None,
             usage=responses_usage(usage_of(session.state, turn.since, upto)) if status != "in_progress" else None,
             legato=legato_field(session, rest.status if rest else "running", rest.pending if rest else (), self._ignored),
@@ -59,7 +67,7 @@ class Responding:
         match moment:
             case Spoke():
                 yield message_item(self.turn.session, moment)
-            case Ended():
+            case Ended() if not moment.called.for_client:  # a client knows what it has answered, and what is wrong never reached it
                 yield call_item(self.turn.session, moment)
             case Rested():
                 yield from (request_item(self.turn.session, request, moment.length) for request in moment.pending)
@@ -83,9 +91,9 @@ class Responding:
             "parallel_tool_calls": True,
             "previous_response_id": body.previous_response_id if body else None,
             "temperature": None,
-            "text": {"format": {"type": "text"}},
-            "tool_choice": "auto",
-            "tools": [],
+            "text": {"format": format_shape(self._asked.output)},
+            "tool_choice": "required" if self.turn.options.required else "auto",
+            "tools": [tool_shape(tool) for tool in self._asked.tools],
             "top_p": None,
             "truncation": "disabled",
             "legato": legato_field(session, "running", (), self._ignored),
@@ -95,6 +103,7 @@ class Responding:
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """The response as server-sent events."""
         writing = _Events()
+        self._asked = await self.turn.definitions()
         for kind in ("response.created", "response.in_progress"):
             yield writing.event(kind, response=self._object())
         async with aclosing(moments(self.turn.session, self.turn.since, self.turn.until)) as told:
@@ -192,6 +201,9 @@ class _Events:
 
     def spoken(self, item: dict[str, Any]) -> Iterator[bytes]:
         """A message is recorded: what its pieces lack comes now, or all of it."""
+        if item["content"][0]["type"] == "refusal":
+            yield from self._refused(item)
+            return
         text = item["content"][0]["text"]
         if self._open is None:
             yield from self._begin({"id": item["id"], "legato": item["legato"]})
@@ -199,6 +211,17 @@ class _Events:
         if text.startswith(self._text) and (missing := text[len(self._text) :]):  # else it has several parts, which pieces run together
             yield from self._delta(missing)
         yield from self._end({**item, "id": self._open["id"]})
+
+    def _refused(self, item: dict[str, Any]) -> Iterator[bytes]:
+        """A message in which the model declined. None of its words were told before."""
+        at, part = self._added(), item["content"][0]
+        here = {"item_id": item["id"], "output_index": at, "content_index": 0}
+        yield self.event("response.output_item.added", output_index=at, item={**item, "status": "in_progress", "content": []})
+        yield self.event("response.content_part.added", part={"type": "refusal", "refusal": ""}, **here)
+        yield self.event("response.refusal.delta", delta=part["refusal"], **here)
+        yield self.event("response.refusal.done", refusal=part["refusal"], **here)
+        yield self.event("response.content_part.done", part=part, **here)
+        yield self.event("response.output_item.done", output_index=at, item=item)
 
     def _end(self, item: dict[str, Any]) -> Iterator[bytes]:
         part = item["content"][0]

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from legato.core.facts import Answered, Usage
+from legato.core.frame import ToolSpec
+from legato.core.groups import refusal_of
 from legato.core.requests import Pending
 from legato.server.openai.item_ids import approval_item_id, call_item_id, reply_item_id, request_item_id
 from legato.server.telling import Ended, Spoke
@@ -20,14 +24,38 @@ from legato.shown.listing import question
 
 def message_item(session: Session, spoke: Spoke) -> dict[str, Any]:
     """What an agent said."""
+    refusal = refusal_in(session, spoke)
     return {
         "id": reply_item_id(session.state, session.id, spoke.reply, spoke.position),
         "type": "message",
         "role": "assistant",
         "status": "completed",
-        "content": [text_part(spoke.text)],
+        "content": [{"type": "refusal", "refusal": refusal} if refusal else text_part(spoke.text)],
         "legato": {"agent": spoke.agent},
     }
+
+
+def refusal_in(session: Session, spoke: Spoke) -> str:
+    """The words in which a model declined to answer in the format that was asked for; empty if it did not.
+
+    Where no format was asked for, its words were streamed as all others.
+    """
+    state = session.state
+    fact = state.facts[spoke.position] if spoke.reply >= 0 else None
+    return refusal_of(fact) if isinstance(fact, Answered) and state.options_of(spoke.position).typed else ""
+
+
+def tool_shape(tool: ToolSpec) -> dict[str, Any]:
+    """A tool of the client. A call always fits its schema, which is what `strict` says."""
+    parameters = msgspec.json.decode(tool.parameters)
+    return {"type": "function", "name": tool.name, "description": tool.description or None, "parameters": parameters, "strict": True}
+
+
+def format_shape(schema: str) -> dict[str, Any]:
+    """The format of the answer."""
+    if not schema:
+        return {"type": "text"}
+    return {"type": "json_schema", "name": "answer", "schema": msgspec.json.decode(schema), "strict": True, "description": None}
 
 
 def text_part(text: str) -> dict[str, Any]:
@@ -55,7 +83,7 @@ def request_item(session: Session, request: Pending, length: int) -> dict[str, A
     """What somebody has to decide, asked when the ledger had so many facts."""
     about = {
         "name": request.tool or f"limit_of_{request.limit}",
-        "arguments": shown_arguments(session, request) or "{}",
+        "arguments": client_arguments(request) if request.for_client else shown_arguments(session, request) or "{}",
         "legato": question(session, request),
     }
     if request.kind == "result":
@@ -63,6 +91,11 @@ def request_item(session: Session, request: Pending, length: int) -> dict[str, A
         return {"id": id, "type": "function_call", "call_id": call_id, "status": "completed", **about}
     id = request_item_id("mcpr", session.state, session.id, request, length)
     return {"id": id, "type": "mcp_approval_request", "server_label": request.agent, **about}
+
+
+def client_arguments(request: Pending) -> str:
+    """The arguments of a call for the client that runs it: all of them, also those that nobody else is shown."""
+    return request.raw_arguments.strip() or "{}"
 
 
 def responses_usage(used: Usage) -> dict[str, Any]:

@@ -17,20 +17,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import AnyFact, Decided, Paused
-from legato.core.messages import text_of
+from legato.core.facts import NO_OPTIONS, AnyFact, Decided, Paused, RunOptions, Said
+from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.drive.clock import fresh_name
 from legato.engines.contract import Submitted
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
 from legato.server.answering import Refused
 from legato.server.naming import mark, meant
 from legato.server.openai.asked import Answer, Ask
+from legato.server.openai.client_options import ClientOptions
 from legato.server.openai.content import Item
 from legato.server.openai.errors import Wrong
 from legato.server.openai.item_ids import RecordedItems
 from legato.server.serving import Serving
 from legato.server.telling import Rested, first_rest, is_input, moments
 from legato.session import Session
+from legato.tools import tool_content
 from legato.workflow import Workflow
 
 _NAMED = re.compile(r"(?:resp_|chatcmpl-)([0-9a-f]{8})_(0|[1-9][0-9]{0,8})_([A-Za-z0-9_-]{2,2200})", re.ASCII)
@@ -61,6 +63,29 @@ class Turn(Struct, frozen=True):
             elif is_input(fact):
                 break
         return first
+
+    @property
+    def options(self) -> RunOptions:
+        """What the client asked of the run."""
+        state, fact = self.session.state, self.session.state.facts[self.after]
+        if isinstance(fact, Said):
+            return fact.options or NO_OPTIONS
+        return state.options_at(self.after)
+
+    async def definitions(self) -> RunDefinitions:
+        """The client's tools, and the schema of the answer that it wants."""
+        digest = self.options.digest
+        return decode_definitions(await self.session.store.content(self.session.id, digest)) if digest else NO_DEFINITIONS
+
+    def failure(self, rest: Rested) -> tuple[str, str]:
+        """The code and the words of the error that this response ends with; empty if it ends with an answer.
+
+        An answer in another format than was asked for is none. People may be asked about it in the session; a client is told at once.
+        """
+        if rest.error:
+            return "model_failed", rest.error
+        about = next((request for request in rest.pending if request.limit == "output"), None) if self.options.judged else None
+        return ("output_not_accepted", about.prompt) if about is not None else ("", "")
 
     def name(self, prefix: str = "resp_") -> str:
         """Its id."""
@@ -120,6 +145,7 @@ def workflow_named(serving: Serving, model: str, param: str = "model") -> Workfl
 async def begun(serving: Serving, ask: Ask) -> Turn:
     """Say and decide what is asked for, where it belongs."""
     workflow = workflow_named(serving, ask.model)
+    ask.options.check(workflow)
     if ask.previous:
         before = await _previous(serving, workflow, ask)
         _positions(before.session, ask.recorded)
@@ -194,7 +220,7 @@ async def _is_given(serving: Serving, session: Session, answer: Answer, key: str
         if (asking := await _there(serving, child)) and await _is_given(serving, asking, answer, key, pending):
             return True
     same = given is not None and given.verdict == answer.verdict
-    return same and (answer.verdict != "answer" or given is None or text_of(given.output) == answer.words)
+    return same and (answer.verdict != "answer" or given is None or given.output == tool_content(answer.value)[0])
 
 
 async def _after(serving: Serving, workflow: Workflow, ask: Ask, before: Turn) -> Turn:
@@ -223,9 +249,13 @@ async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> T
     key = ask.key or fresh_name()
     known = (await session.refresh()).state.keys.get(key)
     for answer in ask.answers:
-        await _decide(session, answer, _part_key(key, answer.number) if ask.message or answer is not ask.answers[-1] else key)
+        part = _part_key(key, answer.number) if ask.message or answer is not ask.answers[-1] else key
+        await _decide(session, answer, part, ask.options)
     if ask.message:
-        await session.say(ask.message, key, expected)
+        asked = ask.options
+        await session.say(
+            ask.message, key, expected, tools=asked.tools, output_schema=asked.output_schema, tool_required=asked.tool_required
+        )
     state = session.state
     after = state.keys.get(key, state.length - 1)  # the question was perhaps one of a conversation that this one waits for
     if known is not None and session.status == "failed":
@@ -239,7 +269,7 @@ def _part_key(key: str, number: int | str) -> str:
     return f"{key}\n{number}"
 
 
-async def _decide(session: Submitted, answer: Answer, key: str) -> None:
+async def _decide(session: Submitted, answer: Answer, key: str, asked: ClientOptions) -> None:
     request = meant(answer.request)
     match answer.verdict:
         case "approve":
@@ -247,7 +277,14 @@ async def _decide(session: Submitted, answer: Answer, key: str) -> None:
         case "reject":
             await session.reject(request, answer.words, key=key)
         case "answer":
-            await session.answer(request, answer.words, key=key)
+            await session.answer(
+                request,
+                answer.value,
+                key=key,
+                tools=asked.tools,
+                output_schema=asked.output_schema,
+                tool_required=asked.tool_required,
+            )
 
 
 async def _there(serving: Serving, id: str) -> Session | None:

@@ -1,0 +1,113 @@
+"""Structured output over HTTP, in both APIs: the answer fits the schema that a client sends, or is an error, or a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+from legato import Agent, HandoffBuilder
+from legato.core.facts import Refusal
+from legato.testing import ScriptedModel
+from tests.server.openai.asking import client_of
+from tests.server.rooms import chatting, served
+
+
+class City(BaseModel):
+    city: str
+
+
+FITS = '{"city": "Bonn"}'
+ASKED: list[Any] = [{"role": "user", "content": "Where?"}]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_is_parsed_by_the_sdk(stream: bool) -> None:
+    with served(chatting(["In Bonn.", '{"town": "Bonn"}', FITS, "Plain."])) as server:
+        client = client_of(server)
+        if stream:
+            with client.responses.stream(model="chat", input="Where?", text_format=City) as events:
+                shown = [event.delta for event in events if event.type == "response.output_text.delta"]
+                answer = events.get_final_response()
+            assert shown == [FITS]
+        else:
+            answer = client.responses.parse(model="chat", input="Where?", text_format=City)
+        assert answer.output_parsed == City(city="Bonn")
+        assert answer.text.format.schema_["required"] == ["city"]
+        after = client.responses.create(model="chat", previous_response_id=answer.id, input="And plainly?")
+        assert (after.output_text, after.text.format.type) == ("Plain.", "text")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_completion_is_parsed_by_the_sdk(stream: bool) -> None:
+    with served(chatting(["In Bonn.", FITS])) as server:
+        client = client_of(server)
+        if stream:
+            with client.chat.completions.stream(model="chat", messages=ASKED, response_format=City) as events:
+                answer = events.get_final_completion()
+        else:
+            answer = client.chat.completions.parse(model="chat", messages=ASKED, response_format=City)
+    assert answer.choices[0].message.parsed == City(city="Bonn")
+
+
+def test_any_object_is_a_format() -> None:
+    with served(chatting(["In Bonn.", "[1]", '{"a": 1}'] * 2)) as server:
+        client = client_of(server)
+        assert client.responses.create(model="chat", input="x", text={"format": {"type": "json_object"}}).output_text == '{"a": 1}'
+        answer = client.chat.completions.create(model="chat", messages=ASKED, response_format={"type": "json_object"})
+        assert answer.choices[0].message.content == '{"a": 1}'
+
+
+def test_an_answer_that_never_fits_is_an_error() -> None:
+    with served(chatting(["In Bonn."] * 9)) as server:
+        client = client_of(server)
+        for ask in (
+            lambda: client.responses.parse(model="chat", input="Where?", text_format=City),
+            lambda: client.chat.completions.parse(model="chat", messages=ASKED, response_format=City),
+        ):
+            with pytest.raises(openai.InternalServerError, match="3 replies were not accepted") as failed:
+                ask()
+            assert failed.value.code == "output_not_accepted"
+
+
+def test_an_answer_that_never_fits_ends_a_stream_as_failed() -> None:
+    with served(chatting(["In Bonn."] * 9)) as server:
+        client = client_of(server)
+        events = list(client.responses.create(model="chat", input="x", text={"format": {"type": "json_object"}}, stream=True))
+        assert events[-1].type == "response.failed"
+        assert "not accepted" in events[-1].response.error.message
+        assert not any("Bonn" in str(event.to_dict().get("delta")) for event in events)
+        with pytest.raises(openai.APIError, match="not accepted"):
+            list(client.chat.completions.create(model="chat", messages=ASKED, response_format={"type": "json_object"}, stream=True))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_is_told_as_one(stream: bool) -> None:
+    with served(chatting([[Refusal("I will not say.")], [Refusal("I will not say.")]])) as server:
+        client = client_of(server)
+        if stream:
+            with client.responses.stream(model="chat", input="Where?", text_format=City) as events:
+                response = events.get_final_response()
+            with client.chat.completions.stream(model="chat", messages=ASKED, response_format=City) as chunks:
+                message = chunks.get_final_completion().choices[0].message
+        else:
+            response = client.responses.parse(model="chat", input="Where?", text_format=City)
+            message = client.chat.completions.parse(model="chat", messages=ASKED, response_format=City).choices[0].message
+    (part,) = response.output[0].content
+    assert (part.type, part.refusal, response.output_parsed) == ("refusal", "I will not say.", None)
+    assert (message.refusal, message.content or "", message.parsed) == ("I will not say.", "", None)
+
+
+def test_an_output_type_of_an_agent_is_not_replaced() -> None:
+    agent = Agent("ada", model=ScriptedModel(['{"city": "Bonn"}']), output_type=City)
+    with served(HandoffBuilder("chat", [agent]).build()) as server:
+        client = client_of(server)
+        with pytest.raises(openai.BadRequestError, match="agent 'ada' has an output type of its own") as refused:
+            client.responses.create(model="chat", input="x", text={"format": {"type": "json_object"}})
+        assert refused.value.param == "text.format"
+        with pytest.raises(openai.BadRequestError) as refused:
+            client.chat.completions.create(model="chat", messages=ASKED, response_format={"type": "json_object"})
+        assert refused.value.param == "response_format"
+        assert client.responses.create(model="chat", input="x").output_text == FITS
