@@ -105,10 +105,11 @@ def test_a_call_begins_without_arguments() -> None:
     assert (added["item"]["arguments"], added["item"]["status"], added["item"]["name"]) == ("", "in_progress", "look_up")
 
 
-def test_the_end_of_arguments_names_neither_the_tool_nor_the_call() -> None:
+def test_the_end_of_arguments_names_the_tool_but_not_the_call() -> None:
     events = Bench().stream({"tools": [TOOL]}, Say((Use("look_up"),)))
     done = next(event for event in events if event["type"] == "response.function_call_arguments.done")
-    assert done.keys() == {"type", "sequence_number", "item_id", "output_index", "arguments"}
+    assert done.keys() == {"type", "sequence_number", "item_id", "output_index", "name", "arguments"}
+    assert done["name"] == "look_up"
 
 
 def test_deltas_are_padded_so_that_their_length_tells_nothing() -> None:

@@ -90,8 +90,10 @@ def _given(value: Any) -> dict[str, Any]:
 
 
 def _reasoning(work: Work) -> dict[str, Any]:
-    usual = {"effort": work.model.effort or "medium", "summary": None, "context": "auto", "mode": "standard"}
-    return {**(usual if work.model.reasons else dict.fromkeys(usual)), **_given(work.request.get("reasoning"))}
+    usual: dict[str, Any] = {"effort": None, "summary": None, "context": None}
+    if work.model.reasons:
+        usual = {"effort": work.model.effort or "medium", "summary": None, "context": "auto", "mode": "standard"}
+    return {**usual, **_given(work.request.get("reasoning"))}
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:

@@ -82,7 +82,8 @@ def _call(draft: Draft, place: int, padding: _Padding) -> Iterator[dict[str, Any
     kind = f"response.{_CALL_EVENTS[draft.kind]}"
     for piece in pieces(draft.text) or [""]:
         yield {"type": f"{kind}.delta", **where, "delta": piece, **padding.of(piece)}
-    yield {"type": f"{kind}.done", **where, CALLS[draft.kind]: draft.text}
+    name = {"name": draft.tool} if draft.kind == "function_call" else {}
+    yield {"type": f"{kind}.done", **where, **name, CALLS[draft.kind]: draft.text}
 
 
 def _summary(draft: Draft, place: int, padding: _Padding) -> Iterator[dict[str, Any]]:

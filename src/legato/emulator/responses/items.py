@@ -38,6 +38,7 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input"}  # and where
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
 _WITH_STATUS = {*CALLS, *OUTPUTS, "message", "computer_call_output", "shell_call", "shell_call_output"}
+_UNSAID_IN_PART: dict[str, dict[str, Any]] = {"output_text": {"annotations": [], "logprobs": []}, "input_image": {"detail": "auto"}}
 _STAND_INS = {"input_image": "[image]", "input_file": "[file]", "input_audio": "[audio]", "computer_screenshot": "[screenshot]"}
 
 
@@ -82,13 +83,17 @@ def stored_form(item: dict[str, Any], ids: ItemIds) -> dict[str, Any]:
         kept["status"] = "completed"
     if kind == "message":
         kept["content"] = _parts(kept.get("content"), by_assistant=kept.get("role") == "assistant")
+    if kind in OUTPUTS and isinstance(kept.get("output"), list):
+        kept["output"] = _parts(kept["output"], by_assistant=False)
+    if kind == "shell_call":
+        kept = {"environment": None, **kept, "action": {"timeout_ms": None, "max_output_length": None, **mapping(kept.get("action"))}}
     return kept
 
 
 def _parts(content: Any, *, by_assistant: bool) -> list[dict[str, Any]]:
     if isinstance(content, str):
         content = [{"type": "output_text" if by_assistant else "input_text", "text": content}]
-    return [{"annotations": [], "logprobs": [], **part} if part.get("type") == "output_text" else part for part in mappings(content)]
+    return [{**_UNSAID_IN_PART.get(string(part.get("type")), {}), **part} for part in mappings(content)]
 
 
 def text_of(content: Any) -> str:
