@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
@@ -156,6 +158,15 @@ def test_a_model_that_fails_is_an_error_whole_and_streamed() -> None:
             client.chat.completions.create(model="chat", messages=[user("Hello")])
         with pytest.raises(openai.APIError, match="the line broke"):
             streamed(client, model="chat", messages=[user("Hello")])
+
+
+def test_a_stream_that_fails_ends_with_the_error_alone() -> None:
+    with served(chatting([], model=Broken([], times=9))) as server, httpx2.Client() as http:
+        asked = {"model": "chat", "messages": [user("Hello")], "stream": True}
+        answer = http.post(f"{server.url}/v1/chat/completions", json=asked, headers={"authorization": f"Bearer {server.token}"})
+    last = json.loads(answer.text.split("data: ")[-1])
+    assert last.keys() == {"error"}
+    assert (last["error"]["type"], last["error"]["code"]) == ("server_error", "model_failed")
 
 
 def test_pictures_are_said_as_such() -> None:

@@ -195,6 +195,20 @@ def test_each_refusal_is_the_exception_that_the_sdk_has_for_it() -> None:
         assert too_large.value.status_code == 413
 
 
+def test_refusals_before_a_route_is_found_have_the_shape_of_the_api() -> None:
+    with served(chatting(["one"])) as server:
+        client = client_of(server)
+        with pytest.raises(openai.AuthenticationError) as wrong_key:
+            client.with_options(api_key="a-wrong-key-of-some-length").responses.create(**RESPOND)
+        assert (wrong_key.value.type, wrong_key.value.code, wrong_key.value.param) == ("authentication_error", "wrong_token", None)
+        with pytest.raises(openai.APIStatusError) as too_large:
+            client.responses.create(model="chat", input="x" * 21 * 1024 * 1024)
+        assert (too_large.value.type, too_large.value.code) == ("invalid_request_error", "too_large")
+        with pytest.raises(openai.PermissionDeniedError) as elsewhere:
+            client.models.list(extra_headers={"origin": "https://evil.example"})
+        assert elsewhere.value.type == "permission_error"
+
+
 def test_a_refusal_is_not_repeated_by_the_sdk() -> None:
     with served(chatting(["one"])) as server:
         client = client_of(server, max_retries=3)

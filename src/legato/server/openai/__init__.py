@@ -132,7 +132,8 @@ async def _complete(serving: Serving, request: Request) -> ASGIApp:
     turn = await begun(serving, ask)
     completing = Completing(turn, ask.ignored)
     if body.stream:
-        return _streamed(serving, turn, completing.stream(bool(body.stream_options and body.stream_options.include_usage)))
+        lines = completing.stream(bool(body.stream_options and body.stream_options.include_usage))
+        return _streamed(serving, turn, lines, numbered=False)
     return _rested(serving, turn, completing.whole)
 
 
@@ -158,19 +159,21 @@ def _rested(serving: Serving, turn: Turn, whole: Callable[[], Awaitable[dict[str
     return Waiting(rested, serving.closing)
 
 
-def _streamed(serving: Serving, turn: Turn, lines: AsyncGenerator[bytes, None]) -> ASGIApp:
-    return Lines(_told(lines), serving.closing, _session_of(turn))
+def _streamed(serving: Serving, turn: Turn, lines: AsyncGenerator[bytes, None], *, numbered: bool = True) -> ASGIApp:
+    return Lines(_with_error(lines, numbered), serving.closing, _session_of(turn))
 
 
-async def _told(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The lines; and why there are no more, if something went wrong among them."""
+async def _with_error(lines: AsyncGenerator[bytes, None], numbered: bool) -> AsyncGenerator[bytes, None]:
+    """The lines; and why there are no more, if something went wrong among them. `numbered`: each is an event that has its number."""
+    number = 0
     try:
         async with aclosing(lines):
             async for line in lines:
                 yield line
+                number += 1
     except Exception as error:
         told = msgspec.json.decode(openai_error(error).body)["error"]
-        yield error_line(told)
+        yield error_line(told, **({"type": "error", "sequence_number": number} if numbered else {}))
 
 
 def _failed(code: str, error: str, turn: Turn) -> Refused:

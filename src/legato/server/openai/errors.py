@@ -19,6 +19,6 @@ class Wrong(Refused):
         self.param = param
 
 
-def error_line(told: dict[str, Any]) -> bytes:
+def error_line(told: dict[str, Any], **about: Any) -> bytes:
     """An error in the middle of a stream: the last thing that is told. Clients raise it."""
-    return b"event: error\ndata: %s\n\n" % msgspec.json.encode({"type": "error", **told, "error": told})
+    return b"event: error\ndata: %s\n\n" % msgspec.json.encode({**about, "error": told})
