@@ -9,6 +9,7 @@ UV     := $(shell command -v uv)
 PIP    := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PY) -m pip install -qq --disable-pip-version-check)
 ARGS   ?=
 CORPUS ?=
+OPENAPI ?=
 QUICK  := tests/core tests/drive tests/stories
 
 # The tests start hundreds of interpreters, and each would compile all modules anew.
@@ -60,8 +61,8 @@ types: $(VENV)/.dev ## mypy --strict on the package and the examples
 layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)
 	@$(VENV)/bin/lint-imports --no-cache
 
-pytest: $(VENV)/.dev ## the tests alone
-	@$(PY) -m pytest -q -n 2 $(ARGS)
+pytest: $(VENV)/.dev ## the tests alone; OPENAPI=openapi.json also compares what is sent with OpenAI's description
+	@OPENAPI='$(OPENAPI)' $(PY) -m pytest -q -n 2 $(ARGS)
 
 faces: $(VENV)/.faces ## what people see, in a real terminal and a real browser: tmux and Chromium, installed where that may be done
 	@$(PY) -m tests.faces $(ARGS)

@@ -12,6 +12,8 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
+from tests.provider_types import recording
+
 if TYPE_CHECKING:
     from tests import databases
 
@@ -53,6 +55,21 @@ def needs_stored_data(item: pytest.Item) -> bool:
     """Tell whether a test uses Postgres, or the store of its parameters is not in memory."""
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     return parameters.get("store", "memory") != "memory" or not {"postgres_server", "place"}.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _answers_recorded() -> None:
+    """Keep what emulators and servers send, so that `_answers_have_provider_types` can look at it."""
+    recording.install()
+
+
+@pytest.fixture(autouse=True)
+def _answers_have_provider_types(_answers_recorded: None, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Everything that an emulator or a server sent in a test has the type that the provider's SDK says."""
+    yield
+    if findings := recording.take_findings(echoes=request.path.name != "test_junk.py"):
+        shown = "\n".join(f"  {finding}" for finding in findings[:20])
+        pytest.fail(f"what was sent does not have the provider's types ({len(findings)} differences):\n{shown}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
