@@ -80,6 +80,18 @@ RESPONSES = (
         "responses", ("output[message].content[output_text].logprobs*",), "numbers about tokens, which no later request wants back", BOTH
     ),
     AllowedLoss("responses", ("output[file_search_call]*",), "taken back only by an id that was stored", SENDING),
+    AllowedLoss(
+        "responses",
+        (
+            "output[apply_patch_call]", "output[computer_call]", "output[local_shell_call]", "output[mcp_approval_request]",
+            "output[shell_call]",
+        ),
+        "it waits for its caller, who has no tool of that kind: unanswered, it is not sent back", SENDING,
+    ),
+    AllowedLoss("responses", ("output[mcp_call].approval_request_id",), "an id that would be looked up", SENDING),
+    AllowedLoss("responses", ("output[*].created_by",), "who made it: requests have no such member", SENDING),
+    AllowedLoss("responses", ("output[agent_message]", "output[multi_agent_call*]"), "of a form that nobody has published", SENDING),
+    AllowedLoss("responses", ("*[reasoning].content[reasoning_text].type",), "recorded as the kind of the item"),
     AllowedLoss("responses", ("output[reasoning].summary*",), "a summary is for people: the seal has the reasoning", SENDING),
     AllowedLoss("responses", ("unsealed reasoning[*",), "without its seal reasoning cannot go back by value", SENDING),
     AllowedLoss("responses", ("reasoning at the end[*",), "reasoning that nothing followed is refused", SENDING),

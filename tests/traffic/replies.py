@@ -42,6 +42,7 @@ from tests.traffic.corpus import Api, Exchange
 from tests.traffic.members import Member, Values, members_of
 
 ORIGIN = "the recorded provider"
+ANSWERS = ("function_call_output", "custom_tool_call_output")
 RETURNED = "The tool returned this."
 MARKS = ("call_id", "signature", "encrypted_content", "tool_use_id", "text", "content", "data", "id")
 """Members that tell items apart, the best first, to compare the order in which they came and are sent."""
@@ -333,7 +334,7 @@ def _sent_of_reply(api: Api, request: dict[str, Any]) -> dict[str, Any]:
     """What of the next request is the model's reply."""
     match api:
         case "responses":
-            return {"input": [i for i in request["input"] if i.get("role") != "user" and not str(i.get("type")).endswith("_call_output")]}
+            return {"input": [i for i in request["input"] if i.get("role") != "user" and i.get("type") not in ANSWERS]}
         case "chat":
             return {"messages": [message for message in request["messages"] if message["role"] == "assistant"]}
         case "anthropic":

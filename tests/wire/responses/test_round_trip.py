@@ -181,9 +181,21 @@ def test_what_the_provider_did_goes_back_by_value(item: dict[str, Any], sent: di
     assert sent_back(item, said("Yes."), origin=THERE) == [{"role": "assistant", "content": "Yes."}]
 
 
+SHELL = {"type": "shell_call", "id": "sh_1", "call_id": "call_e", "action": {"commands": ["ls"]}, "status": "completed"}
+RAN = {
+    "type": "shell_call_output", "id": "sho_1", "call_id": "call_e", "status": "completed", "max_output_length": 100,
+    "output": [{"stdout": "a file", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+}  # fmt: skip
+
+
+def test_commands_go_back_if_the_provider_ran_them() -> None:
+    assert [item.get("type") for item in sent_back(SHELL, RAN, said("Yes."))] == ["shell_call", "shell_call_output", None]
+    assert [item.get("type") for item in sent_back(SHELL, said("Yes."))] == [None]
+
+
 def test_every_type_of_output_has_a_way_back_or_a_reason() -> None:
     """No item of the provider's is forgotten in these tables."""
-    answers = {kind for kind in ITEM_SHAPES if kind.endswith("_output")} - {"tool_search_output", "program_output"}
+    answers = {kind for kind in ITEM_SHAPES if kind.endswith("_output")} - BY_VALUE.keys()
     sent_by_callers = {"item_reference", "mcp_approval_response", "compaction_trigger", "additional_tools", "configuration_update"}
     undocumented = {"agent_message", "multi_agent_call"}
     made = ITEM_SHAPES.keys() - answers - sent_by_callers - undocumented | {"local_shell_call"}

@@ -29,7 +29,7 @@ from legato.wire.options import Options, options_from
 from legato.wire.parts import STAND_IN, address_of
 from legato.wire.responses.laws import judge, judge_each, judge_items
 from legato.wire.responses.past import Past, past_of, proof_of
-from legato.wire.responses.round_trip import BY_VALUE, NOT_BY_VALUE, write_call, write_hosted, write_message, write_output
+from legato.wire.responses.round_trip import BY_VALUE, NOT_BY_VALUE, waits_for_caller, write_call, write_hosted, write_message, write_output
 from legato.wire.schemas import is_closed, is_of_an_object, told
 from legato.wire.shape import by_shape
 
@@ -255,7 +255,7 @@ def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str], h
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
                 elif encrypted or item.text or item.item_id:  # of one that was erased nothing is left to lose
                     losses.append(f"reasoning of {entry.agent}: {withheld or NOT_GIVEN_OUT}")
-            case Hosted(kind=kind, body=body) if takes_back and kind in BY_VALUE:
+            case Hosted(kind=kind, body=body) if takes_back and kind in BY_VALUE and not waits_for_caller(item, entry.items):
                 items.append(write_hosted(kind, body, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
             case Hosted(kind=kind):
                 why = NOT_TAKEN_BACK if withheld == FOREIGN else NOT_BY_VALUE.get(kind, NOT_TAKEN_BACK)

@@ -9,11 +9,12 @@ so that it goes back as what it was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from legato.core.facts import Call
+from legato.core.facts import Call, Hosted, Item
 from legato.wire.loose import json_text, mapping, objects, text
 from legato.wire.responses.shapes import ITEM_SHAPES, VALUES, fits
 
@@ -33,6 +34,8 @@ BY_VALUE = {
     "mcp_list_tools": "mcpl",
     "program": "",
     "program_output": "",
+    "shell_call": "",
+    "shell_call_output": "",
     "tool_search_call": "",
     "tool_search_output": "",
     "web_search_call": "ws",
@@ -46,7 +49,6 @@ NOT_BY_VALUE = {
     "file_search_call": "the provider takes it back only by an id that it stored",
     "local_shell_call": "the provider lists it and refuses it",
     "mcp_approval_request": "it waits for the caller's approval: approve such calls beforehand with require_approval='never'",
-    "shell_call": "it waits for the caller to run commands, and Legato has no such tool",
 }
 """What stays behind, and why."""
 
@@ -119,6 +121,14 @@ def write_output(call: Call, id: str, output: object) -> dict[str, Any]:
         return {"type": "tool_search_output", "call_id": id, "execution": "client", "status": "completed", "tools": tools}
     spoken = "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output"
     return {"type": spoken, "call_id": id, "output": output, **caller}
+
+
+def waits_for_caller(item: Hosted, items: Sequence[Item]) -> bool:
+    """Whether an item is commands that the provider did not run itself: then their output is not in the reply, and nobody can give it."""
+    if item.kind != "shell_call":
+        return False
+    outputs = [mapping(msgspec.json.decode(each.body)) for each in items if isinstance(each, Hosted) and each.kind == "shell_call_output"]
+    return mapping(msgspec.json.decode(item.body)).get("call_id") not in [output.get("call_id") for output in outputs]
 
 
 def write_hosted(kind: str, body: str, id: str) -> dict[str, Any]:
