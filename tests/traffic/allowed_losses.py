@@ -71,11 +71,13 @@ RESPONSES = (
         "responses", ("output[*].status", "*[reasoning].status"), "an item is whole, unless its reply was cut short", BOTH,
         ("completed", "incomplete"),
     ),
-    AllowedLoss("responses", ("output[message].id",), "of a message without content nothing is left to point at"),
     AllowedLoss("responses", ("*[*].id",), "content goes by value, without the ids of items", SENDING),
     AllowedLoss("responses", ("output[message].type", "output[message].content[*].type"), "said by the role and by the text", SENDING),
-    AllowedLoss("responses", ("output[message].role",), "a message without content is not sent", SENDING),
-    AllowedLoss("responses", ("output[message].phase",), "a message without words, or with a refusal alone, is recorded without it", BOTH),
+    AllowedLoss(
+        "responses",
+        tuple(f"wordless message[message].{name}" for name in ("type", "role", "id", "status", "phase", "content[*].type")),
+        "without words nothing of a message is recorded, of a refusal its words", BOTH,
+    ),
     AllowedLoss(
         "responses", ("output[message].content[output_text].logprobs*",), "numbers about tokens, which no later request wants back", BOTH
     ),

@@ -168,8 +168,12 @@ def _says_something(api: Api, body: dict[str, Any]) -> bool:
 
 
 def _telling(api: Api, body: dict[str, Any]) -> dict[str, Any]:
-    """The body without its usage, which is counted instead of found. Of Chat, the choices after the first have a name of their own."""
+    """The body without its usage, which is counted instead of found. Of Chat, the choices after the first have a name of their own, and
+    of Responses the messages without words."""
     told = {name: value for name, value in body.items() if name != "usage"}
+    if api == "responses" and "output" in told:
+        wordless = [item for item in objects(told["output"]) if _is_wordless(item)]
+        told |= {"output": [item for item in objects(told["output"]) if item not in wordless], "wordless message": wordless}
     choices = told.get("choices")
     if api == "chat" and isinstance(choices, list):
         first = [choice for choice in choices if isinstance(choice, dict) and choice.get("index") in (0, None)][:1] or choices[:1]
@@ -321,20 +325,28 @@ def _anthropic_blocks(content: list[dict[str, Any]]) -> dict[str, list[dict[str,
 
 
 def _responses_items(output: Any) -> dict[str, list[dict[str, Any]]]:
-    """The items of a response. Reasoning that cannot go back by value has a name of its own: without its seal, or as the last item."""
-    items = objects(output)
+    """The items of a response. Some have names of their own: messages without a word that could carry their members, and reasoning that
+    cannot go back by value, because it has no seal or stands last."""
+    wordless = [item for item in objects(output) if _is_wordless(item)]
+    items = [item for item in objects(output) if item not in wordless]
     thoughts = [item for item in items if item.get("type") == "reasoning"]
     unsealed = [item for item in thoughts if not item.get("encrypted_content")]
     last = [item for item in items[-1:] if item in thoughts]
     there = [item for item in items if item not in unsealed and item not in last]
-    return {"output": there, "unsealed reasoning": unsealed, "reasoning at the end": [item for item in last if item not in unsealed]}
+    apart = {"unsealed reasoning": unsealed, "reasoning at the end": [item for item in last if item not in unsealed]}
+    return {"output": there, "wordless message": wordless, **apart}
+
+
+def _is_wordless(item: dict[str, Any]) -> bool:
+    """Whether an item is a message that says nothing, or nothing but a refusal."""
+    return item.get("type") == "message" and not any(text(part.get("text")) for part in objects(item.get("content")))
 
 
 def _sent_of_reply(api: Api, request: dict[str, Any]) -> dict[str, Any]:
     """What of the next request is the model's reply."""
     match api:
         case "responses":
-            return {"input": [i for i in request["input"] if i.get("role") != "user" and i.get("type") not in ANSWERS]}
+            return {"input": [item for item in request["input"] if item.get("role") != "user" and item.get("output") != RETURNED]}
         case "chat":
             return {"messages": [message for message in request["messages"] if message["role"] == "assistant"]}
         case "anthropic":
