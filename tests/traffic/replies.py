@@ -42,7 +42,6 @@ from tests.traffic.corpus import Api, Exchange
 from tests.traffic.members import Member, Values, members_of
 
 ORIGIN = "the recorded provider"
-ANSWERS = ("function_call_output", "custom_tool_call_output")
 RETURNED = "The tool returned this."
 MARKS = ("call_id", "signature", "encrypted_content", "tool_use_id", "text", "content", "data", "id")
 """Members that tell items apart, the best first, to compare the order in which they came and are sent."""

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from legato.core.digest import digest_bytes
 from legato.core.facts import NO_OPTIONS, AnyFact, Decided, Paused, RunOptions, Said
 from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
+from legato.core.state import State
 from legato.drive.clock import fresh_name
 from legato.engines.contract import Submitted
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
@@ -208,19 +209,27 @@ def _no_item(item: Item, session: str) -> Wrong:
 async def _with_new_answers(serving: Serving, session: Submitted, ask: Ask) -> Ask:
     """The same without answers that were given before and are sent along with what is new."""
     pending = {request.id for request in session.pending}
-    new = tuple([answer for answer in ask.answers if not await _is_given(serving, session, answer, ask.key, pending)])
-    return replace(ask, answers=new) if new or ask.message else ask
+    ledgers: list[RecordedItems] = []
+    new: list[Answer] = []
+    for answer in ask.answers:
+        delivered = bool(ask.key) and _part_key(ask.key, answer.number) in session.state.keys
+        if answer.id is not None and answer.id.request_id not in pending and not delivered:
+            ledgers = ledgers or [RecordedItems(state) for state in await _family_states(serving, session)]
+            if any(_is_same(answer, ledger.find_answer(answer.id)) for ledger in ledgers):
+                continue
+        new.append(answer)
+    return replace(ask, answers=tuple(new)) if new or ask.message else ask
 
 
-async def _is_given(serving: Serving, session: Session, answer: Answer, key: str, pending: set[str]) -> bool:
-    if answer.id is None or answer.id.request_id in pending or (key and _part_key(key, answer.number) in session.state.keys):
-        return False
-    given = RecordedItems(session.state).find_answer(answer.id)
-    for child in {fact.session for fact in session.state.facts if isinstance(fact, Paused)} if given is None else ():
-        if (asking := await _there(serving, child)) and await _is_given(serving, asking, answer, key, pending):
-            return True
-    same = given is not None and given.verdict == answer.verdict
-    return same and (answer.verdict != "answer" or given is None or given.output == tool_content(answer.value)[0])
+async def _family_states(serving: Serving, session: Session) -> list[State]:
+    """The states of a session and of its child sessions."""
+    children = [await _there(serving, each.ledger) for each in await serving.store.children(session.id)]
+    return [session.state, *(child.state for child in children if child is not None)]
+
+
+def _is_same(answer: Answer, given: Decided | None) -> bool:
+    """Whether a request was answered so before."""
+    return given is not None and given.verdict == answer.verdict and (answer.verdict != "answer" or given.output == tool_content(answer.value)[0])
 
 
 async def _after(serving: Serving, workflow: Workflow, ask: Ask, before: Turn) -> Turn:
