@@ -229,7 +229,8 @@ async def _family_states(serving: Serving, session: Session) -> list[State]:
 
 def _is_same(answer: Answer, given: Decided | None) -> bool:
     """Whether a request was answered so before."""
-    return given is not None and given.verdict == answer.verdict and (answer.verdict != "answer" or given.output == tool_content(answer.value)[0])
+    same = given is not None and given.verdict == answer.verdict
+    return same and (answer.verdict != "answer" or given is None or given.output == tool_content(answer.value)[0])
 
 
 async def _after(serving: Serving, workflow: Workflow, ask: Ask, before: Turn) -> Turn:
