@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -22,15 +22,35 @@ class _Turn(Struct, frozen=True):
     conversation: str = ""
 
 
+ValueT = TypeVar("ValueT")
+
+
+class Shown(Generic[ValueT]):
+    """What the exchanges show of each id. An id that stands for several things is a placeholder of the recording, and shows nothing."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, ValueT] = {}
+        self._placeholders: set[str] = set()
+
+    def add(self, id: str, value: ValueT) -> None:
+        """An exchange shows this of an id."""
+        if self._values.setdefault(id, value) != value:
+            self._placeholders.add(id)
+
+    def get(self, id: str) -> ValueT | None:
+        """What is shown; None if nothing is."""
+        return None if id in self._placeholders else self._values.get(id)
+
+
 class RecordedResponses(UnknownProviderState):
     """What the Responses API was seen to keep: responses, the items in them, conversations, and what sealed reasoning holds."""
 
     def __init__(self, models: Callable[[str], ModelInfo | None] = ModelInfo) -> None:
         super().__init__(models)
-        self._turns: dict[str, _Turn] = {}
+        self._turns: Shown[_Turn] = Shown()
         self._conversations: dict[str, list[dict[str, Any]]] = {}
-        self._items: dict[str, HeldItem | None] = {}
-        self._blobs: dict[str, Blob] = {}
+        self._items: Shown[tuple[HeldItem, bool]] = Shown()  # with whether it was to be stored
+        self._blobs: Shown[Blob] = Shown()
 
     def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
         """Take in an exchange that succeeded."""
@@ -38,7 +58,7 @@ class RecordedResponses(UnknownProviderState):
         items = [*([{"role": "user", "content": given}] if isinstance(given, str) else objects(given)), *output]
         stored = response.get("store") is not False and request.get("store") is not False
         talk = text(conversation.get("id") if isinstance(conversation, dict) else conversation)
-        self._turns[text(response.get("id"))] = _Turn(items, stored, text(request.get("previous_response_id")), talk)
+        self._turns.add(text(response.get("id")), _Turn(items, stored, text(request.get("previous_response_id")), talk))
         if talk:
             self._conversations.setdefault(talk, []).extend(items)
         for before, item, after in zip([{}, *output], output, [*output[1:], {}], strict=False):
@@ -46,26 +66,22 @@ class RecordedResponses(UnknownProviderState):
             if isinstance(name, str):
                 reasoning = text(before.get("id")) if before.get("type") == "reasoning" else ""
                 following = text(after.get("id")) if item.get("type") == "reasoning" else ""
-                self._items[name] = HeldItem(item, reasoning, following) if stored else None
+                self._items.add(name, (HeldItem(item, reasoning, following), stored))
                 if isinstance(seal := item.get("encrypted_content"), str):
-                    self._blobs[seal] = Blob("", name, text(response.get("model")), following)
+                    self._blobs.add(seal, Blob("", name, text(response.get("model")), following))
 
     def chain(self, response: str) -> Sequence[dict[str, Any]] | None:
         """Everything that a response stands on. What stood before the first one that was recorded cannot be seen."""
         turns: list[_Turn] = []
-        unseen = False
-        while response:
-            turn = self._turns.get(response)
-            unseen = turn is None
-            if turn is None:
-                break
-            if not turn.stored and not turns:
-                return None
+        turn = self._turns.get(response)
+        if turn is not None and not turn.stored:
+            return None
+        while turn is not None and turn not in turns:
             turns.append(turn)
-            unseen = bool(turn.conversation)
-            response = turn.previous
+            turn = self._turns.get(turn.previous)
+        whole = bool(turns) and not turns[-1].previous and not turns[-1].conversation
         items = [item for turn in reversed(turns) for item in turn.items]
-        return [{"type": UNSEEN}, *items] if unseen else items
+        return items if whole else [{"type": UNSEEN}, *items]
 
     def conversation(self, id: str) -> Sequence[dict[str, Any]] | None:
         """What was seen to go into a conversation. It may have been made with other items."""
@@ -73,7 +89,11 @@ class RecordedResponses(UnknownProviderState):
 
     def item(self, id: str) -> HeldItem | None:
         """An item that was seen. One that was never seen may exist; one that was not to be stored does not."""
-        return self._items[id] if id in self._items else super().item(id)
+        shown = self._items.get(id)
+        if shown is None:
+            return super().item(id)
+        item, stored = shown
+        return item if stored else None
 
     def blob(self, seal: str) -> Blob | None:
         """What sealed reasoning holds, if it was seen to be made."""
@@ -85,14 +105,14 @@ class RecordedSignatures(anthropic.UnknownProviderState):
 
     def __init__(self, models: Callable[[str], anthropic.ModelInfo | None] = anthropic.info_of) -> None:
         super().__init__(models)
-        self._signed: dict[str, anthropic.Signed] = {}
+        self._signed: Shown[anthropic.Signed] = Shown()
 
     def learn(self, request: dict[str, Any], response: dict[str, Any]) -> None:
         """Take in an exchange that succeeded."""
         for block in objects(response.get("content")):
             if block.get("type") == "thinking":
                 digest = thinking_digest(text(block.get("thinking")))
-                self._signed[text(block.get("signature"))] = anthropic.Signed(digest, "", text(response.get("model")))
+                self._signed.add(text(block.get("signature")), anthropic.Signed(digest, "", text(response.get("model"))))
 
     def signature(self, text: str) -> anthropic.Signed | None:
         """What a signature vouches for, if it was seen to be given."""

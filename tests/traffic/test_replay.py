@@ -139,6 +139,26 @@ def test_exchanges_of_other_files_do_not_build_on_each_other(replayed: Replay) -
     assert rows(replayed(asked, go_on({**OUTPUT, "call_id": "call_8"}))["responses"], "false refusal, any model") == {}
 
 
+def test_an_id_that_stands_for_several_responses_shows_nothing(replayed: Replay) -> None:
+    asked = exchange("responses", response(CALL))
+    another = exchange("responses", response(), request={**HELLO["responses"], "input": "Who are you?"}, index=1)
+    assert rows(replayed(asked, another, go_on(OUTPUT, index=2))["responses"], "false refusal, any model") == {}
+
+
+def test_a_response_that_stands_on_itself_has_an_end(replayed: Replay) -> None:
+    itself = exchange("responses", response(CALL), request={**HELLO["responses"], "previous_response_id": "resp_1"})
+    assert rows(replayed(itself, go_on(OUTPUT))["responses"], "false refusal, any model") == {}
+
+
+def test_a_signature_of_several_thoughts_shows_nothing(replayed: Replay) -> None:
+    thoughts = [{"type": "thinking", "thinking": words, "signature": "sig-1"} for words in ("Seven.", "Eight.", "Nine.")]
+    said = [*HELLO["anthropic"]["messages"], {"role": "assistant", "content": [thoughts[2]]}]
+    go_on = {**HELLO["anthropic"], "messages": [*said, {"role": "user", "content": "Well?"}]}
+    answers = [message(thought, {"type": "text", "text": WORDS}) for thought in thoughts[:2]]
+    lines = [exchange("anthropic", answer, index=index) for index, answer in enumerate(answers)]
+    assert rows(replayed(*lines, exchange("anthropic", request=go_on, index=2))["anthropic"], "false refusal, any model") == {}
+
+
 def test_a_response_that_was_not_stored_does_not_exist(replayed: Replay) -> None:
     asked = exchange("responses", response(CALL, store=False))
     assert rows(replayed(asked, go_on(OUTPUT))["responses"], "false refusal, any model") == {"S1": 1}
