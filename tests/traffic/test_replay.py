@@ -112,6 +112,16 @@ def test_a_model_that_is_not_there_is_a_row_of_its_own(replayed: Replay) -> None
     assert tally.count("refused") == 0
 
 
+def test_on_azure_the_path_names_the_model(replayed: Replay) -> None:
+    url = "https://x.openai.azure.com/openai/deployments/o3/chat/completions?api-version=2024-10-21"
+    plain = {"messages": HELLO["chat"]["messages"]}
+    azure = exchange("chat", request=plain, host="azure", url=url)
+    assert rows(replayed(azure)["chat"], "false refusal, any model") == {}
+    assert rows(replayed(azure)["chat"], "false refusal, the emulator's models") == {}
+    warm = exchange("chat", request={**plain, "temperature": 0.5}, host="azure", url=url)
+    assert rows(replayed(warm)["chat"], "false refusal, the emulator's models") == {"CP5": 1}
+
+
 # -- what the provider holds -------------------------------------------------------------------------------------------
 
 OUTPUT = {"type": "function_call_output", "call_id": "call_7", "output": "shipped"}
