@@ -20,7 +20,7 @@ NO_RETRY = {"x-should-retry": "false"}
 
 
 def error_for_path(error: Exception, path: str) -> Response:
-    """An error as an answer to whoever asked for this path."""
+    """Write an error as an answer to a request for this path."""
     return openai_error(error) if path.startswith(OPENAI_PATHS) else error_answer(error)
 
 

@@ -16,7 +16,7 @@ from legato.core.facts import CallRef
 from legato.server.openai.item_ids import ItemId, read_item_id
 from legato.testing import call, handoff
 from tests.server.openai.asking import client_of
-from tests.server.rooms import Office, Refunds, chatting, refunding, said, served, session_of
+from tests.server.rooms import Broken, Held, Office, Refunds, chatting, refunding, said, served, session_of
 
 
 def user(words: str) -> dict[str, Any]:
@@ -78,6 +78,41 @@ def test_streamed_items_have_ids_that_continue() -> None:
         second = client.responses.create(model="chat", input=[user("first"), reference(item), user("second")])
         assert said(server, workflow, second.conversation.id) == ["user: first", "ada: one", "user: second", "ada: two"]
     assert item.id == events[-1].response.output[0].id
+
+
+def test_a_reply_that_its_client_stopped_hearing_continues() -> None:
+    model = Held(["Good morning", "Good evening"])
+    workflow = chatting([], model=model)
+    with served(workflow) as server:
+        client = client_of(server)
+        with client.responses.create(model="chat", input="first", stream=True) as stream:
+            item = next(event.item for event in stream if event.type == "response.output_item.added")
+        history = [user("first"), reference(item), user("second")]
+        queued = client.responses.create(model="chat", input=history, background=True)
+        model.free.set()
+        heard = list(client.responses.retrieve(queued.id, stream=True))[-1].response
+        assert heard.output_text.endswith("Good evening")
+        told = said(server, workflow, queued.conversation.id)
+    assert [line for line in told if line.startswith("user")] == ["user: first", "user: second"]
+
+
+def test_a_reply_that_broke_off_for_good_continues() -> None:
+    model = Broken(["Good morning"], times=2, heard=True)
+    workflow = chatting([], model=model)
+    with served(workflow) as server:
+        client = client_of(server)
+        events = []
+        for event in client.responses.create(model="chat", input="first", stream=True):
+            events.append(event)
+            if event.type == "response.output_text.delta":
+                model.free.set()
+        assert events[-1].type == "response.failed"
+        items = [event.item for event in events if event.type == "response.output_item.done"]
+        assert items[0].status == "incomplete"
+        history = [user("first"), *map(reference, items), user("second")]
+        again = client.responses.create(model="chat", input=history)
+        assert said(server, workflow, events[-1].response.conversation.id) == ["user: first", "user: second", "ada: Good morning"]
+    assert again.output_text == "Good morning"
 
 
 @pytest.mark.parametrize("verdicts", [(True, True), (False, True), (False, False)])

@@ -153,7 +153,7 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
         raise Wrong("previous_response_id", "a response goes on after another one, or in a conversation: name one of them")
     recorded = tuple(item for item in items if item.id)
     in_conversation = bool(previous or session or recorded)
-    answers, said = _split(items, ignored)
+    answers, said = _split_input(items, ignored)
     if answers and not in_conversation:
         raise Wrong("input", "an answer needs the conversation that asked", do="name previous_response_id, or conversation")
     message = message_of(said, "input", in_conversation, ignored, empty=bool(answers))
@@ -179,8 +179,8 @@ def _format(given: Any, param: str) -> dict[str, Any] | None:
     return given
 
 
-def _split(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, ...], list[Item]]:
-    """The answers that may be new, and the messages that are.
+def _split_input(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, ...], list[Item]]:
+    """Split off the answers that may be new, and the messages that are.
 
     Clients send the conversation again, in its order. So what stands before an item that is recorded was recorded before it: answers
     before an output, and messages before any such item, also before an answer to a request, which nobody could give before it was asked.
@@ -250,7 +250,7 @@ def _newest_outputs(items: list[Item]) -> tuple[list[Item], list[Item]]:
 
 
 async def read_openai_body(request: Request, kind: type[T]) -> T:
-    """The body of a request, as this shape; refused with the parameter that does not fit."""
+    """Read the body of a request as this shape; refused with the parameter that does not fit."""
     try:
         return await read_body(request, kind)
     except msgspec.ValidationError as error:
@@ -259,7 +259,7 @@ async def read_openai_body(request: Request, kind: type[T]) -> T:
 
 
 def path_part(request: Request, name: str) -> str:
-    """A part of the path, by its name in the route."""
+    """Read a part of the path, by its name in the route."""
     try:
         return unquote(request.path_params[name], errors="strict")
     except UnicodeDecodeError:

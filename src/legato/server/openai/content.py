@@ -46,7 +46,7 @@ class Item(Struct, frozen=True):
 
     @property
     def is_instruction(self) -> bool:
-        """Whether it tells an agent how to answer."""
+        """True if it tells an agent how to answer."""
         return self.role in ("system", "developer")
 
 

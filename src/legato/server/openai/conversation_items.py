@@ -1,4 +1,4 @@
-"""The items of a conversation as OpenAI's APIs list them: what users said, what they answered, and what a response has in its output.
+"""Items of a conversation as OpenAI's APIs list them: messages and answers of users, and the output of responses.
 
 All of them come from the ledger. A request that was answered is listed with its answer, at the place of the answer; one that waits, at the
 end. A request that another conversation asked (an agent that works as a tool) is listed while it waits.
@@ -22,10 +22,10 @@ from legato.session import Session
 
 
 async def conversation_items(session: Session) -> list[dict[str, Any]]:
-    """All items of a conversation, in order."""
+    """List all items of a conversation, in order."""
     told = await recorded(session, 0, session.state.length)
     placed: list[tuple[int, dict[str, Any]]] = []
-    for at, items in (await _given_items(session, range(session.state.length))).items():
+    for at, items in (await _list_given(session, range(session.state.length))).items():
         placed += [(at, item) for item in items]
     for moment in told:
         if isinstance(moment, Spoke):
@@ -39,13 +39,13 @@ async def conversation_items(session: Session) -> list[dict[str, Any]]:
 
 
 async def input_items(turn: Turn) -> list[dict[str, Any]]:
-    """What was given to a response: the message and the answers of its request, in order."""
-    given = await _given_items(turn.session, range(turn.since, turn.after + 1))
+    """List what was given to a response: the message and the answers of its request, in order."""
+    given = await _list_given(turn.session, range(turn.since, turn.after + 1))
     return [item for items in given.values() for item in items if item["type"] not in ("mcp_approval_request", "function_call")]
 
 
-async def _given_items(session: Session, positions: range) -> dict[int, list[dict[str, Any]]]:
-    """What was given to the session from outside at these positions; answers with the requests that they were given to."""
+async def _list_given(session: Session, positions: range) -> dict[int, list[dict[str, Any]]]:
+    """List what was given to the session from outside at these positions; answers with the requests that they were given to."""
     facts = session.state.facts
     items: dict[int, list[dict[str, Any]]] = {}
     for at in positions:
@@ -77,13 +77,13 @@ def _user_item(session: Session, said: Said, position: int) -> dict[str, Any]:
         "type": "message",
         "role": "user",
         "status": "completed",
-        "content": [_part(part) for part in parts_of(said.content)],
+        "content": [_write_part(part) for part in parts_of(said.content)],
         "legato": {"author": said.author},
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
-    """Bytes are not sent: the HTTP API has them by their digest."""
+def _write_part(part: Part) -> dict[str, Any]:
+    """Write a part of a message without bytes, which the HTTP API has by their digest."""
     match part:
         case Text(text):
             return {"type": "input_text", "text": text}

@@ -36,7 +36,7 @@ class ConversationBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Page(Struct, frozen=True):
-    """Which items a client wants to see."""
+    """The part of a list that a client asks for."""
 
     limit: int
     order: Literal["asc", "desc"]
@@ -50,7 +50,7 @@ async def create_conversation(serving: Serving, request: Request) -> ASGIApp:
     """Make a conversation, in which nothing has been said yet."""
     body = await read_openai_body(request, ConversationBody)
     if body.items:
-        raise _only_responses("items")
+        raise _needs_response("items")
     metadata = body.metadata or {}
     workflow = workflow_named(serving, metadata["workflow"], "metadata.workflow") if "workflow" in metadata else None
     if workflow is None and len(serving.workflows) > 1:
@@ -67,30 +67,30 @@ async def create_conversation(serving: Serving, request: Request) -> ASGIApp:
             raise
         await session.refresh()  # the same delivery came before
     ignored = [f"metadata.{name}" for name in sorted(metadata) if name not in ("session", "workflow")]
-    return answer(_conversation(session, ignored))
+    return answer(_write_conversation(session, ignored))
 
 
 async def retrieve_conversation(serving: Serving, request: Request) -> ASGIApp:
     """Look at a conversation."""
-    return answer(_conversation(await _conversation_named(serving, request), []))
+    return answer(_write_conversation(await _find_conversation(serving, request), []))
 
 
 async def update_conversation(serving: Serving, request: Request) -> ASGIApp:
     """Refused: metadata is not kept."""
     await read_openai_body(request, ConversationBody)
-    await _conversation_named(serving, request)
+    await _find_conversation(serving, request)
     raise Wrong("metadata", "metadata is not kept: a ledger has what happened", code="unsupported_value", do="keep it beside the id")
 
 
 async def delete_conversation(serving: Serving, request: Request) -> ASGIApp:
     """Delete a conversation, with its responses and the conversations of agents that worked in it as tools."""
-    session = await _conversation_named(serving, request)
+    session = await _find_conversation(serving, request)
     serving.forget(session.id)
     await serving.store.delete(session.id)
     return answer({"id": session.id, "object": "conversation.deleted", "deleted": True})
 
 
-def _conversation(session: Submitted, ignored: list[str]) -> dict[str, Any]:
+def _write_conversation(session: Submitted, ignored: list[str]) -> dict[str, Any]:
     return {
         "id": session.id,
         "object": "conversation",
@@ -100,7 +100,7 @@ def _conversation(session: Submitted, ignored: list[str]) -> dict[str, Any]:
     }
 
 
-async def _conversation_named(serving: Serving, request: Request) -> Submitted:
+async def _find_conversation(serving: Serving, request: Request) -> Submitted:
     id = path_part(request, "id")
     try:
         return serving.drivable(await serving.session(id))
@@ -113,28 +113,28 @@ async def _conversation_named(serving: Serving, request: Request) -> Submitted:
 
 async def list_conversation_items(serving: Serving, request: Request) -> ASGIApp:
     """List the items of a conversation."""
-    page = _page_asked(request)
-    return answer(_page(await conversation_items(await _conversation_named(serving, request)), page))
+    page = _read_page(request)
+    return answer(_write_page(await conversation_items(await _find_conversation(serving, request)), page))
 
 
 async def retrieve_conversation_item(serving: Serving, request: Request) -> ASGIApp:
     """Look at one item of a conversation."""
     id = path_part(request, "item")
-    for item in await conversation_items(await _conversation_named(serving, request)):
+    for item in await conversation_items(await _find_conversation(serving, request)):
         if item["id"] == id:
             return answer(item)
-    raise _no_item_here(id, "item_id")
+    raise _unknown_item(id, "item_id")
 
 
 async def create_conversation_items(serving: Serving, request: Request) -> ASGIApp:
     """Refused: what is said in a conversation is answered, so it is said by a response."""
-    await _conversation_named(serving, request)
-    raise _only_responses("items")
+    await _find_conversation(serving, request)
+    raise _needs_response("items")
 
 
 async def delete_conversation_item(serving: Serving, request: Request) -> ASGIApp:
     """Refused: what was recorded stays, since later answers rest on it."""
-    await _conversation_named(serving, request)
+    await _find_conversation(serving, request)
     raise Wrong(
         "item_id",
         "single items are not deleted: what was recorded stays, since later answers rest on it",
@@ -145,20 +145,20 @@ async def delete_conversation_item(serving: Serving, request: Request) -> ASGIAp
 
 async def list_input_items(serving: Serving, request: Request) -> ASGIApp:
     """List what was given to a response by its request."""
-    page = _page_asked(request)
-    return answer(_page(await input_items(await response_named(serving, path_part(request, "id"))), page))
+    page = _read_page(request)
+    return answer(_write_page(await input_items(await response_named(serving, path_part(request, "id"))), page))
 
 
-def _only_responses(param: str) -> Wrong:
+def _needs_response(param: str) -> Wrong:
     do = "create a response in the conversation, with what is to be said as its input"
     return Wrong(param, "what is said in a conversation is answered, so it comes with a response", code="unsupported_value", do=do)
 
 
-def _no_item_here(id: str, param: str) -> Wrong:
+def _unknown_item(id: str, param: str) -> Wrong:
     return Wrong(param, f"there is no item {id[:200]!r} here", code="item_not_found", status=404)
 
 
-def _page_asked(request: Request) -> Page:
+def _read_page(request: Request) -> Page:
     asked = {name: value for name, value in request.query_params.multi_items() if name not in ("include", "include[]")}
     if unknown := sorted(asked.keys() - {"limit", "order", "after"}):
         raise Wrong(unknown[0], f"unknown parameter: {unknown[0][:100]!r}", code="unknown_parameter")
@@ -170,14 +170,14 @@ def _page_asked(request: Request) -> Page:
     return Page(int(limit), "asc" if order == "asc" else "desc", asked.get("after", ""))
 
 
-def _page(items: list[dict[str, Any]], page: Page) -> dict[str, Any]:
+def _write_page(items: list[dict[str, Any]], page: Page) -> dict[str, Any]:
     if page.order == "desc":
         items = items[::-1]
     start = 0
     if page.after:
         start = next((at + 1 for at, item in enumerate(items) if item["id"] == page.after), -1)
         if start < 0:
-            raise _no_item_here(page.after, "after")
+            raise _unknown_item(page.after, "after")
     shown = items[start : start + page.limit]
     first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
     return {"object": "list", "data": shown, "first_id": first, "last_id": last, "has_more": start + len(shown) < len(items)}

@@ -1,4 +1,4 @@
-"""Ids of the items that clients of OpenAI's APIs get, which say what they name: a session, and a place in its ledger. Pure.
+"""Ids of items in OpenAI's APIs. Each names a session and a place in its ledger. Pure.
 
 Clients send items back, by reference or whole. An item with such an id is the one that the ledger has, whatever else the client says of
 it, so nothing that comes back is compared with what was said, and nothing is recorded twice.
@@ -41,7 +41,7 @@ _CALL = re.compile(rf"{_NUMBER}\.{_NUMBER}", re.ASCII)
 
 
 class ItemId(Struct, frozen=True, kw_only=True):
-    """What an id names: one of `reply`, `position`, `call` and `request`, in a session whose ledger had this mark then."""
+    """An id, read: one of `reply`, `position`, `call` and `request`, in a session whose ledger had this mark then."""
 
     session: str
     ledger: str
@@ -53,7 +53,7 @@ class ItemId(Struct, frozen=True, kw_only=True):
 
     @property
     def is_output(self) -> bool:
-        """Whether it names something that was recorded. A request is none: it waits."""
+        """True if it names something that was recorded. A request is none: it waits."""
         return not self.request
 
     @property
@@ -98,9 +98,9 @@ def approval_item_id(state: State, session: str, call: CallRef) -> str | None:
 
 
 def read_item_id(text: object) -> ItemId | None:
-    """What an id names; None if it is no id of ours. Whether that exists is for `RecordedItems` to say."""
+    """Read an id; None if it is no id of ours. `RecordedItems` says whether such an item exists."""
     found = _ITEM_ID.fullmatch(text) if isinstance(text, str) else None
-    session = _session_of(found[4]) if found else ""
+    session = _decode_session(found[4]) if found else ""
     if found is None or not session:
         return None
     prefix, ledger, place = found[1], found[2], found[3]
@@ -116,7 +116,7 @@ def read_item_id(text: object) -> ItemId | None:
 
 
 class RecordedItems:
-    """Where a ledger has the items that ids name."""
+    """Finds the items that ids name in a ledger."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -136,14 +136,16 @@ class RecordedItems:
         return found
 
     def find(self, item: ItemId) -> int | None:
-        """The position of an item; None if this ledger has no such item.
+        """Find the position of an item; None if this ledger has no such item.
 
         Of a request it is that of the answer it got or, without one, of the call that it asks about; -1 if neither is known here, as for
-        a limit, or a call of a child session.
+        a limit, or a call of a child session. Of the reply that comes next, which a client has begun to hear, it is the ledger's last.
         """
         if item.request:
             return self._find_request(item)
         state, position = self._state, item.call.position if item.call else item.position
+        if item.reply == len(self._replies) and item.ledger == birthmark(state.ledger):
+            return state.length - 1  # it is being said, or broke off and was never recorded
         if item.reply >= 0:
             position = self._replies[item.reply] if item.reply < len(self._replies) else -1
         if not 0 <= position < state.length or mark(state, position) != item.ledger:
@@ -155,7 +157,7 @@ class RecordedItems:
         return position if item.reply >= 0 or isinstance(fact, (Said, Judged, Decided)) else None
 
     def find_answer(self, item: ItemId) -> Decided | None:
-        """The answer from outside that a request of this ledger got."""
+        """Find the answer from outside that a request of this ledger got."""
         answer = self._state.facts[at] if (at := self._answer_position(item)) >= 0 else None
         return answer if isinstance(answer, Decided) else None
 
@@ -188,7 +190,7 @@ def _encode_session(session: str) -> str:
     return base64.b64encode(session.encode(), altchars=b"-.").decode().rstrip("=")
 
 
-def _session_of(encoded: str) -> str:
+def _decode_session(encoded: str) -> str:
     try:
         session = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-.", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

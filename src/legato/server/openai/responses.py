@@ -128,7 +128,7 @@ class Responding:
                     yield from writing.item(item)
 
 
-def _begun(item: dict[str, Any]) -> dict[str, Any]:
+def _item_at_start(item: dict[str, Any]) -> dict[str, Any]:
     """An item as it is when it begins: a call has no arguments and no outcome yet."""
     match item["type"]:
         case "mcp_call":
@@ -156,10 +156,10 @@ class _Events:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
 
     def item(self, item: dict[str, Any]) -> Iterator[bytes]:
-        """An item that is known whole, in the steps in which its kind comes."""
+        """Write an item that is known whole, in the steps in which its kind comes."""
         at = self._added()
         here = {"item_id": item["id"], "output_index": at}
-        yield self.event("response.output_item.added", output_index=at, item=_begun(item))
+        yield self.event("response.output_item.added", output_index=at, item=_item_at_start(item))
         match item["type"]:
             case "mcp_call":
                 yield self.event("response.mcp_call.in_progress", **here)

@@ -128,7 +128,7 @@ def _begins_one(facts: Sequence[AnyFact], position: int) -> bool:
 
 
 async def response_named(serving: Serving, name: str) -> Turn:
-    """The response of this id; refused with 404 if there is none."""
+    """Find the response of this id; refused with 404 if there is none."""
     try:
         return await turn_named(serving, name)
     except UnknownLedger as unknown:
@@ -148,27 +148,27 @@ async def begun(serving: Serving, ask: Ask) -> Turn:
     workflow = workflow_named(serving, ask.model)
     ask.options.check(workflow)
     if ask.previous:
-        before = await _previous(serving, workflow, ask)
-        _positions(before.session, ask.recorded)
+        before = await _find_previous(serving, workflow, ask)
+        _find_positions(before.session, ask.recorded)
         return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
     if ask.session:
         session = await _there(serving, ask.session)
         if session is None:
             if ask.recorded:
-                raise _no_item(ask.recorded[-1], ask.session)
+                raise _unknown_item(ask.recorded[-1], ask.session)
             return await _given(serving.begin(workflow.name, ask.session), ask)
         if ask.retried and not ask.key:
             raise _perhaps_twice()
         owned = _of(session, workflow, "metadata")
-        _positions(owned, ask.recorded)
+        _find_positions(owned, ask.recorded)
         return await _given(owned, await _with_new_answers(serving, owned, ask))
     if ask.recorded:
-        before = await _latest(serving, workflow, ask.recorded)
+        before = await _find_latest(serving, workflow, ask.recorded)
         return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
     return await _given(serving.begin(workflow.name, derived_session_id(workflow, ask.key)), ask)
 
 
-async def _previous(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
+async def _find_previous(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
     try:
         before = await turn_named(serving, ask.previous)
     except UnknownLedger as unknown:
@@ -177,37 +177,37 @@ async def _previous(serving: Serving, workflow: Workflow, ask: Ask) -> Turn:
     return before
 
 
-async def _latest(serving: Serving, workflow: Workflow, items: Sequence[Item]) -> Turn:
-    """The response that has the latest of these items, in the session that the last of them names."""
+async def _find_latest(serving: Serving, workflow: Workflow, items: Sequence[Item]) -> Turn:
+    """Find the response that has the latest of these items, in the session that the last of them names."""
     last = items[-1]
     found = await _there(serving, last.id.session) if last.id else None
     if found is None:
-        raise _no_item(last, last.id.session if last.id else "")
+        raise _unknown_item(last, last.id.session if last.id else "")
     session = _of(found, workflow, "input")
-    facts, position = session.state.facts, max(_positions(session, items))
+    facts, position = session.state.facts, max(_find_positions(session, items))
     upto = position if position >= 0 else len(facts) - 1  # what is asked about no call of this ledger is asked where it ends
     after = next((at for at in range(upto, -1, -1) if is_input(facts[at])), len(facts) - 1)
     return Turn(session, after, after + 1)
 
 
-def _positions(session: Session, items: Sequence[Item]) -> list[int]:
-    """Where the session has these items; refused if it has not all of them."""
+def _find_positions(session: Session, items: Sequence[Item]) -> list[int]:
+    """Find the positions of these items in a session; refused if it has not all of them."""
     ledger, positions = RecordedItems(session.state), []
     for item in items:
         position = ledger.find(item.id) if item.id else None
         if position is None:
-            raise _no_item(item, session.id)
+            raise _unknown_item(item, session.id)
         positions.append(position)
     return positions
 
 
-def _no_item(item: Item, session: str) -> Wrong:
+def _unknown_item(item: Item, session: str) -> Wrong:
     do = "send items of one conversation, with the ids that they came with"
     return Wrong(item.param, f"this names no item of session {session!r}", code="item_not_found", do=do)
 
 
 async def _with_new_answers(serving: Serving, session: Submitted, ask: Ask) -> Ask:
-    """The same without answers that were given before and are sent along with what is new."""
+    """Leave out answers that were given before and are sent along with what is new."""
     pending = {request.id for request in session.pending}
     ledgers: list[RecordedItems] = []
     new: list[Answer] = []
@@ -222,13 +222,13 @@ async def _with_new_answers(serving: Serving, session: Submitted, ask: Ask) -> A
 
 
 async def _family_states(serving: Serving, session: Session) -> list[State]:
-    """The states of a session and of its child sessions."""
+    """Read the states of a session and of its child sessions."""
     children = [await _there(serving, each.ledger) for each in await serving.store.children(session.id)]
     return [session.state, *(child.state for child in children if child is not None)]
 
 
 def _is_same(answer: Answer, given: Decided | None) -> bool:
-    """Whether a request was answered so before."""
+    """True if a request was answered so before."""
     same = given is not None and given.verdict == answer.verdict
     return same and (answer.verdict != "answer" or given is None or given.output == tool_content(answer.value)[0])
 
