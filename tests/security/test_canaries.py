@@ -100,6 +100,8 @@ def over_the_api(client: Client, heard: Heard) -> str:
     answer = {"request": request["id"], "digest": request["digest"], "verdict": "edit", "arguments": edited}
     heard.add("an answer", json.dumps(client.post("/api/sessions/s/answers", answer)))
     assert client.until("s", "waiting")["last"]["text"] == "It is paid."
+    heard.add("items of a conversation", client.ask("GET", "/v1/conversations/s/items?limit=100").body)
+    assert b"mcp_approval_response" in heard.told["items of a conversation"]
     heard.add("a refused answer", client.ask("POST", "/api/sessions/s/answers", answer).body)
     heard.add("a fork", client.ask("POST", "/api/sessions/s/fork", {"id": "fork"}).body)
     return "s"
@@ -112,6 +114,8 @@ def over_openai(client: Client, heard: Heard) -> str:
     assert row["status"] == "pending"
     body = {"model": "desk", "messages": [{"role": "user", "content": "Pay Ann"}]}
     heard.add("chat completions", client.ask("POST", "/v1/chat/completions", body).body)
+    heard.add("items that wait", client.ask("GET", f"/v1/conversations/{row['id']}/items").body)
+    assert b"mcp_approval_request" in heard.told["items that wait"]
     assert b'"object":"response"' in heard.told["responses, streamed"]
     assert b'"chat.completion"' in heard.told["chat completions"]
     return str(row["id"])
@@ -178,8 +182,17 @@ def test_no_canary_leaves_by_any_face(
 
 
 SHOW_IT = {
-    over_the_api: ("facts", "calls/1", "/events", "export", "export?as=markdown", "/api/inbox", "the span execute_tool pay"),
-    over_openai: ("facts", "/pending", "responses, streamed", "chat completions"),
+    over_the_api: (
+        "facts",
+        "calls/1",
+        "/events",
+        "export",
+        "export?as=markdown",
+        "/api/inbox",
+        "the span execute_tool pay",
+        "items of a conversation",
+    ),
+    over_openai: ("facts", "/pending", "responses, streamed", "chat completions", "items that wait"),
     over_agui: ("facts", "/pending", "AG-UI"),
 }
 
@@ -188,7 +201,7 @@ SHOW_IT = {
 def test_whoever_searches_would_find_it_where_nothing_is_hidden(
     story: Any, provider: Emulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Graph, "secrets", lambda self, agent, tool: ())
+    monkeypatch.setattr(Graph, "secrets", lambda self, *names: ())
     heard, _, _ = told(story, provider, tmp_path / "desk.sqlite")
     found = heard.has(SECRET)
     for place in SHOW_IT[story]:

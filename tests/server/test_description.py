@@ -48,6 +48,8 @@ def test_it_is_valid_openapi(served: Serve) -> None:
     operations = [each for path in document["paths"].values() for each in path.values()]
     assert len({each["operationId"] for each in operations}) == len(operations)
     assert all(each["summary"] for each in operations)
+    of_openai = [each["summary"] for path, ways in document["paths"].items() for each in ways.values() if path.startswith("/v1/")]
+    assert len({*of_openai}) == len(of_openai)
 
 
 def test_every_operation_answers_as_it_is_described(served: Serve) -> None:
