@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from legato import Agent, HandoffBuilder
+from legato import Agent, HandoffBuilder, tool
 from legato.core.facts import Answered, Hosted
 from legato.emulator import serve
-from legato.models import OpenAIChat
+from legato.emulator.minds.base import Use
+from legato.models import OpenAIChat, OpenAIResponses
 from legato.wire.responses.laws import judge
 from tests.models.providers import Provider
 
@@ -95,3 +96,35 @@ async def test_another_provider_is_told_the_words_and_the_session_what_was_lost(
 
 def _handoff() -> dict[str, Any]:
     return {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "handoff_to_back", "arguments": '{"reason": "stock"}'}
+
+
+LATER = {"type": "function", "name": "look_up", "defer_loading": True, "parameters": {"type": "object", "properties": {}}}
+IN_A_NAMESPACE = {"type": "namespace", "name": "orders", "description": "Orders.", "tools": [{**LATER, "defer_loading": False}]}
+FREE_TEXT = {"type": "custom", "name": "look_up"}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("declared", "arguments"),
+    [(LATER, "{}"), (IN_A_NAMESPACE, "{}"), (FREE_TEXT, '{"input": "A-17"}')],
+    ids=["loaded later", "in a namespace", "free text"],
+)
+async def test_a_tool_runs_however_the_provider_declares_it(declared: dict[str, Any], arguments: str, stream: bool) -> None:
+    """The call comes with its namespace, or with text in place of arguments; it is the agent's tool, and goes back as it came."""
+
+    @tool
+    def look_up(input: str = "nothing") -> str:
+        """Look an order up."""
+        return f"found {input}"
+
+    mind = [[Use("look_up", arguments)], "It is a teapot.", "You are welcome."]
+    async with serve(mind=mind) as emulator:
+        model = OpenAIResponses("gpt-5.5", base_url=emulator.openai_url, api_key="any", stream=stream, hosted=[declared])
+        session = (await Agent("a", model=model, tools=[look_up]).run("What is A-17?")).session
+        await session.run("Thanks")
+        await model.close()
+        assert emulator.summary() == "3 requests: 200 x3"
+        call, output = emulator.exchanges[2].request["input"][1:3]
+    assert call.get("namespace") == {"namespace": "orders", "function": "look_up"}.get(declared["type"])
+    assert call["type"] == ("custom_tool_call" if declared is FREE_TEXT else "function_call")
+    assert output["output"] == ("found A-17" if declared is FREE_TEXT else "found nothing")

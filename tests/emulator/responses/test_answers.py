@@ -238,3 +238,18 @@ def test_another_seed_gives_other_ids() -> None:
 def test_a_response_is_dated_by_the_request() -> None:
     answered = Bench().post({}, now=NOW + 5.7)
     assert (answered["created_at"], answered["completed_at"]) == (int(NOW) + 5, int(NOW) + 5)
+
+
+@pytest.mark.parametrize(
+    ("tools", "namespace"),
+    [
+        ([TOOL], None),
+        ([{**TOOL, "defer_loading": True}], "look_up"),
+        ([{"type": "namespace", "name": "orders", "description": "Orders.", "tools": [TOOL]}], "orders"),
+        ([{"type": "namespace", "name": "orders", "description": "Orders.", "tools": [TOOL]}, TOOL], None),
+    ],
+    ids=["at the top", "loaded later", "in a namespace", "in both"],
+)
+def test_a_call_says_the_namespace_of_its_tool(tools: list[Any], namespace: str | None) -> None:
+    (call,) = Bench().post({"tools": tools}, Say((Use("look_up", "{}"),)))["output"]
+    assert call.get("namespace") == namespace

@@ -130,3 +130,8 @@ def test_on_azure_the_path_names_the_model_whatever_it_is_called() -> None:
     ask.deployment = "support-desk"
     assert bench.dialect.judge(ask) == []
     assert bench.dialect.prompt(ask).model == "support-desk"
+
+
+def test_tools_in_namespaces_are_offered_once() -> None:
+    group = {"type": "namespace", "name": "orders", "tools": [TOOL, {**TOOL, "name": "refund"}]}
+    assert [tool.name for tool in Bench().prompt({"tools": [group, TOOL]}).tools] == ["look_up", "refund"]

@@ -14,7 +14,7 @@ from legato.emulator.loose import from_text, mapping, string, whole
 from legato.emulator.minds.base import Item, Refused, Say, Thought, Use, Words
 from legato.emulator.pieces import Budget
 from legato.emulator.responses.items import CALLS
-from legato.emulator.responses.prompting import free_text_tools, parallel
+from legato.emulator.responses.prompting import free_text_tools, namespaces, parallel
 from legato.emulator.responses.work import Work
 
 Sealer: TypeAlias = Callable[[str, str], str]  # the ids of a reasoning item and of what follows it -> a new blob; empty: it is not shown
@@ -32,6 +32,7 @@ class Draft(Struct):
     blobs: tuple[str, str, str] = ("", "", "")  # as it is added, when it is done, in the whole response
     call: str = ""
     tool: str = ""
+    namespace: str = ""
     phase: str = ""
     cut: bool = False
 
@@ -57,6 +58,7 @@ class Draft(Struct):
             return {**item, "status": status} if status == "incomplete" else item
         if self.kind in CALLS:
             called = {CALLS[self.kind]: text, "call_id": self.call, "name": self.tool}
+            called |= {"namespace": self.namespace} if self.namespace else {}
             return {"id": self.id, "type": self.kind, "status": status, **called}
         item = {"id": self.id, "type": "message", "status": status, "content": parts}
         return {**item, "phase": self.phase, "role": "assistant"} if self.phase else {**item, "role": "assistant"}
@@ -112,6 +114,7 @@ class _Writer:
         self.budget = budget
         self._ids = work.ids
         self._free_text = free_text_tools(work.request)
+        self._namespaces = namespaces(work.request)
         asked = mapping(work.request.get("reasoning"))
         self._summarises = bool(string(asked.get("summary")) or string(asked.get("generate_summary")))
 
@@ -144,4 +147,5 @@ class _Writer:
         kept = self.budget.take(given)
         if kept or not self.budget.exhausted:
             kind: Literal["custom_tool_call", "function_call"] = "custom_tool_call" if free else "function_call"
-            self.drafts.append(Draft(kind, self._ids.of(kind), kept, call=use.id or self._ids.call(), tool=use.tool))
+            namespace = self._namespaces.get(use.tool, "")
+            self.drafts.append(Draft(kind, self._ids.of(kind), kept, call=use.id or self._ids.call(), tool=use.tool, namespace=namespace))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from legato.emulator.loose import mapping, mappings, string
@@ -48,7 +49,27 @@ def thinks(work: Work) -> bool:
 
 def free_text_tools(request: dict[str, Any]) -> frozenset[str]:
     """The tools that take text in place of arguments."""
-    return frozenset(string(tool.get("name")) for tool in mappings(request.get("tools")) if tool.get("type") == "custom")
+    return frozenset(string(tool.get("name")) for tool, _ in _callable(request) if tool.get("type") == "custom")
+
+
+def namespaces(request: dict[str, Any]) -> dict[str, str]:
+    """The namespaces of the tools that are in none by default, by the tools' names."""
+    found: dict[str, str] = {}
+    for tool, namespace in _callable(request):
+        found.setdefault(string(tool.get("name")), namespace)
+    return {name: namespace for name, namespace in found.items() if namespace}
+
+
+def _callable(request: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """The tools that the caller runs, each with its namespace; those of the default one, which is empty, come first. A tool that is
+    loaded later is in one of its own."""
+    tools = mappings(request.get("tools"))
+    own = [tool for tool in tools if tool.get("type") in ("function", "custom")]
+    yield from ((tool, "") for tool in own if not tool.get("defer_loading"))
+    yield from ((tool, string(tool.get("name"))) for tool in own if tool.get("defer_loading"))
+    for group in tools:
+        if group.get("type") == "namespace":
+            yield from ((tool, string(group.get("name"))) for tool in mappings(group.get("tools")))
 
 
 def _heard(items: list[dict[str, Any]]) -> tuple[Heard, ...]:
@@ -74,7 +95,10 @@ def _heard(items: list[dict[str, Any]]) -> tuple[Heard, ...]:
 
 def _offer(request: dict[str, Any]) -> tuple[tuple[Tool, ...], str]:
     """The tools the model may call, and which it must. Tools that the provider runs itself are not offered: nobody would run them."""
-    tools = tuple(_tool(tool) for tool in mappings(request.get("tools")) if tool.get("type") in ("function", "custom"))
+    offered: dict[str, Tool] = {}
+    for tool, _ in _callable(request):
+        offered.setdefault(string(tool.get("name")), _tool(tool))
+    tools = tuple(offered.values())
     choice: Any = request.get("tool_choice")
     if not isinstance(choice, dict):
         return tools, choice if choice in ("none", "required") else "auto"
