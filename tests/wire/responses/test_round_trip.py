@@ -95,6 +95,21 @@ def test_the_namespace_of_a_call_goes_back() -> None:
     assert "namespace" not in sent_back({**CALL, "namespace": "orders"}, origin=THERE)[0]
 
 
+@pytest.mark.parametrize(
+    ("declared", "namespace"),
+    [
+        ({"type": "function", "name": "look_up", "defer_loading": True}, "look_up"),
+        ({"type": "namespace", "name": "orders", "tools": [{"type": "function", "name": "look_up"}]}, "orders"),
+        ({"type": "function", "name": "look_up"}, None),
+    ],
+    ids=["loaded later", "in a namespace", "at the top"],
+)
+def test_another_models_call_gets_the_namespace_of_today(declared: dict[str, Any], namespace: str | None) -> None:
+    """Without it the provider would refuse the call."""
+    call, _ = sent_back(CALL, origin=THERE, hosted=(declared,))
+    assert call.get("namespace") == namespace
+
+
 def test_members_of_the_wrong_type_are_not_recorded() -> None:
     assert items_of({**CALL, "namespace": 7, "caller": "direct"}) == (Call("look_up", "{}", "call_a", "fc_1"),)
     assert items_of(said("Yes.", phase=["final_answer"])) == (Words("Yes.", "msg_1"),)

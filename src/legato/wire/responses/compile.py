@@ -23,6 +23,7 @@ from legato.wire.calls import call_id
 from legato.wire.compiled import Compiled, Fragment, Head, joined
 from legato.wire.course import Course, course_of
 from legato.wire.law import Complaint
+from legato.wire.loose import objects, text
 from legato.wire.losses import FOREIGN, NOT_GIVEN_OUT, NOT_TAKEN_BACK, REFUSED, STANDS_LAST, UNWANTED
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
@@ -46,11 +47,13 @@ def compile_request(
     request: Request, options: Options, origin: str, *, stream: bool, by_value: bool = False, reasoning: bool = True
 ) -> Compiled:
     """The request as bytes. `by_value`: whatever the provider is said to hold; `reasoning=False`: without any, after a refusal."""
-    head = _head(request.frame, options.text(), stream)
+    options_text = options.text()
+    head = _head(request.frame, options_text, stream)
     opening: list[bytes] = []
     complaints = [*head.complaints]
     past, held = Past(), ""
-    about = (origin, options.replay_reasoning, reasoning)
+    namespaces = tuple((name, namespace) for name, (_, namespace) in _brought(options_text).items() if namespace)
+    about = (origin, options.replay_reasoning, reasoning, namespaces)
     course: Course
     if options.memory == "inline":
         course = written = course_of(request, "responses", about, lambda: _Written(*about))
@@ -100,7 +103,7 @@ def _head(frame: Frame, options_text: str, stream: bool) -> Head:
     schema = msgspec.json.decode(frame.output) if frame.output else None
     asked = told(frame.output) if frame.output and not is_of_an_object(schema) else ""
     body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, asked, *added)))}
-    brought = _brought(options)
+    brought = _brought(options_text)
     tools = [
         {
             "type": "function",
@@ -140,14 +143,19 @@ def _head(frame: Frame, options_text: str, stream: bool) -> Head:
     return Head(written, by_wire_name(tool.name for tool in frame.tools), tuple(complaints))
 
 
-def _brought(options: Options) -> dict[str, str]:
-    """The types of the tools that the options declare by name: what one of the agent's tools of that name is then declared as."""
-    found = {}
-    for tool in options.hosted:
-        inner = tool.get("tools") if tool.get("type") == "namespace" else None
-        for each in (tool, *(inner if isinstance(inner, list) else ())):
-            if isinstance(each, dict) and each.get("type") in ("function", "custom") and isinstance(each.get("name"), str):
-                found[each["name"]] = each["type"]
+@lru_cache(maxsize=256)
+def _brought(options_text: str) -> dict[str, tuple[str, str]]:
+    """The types and namespaces of the tools that the options declare by name: how one of the agent's tools of that name is declared then.
+    A tool that is loaded later is in a namespace of its own; the default one is empty."""
+    found: dict[str, tuple[str, str]] = {}
+    for tool in options_from(options_text).hosted:
+        grouped = tool.get("type") == "namespace"
+        for each in objects(tool.get("tools")) if grouped else (tool,):
+            if each.get("type") in ("function", "custom"):
+                name = text(each.get("name"))
+                namespace = text(tool.get("name")) if grouped else name if each.get("defer_loading") else ""
+                if not namespace or name not in found:
+                    found[name] = each["type"], namespace
     return found
 
 
@@ -159,7 +167,8 @@ def _choice(frame: Frame, options: Options) -> object:
     if choice in ("auto", "none", "required"):
         return choice
     if any(tool.name == choice for tool in frame.tools):
-        return {"type": _brought(options).get(wire_name(choice), "function"), "name": wire_name(choice)}
+        kind, _ = _brought(options.text()).get(wire_name(choice), ("function", ""))
+        return {"type": kind, "name": wire_name(choice)}
     return {"type": choice} if any(tool.get("type") == choice for tool in options.hosted) else None
 
 
@@ -178,9 +187,13 @@ class _Written(Course):
     """The groups that are sent by value, and what is lost on the way. `thinks`: reasoning is among what is sent; `hosted`: something is
     that the provider did by itself."""
 
-    def __init__(self, origin: str, wanted: bool, allowed: bool, refused: float = -1) -> None:
+    def __init__(
+        self, origin: str, wanted: bool, allowed: bool, namespaces: tuple[tuple[str, str], ...] = (), refused: float = -1
+    ) -> None:
         self._wanted = wanted
         self._allowed = allowed
+        self._namespaces = dict(namespaces)
+        self._key = f"{namespaces}" if namespaces else ""
         super().__init__(origin)
         self.refused = refused
 
@@ -192,12 +205,12 @@ class _Written(Course):
 
     def add(self, group: Group, own: bool, request: Request) -> None:
         withheld = self._withheld(group)
-        key = f"responses {own:d} {withheld}"
+        key = f"responses {own:d} {withheld}{self._key}"
         fragment: Fragment | None = group.wire.get(key)
         if fragment is None:
-            fragment = _written(group, withheld, own, request.contents)
+            fragment = _written(group, withheld, own, request.contents, self._namespaces)
             if fragment.hosted and fragment.complaints:  # what the provider did has a form that is not known here: it stays behind
-                fragment = _written(group, withheld, own, request.contents, hosted=False)
+                fragment = _written(group, withheld, own, request.contents, self._namespaces, hosted=False)
             group.wire[key] = fragment
         if fragment.body:
             self.pieces.append(fragment.body)
@@ -215,12 +228,14 @@ class _Written(Course):
         return "" if self._allowed and group.position >= self.refused else REFUSED
 
 
-def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, bytes], hosted: bool = True) -> Fragment:
+def _written(
+    group: Group, withheld: str, own: bool, contents: Mapping[str, bytes], namespaces: Mapping[str, str], hosted: bool = True
+) -> Fragment:
     items: list[dict[str, Any]] = []
     losses: list[str] = []
     for entry in group.entries:
         if isinstance(entry, AssistantEntry):
-            items += _reply(entry, withheld, own, losses, hosted)
+            items += _reply(entry, withheld, own, losses, hosted, namespaces)
         elif isinstance(entry, OutputEntry):
             id = call_id(entry.call, entry.ref.position, entry.ref.index, own)
             items.append(write_output(_own(entry.call, withheld), id, _output(entry.content, contents)))
@@ -237,19 +252,24 @@ def _written(group: Group, withheld: str, own: bool, contents: Mapping[str, byte
     )
 
 
-def _reply(entry: AssistantEntry, withheld: str, own: bool, losses: list[str], hosted: bool = True) -> list[dict[str, Any]]:
+def _reply(
+    entry: AssistantEntry, withheld: str, own: bool, losses: list[str], hosted: bool, namespaces: Mapping[str, str]
+) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     takes_back = hosted and withheld not in (FOREIGN, REFUSED)
     for index, item in enumerate(entry.items):
         match item:
-            case Words(text=text, notes=notes, extra=extra):
-                items.append(write_message(text, "" if withheld == FOREIGN else extra, notes if takes_back else ""))
+            case Words(text=words, notes=notes, extra=extra):
+                items.append(write_message(words, "" if withheld == FOREIGN else extra, notes if takes_back else ""))
                 if notes and not takes_back:
                     losses.append(f"citations of {entry.agent}: {REFUSED if withheld == REFUSED else CITED_ELSEWHERE}")
-            case Refusal(text=text):
-                items.append({"role": "assistant", "content": text})
+            case Refusal(text=words):
+                items.append({"role": "assistant", "content": words})
             case Call():
-                items.append(write_call(_own(item, withheld), call_id(item, entry.position, index, own), wire_name(item.tool)))
+                call = write_call(_own(item, withheld), call_id(item, entry.position, index, own), wire_name(item.tool))
+                if namespaces and (namespace := namespaces.get(call.get("name", ""))):  # another model's call of a tool that is there now
+                    call.setdefault("namespace", namespace)
+                items.append(call)
             case Reasoning(encrypted=encrypted):
                 if encrypted and not withheld:
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
