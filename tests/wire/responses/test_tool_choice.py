@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from legato.core.facts import Hosted, Words
+from legato.core.digest import digest_bytes
+from legato.core.facts import Call, File, Hosted, Text, Words
 from legato.core.frame import ToolSpec
 from legato.core.view import Request
 from legato.wire.compiled import Compiled
 from legato.wire.options import Options
 from legato.wire.responses.compile import compile_request
-from tests.wire.chat.talk import LOOK_UP, Talk
+from tests.wire.chat.talk import LOOK_UP, PICTURE, Talk
 
 SEARCH = {"type": "web_search"}
 
@@ -53,3 +54,16 @@ def test_citations_and_searches_of_another_provider_are_told_as_lost() -> None:
         "web_search_call of desk: only the provider that ran it can take it back",
         "citations of desk: only the provider that wrote them takes them back",
     )
+
+
+@pytest.mark.parametrize("kind", ["audio/mpeg", "video/mp4"])
+def test_sound_and_film_are_named_and_told_as_lost(kind: str) -> None:
+    """The provider takes documents only, in messages and in outputs of tools."""
+    song = File("song", kind, digest=digest_bytes(PICTURE))
+    talk = Talk().says((Text("Listen"), song)).replies(Call("look_up", "{}", "call_1"), outputs=((song,),)).says("Well?")
+    made = compiled(talk.request())
+    named = {"type": "input_text", "text": f"[file song: {kind}]"}
+    message, _, output, _ = json.loads(made.body)["input"]
+    assert message["content"] == [{"type": "input_text", "text": "Listen"}, named]
+    assert output["output"] == [named]
+    assert made.losses == (f"file song: this API takes documents and no {kind}; the model is told that it is there",)

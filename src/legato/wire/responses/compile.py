@@ -35,6 +35,7 @@ from legato.wire.schemas import is_closed, is_of_an_object, told
 from legato.wire.shape import by_shape
 
 SAID = frozenset(("content", "text", "arguments", "output", "encrypted_content"))
+NO_DOCUMENTS = ("audio/", "video/")
 CITED_ELSEWHERE = "only the provider that wrote them takes them back"
 CALL_IDS = frozenset(("call_id",))
 
@@ -65,7 +66,9 @@ def compile_request(
         for group in request.groups[past.groups :]:
             written.add(group, group.position in proof.own, request)
     if past.open_reply is not None:
-        outputs = _outputs(past.open_reply, request.contents)
+        losses: list[str] = []
+        outputs = _outputs(past.open_reply, request.contents, losses)
+        written.losses.update(dict.fromkeys(losses))
         opening += map(_encode, outputs)
         complaints += _judged_each(outputs)
     if request.summary and not past.groups:
@@ -238,9 +241,9 @@ def _written(
             items += _reply(entry, withheld, own, losses, hosted, namespaces)
         elif isinstance(entry, OutputEntry):
             id = call_id(entry.call, entry.ref.position, entry.ref.index, own)
-            items.append(write_output(_own(entry.call, withheld), id, _output(entry.content, contents)))
+            items.append(write_output(_own(entry.call, withheld), id, _content(entry.content, contents, losses)))
         else:
-            items.append({"role": "user", "content": _content(entry.content, contents)})
+            items.append({"role": "user", "content": _content(entry.content, contents, losses)})
     kinds = {item.get("type") for item in items}
     cited = any(item.get("role") == "assistant" and not isinstance(item["content"], str) for item in items)
     return Fragment(
@@ -291,26 +294,22 @@ def _own(call: Call, withheld: str) -> Call:
     return replace(call, extra="") if call.extra and withheld == FOREIGN else call
 
 
-def _outputs(group: Group, contents: Mapping[str, bytes]) -> list[dict[str, Any]]:
+def _outputs(group: Group, contents: Mapping[str, bytes], losses: list[str]) -> list[dict[str, Any]]:
     """The outputs of a reply that the provider holds, under the ids that it gave."""
     return [
-        write_output(entry.call, entry.call.call_id, _output(entry.content, contents))
+        write_output(entry.call, entry.call.call_id, _content(entry.content, contents, losses))
         for entry in group.entries
         if isinstance(entry, OutputEntry)
     ]
 
 
-def _output(content: Content, contents: Mapping[str, bytes]) -> object:
-    return content if isinstance(content, str) else _content(content, contents)
-
-
-def _content(content: Content, contents: Mapping[str, bytes]) -> object:
+def _content(content: Content, contents: Mapping[str, bytes], losses: list[str]) -> object:
     if isinstance(content, str):
         return content
-    return [_part(part, contents) for part in content]
+    return [_part(part, contents, losses) for part in content]
 
 
-def _part(part: Text | Image | File, contents: Mapping[str, bytes]) -> dict[str, Any]:
+def _part(part: Text | Image | File, contents: Mapping[str, bytes], losses: list[str]) -> dict[str, Any]:
     match part:
         case Text(text=text):
             return {"type": "input_text", "text": text}
@@ -318,5 +317,8 @@ def _part(part: Text | Image | File, contents: Mapping[str, bytes]) -> dict[str,
             return {"type": "input_image", "image_url": address_of(part, contents), "detail": "auto"}
         case File(url=url) if url:
             return {"type": "input_file", "file_url": url}
+        case File(media_type=kind) if kind.startswith(NO_DOCUMENTS):
+            losses.append(f"file {part.name or kind}: this API takes documents and no {kind}; the model is told that it is there")
+            return {"type": "input_text", "text": f"[file {part.name}: {kind}]" if part.name else f"[file: {kind}]"}
         case File():
             return {"type": "input_file", "filename": part.name or "file", "file_data": address_of(part, contents)}
