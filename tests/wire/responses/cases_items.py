@@ -284,4 +284,12 @@ CASES = [
         "input[0].content[0].file_data",
         "invalid_value",
     ),
+    refused(
+        "N24",
+        ask([{"role": "user", "content": [{**FILE, "file_url": "https://example.com/song.mp3"}]}]),
+        ask([{"role": "user", "content": [{**FILE, "file_url": "https://example.com/song.pdf"}]}]),
+        "The file type you uploaded is not supported. Please try again with a pdf",
+        "input",
+        "unsupported_file",
+    ),
 ]

@@ -56,14 +56,21 @@ def test_citations_and_searches_of_another_provider_are_told_as_lost() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["audio/mpeg", "video/mp4"])
-def test_sound_and_film_are_named_and_told_as_lost(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("song", "where"),
+    [
+        (File("song", "audio/mpeg", digest=digest_bytes(PICTURE)), "audio/mpeg"),
+        (File("song", "video/mp4", url="https://example.com/7"), "https://example.com/7"),
+        (File("song", url="https://example.com/7.MP3?key=1"), "https://example.com/7.MP3?key=1"),
+    ],
+    ids=["bytes", "an address", "the end of an address"],
+)
+def test_sound_and_film_are_named_and_told_as_lost(song: File, where: str) -> None:
     """The provider takes documents only, in messages and in outputs of tools."""
-    song = File("song", kind, digest=digest_bytes(PICTURE))
     talk = Talk().says((Text("Listen"), song)).replies(Call("look_up", "{}", "call_1"), outputs=((song,),)).says("Well?")
     made = compiled(talk.request())
-    named = {"type": "input_text", "text": f"[file song: {kind}]"}
+    named = {"type": "input_text", "text": f"[file song: {where}]"}
     message, _, output, _ = json.loads(made.body)["input"]
     assert message["content"] == [{"type": "input_text", "text": "Listen"}, named]
     assert output["output"] == [named]
-    assert made.losses == (f"file song: this API takes documents and no {kind}; the model is told that it is there",)
+    assert made.losses == ("file song: this API takes documents, no sound or film; the model is told that it is there",)

@@ -28,7 +28,7 @@ from legato.wire.losses import FOREIGN, NOT_GIVEN_OUT, NOT_TAKEN_BACK, REFUSED, 
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
 from legato.wire.parts import STAND_IN, address_of
-from legato.wire.responses.laws import judge, judge_each, judge_items
+from legato.wire.responses.laws import SOUND_OR_FILM, judge, judge_each, judge_items
 from legato.wire.responses.past import Past, past_of, proof_of
 from legato.wire.responses.round_trip import BY_VALUE, NOT_BY_VALUE, waits_for_caller, write_call, write_hosted, write_message, write_output
 from legato.wire.schemas import is_closed, is_of_an_object, told
@@ -315,10 +315,11 @@ def _part(part: Text | Image | File, contents: Mapping[str, bytes], losses: list
             return {"type": "input_text", "text": text}
         case Image():
             return {"type": "input_image", "image_url": address_of(part, contents), "detail": "auto"}
+        case File(url=url, media_type=kind) if kind.startswith(NO_DOCUMENTS) or SOUND_OR_FILM.search(url):
+            what = url or kind
+            losses.append(f"file {part.name or what}: this API takes documents, no sound or film; the model is told that it is there")
+            return {"type": "input_text", "text": f"[file {part.name}: {what}]" if part.name else f"[file: {what}]"}
         case File(url=url) if url:
             return {"type": "input_file", "file_url": url}
-        case File(media_type=kind) if kind.startswith(NO_DOCUMENTS):
-            losses.append(f"file {part.name or kind}: this API takes documents and no {kind}; the model is told that it is there")
-            return {"type": "input_text", "text": f"[file {part.name}: {kind}]" if part.name else f"[file: {kind}]"}
         case File():
             return {"type": "input_file", "filename": part.name or "file", "file_data": address_of(part, contents)}

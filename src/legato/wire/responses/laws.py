@@ -11,6 +11,7 @@ T tools, calls and outputs, R reasoning, F limits.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -35,7 +36,7 @@ from legato.wire.responses.book import (
     STATE,
     WINDOW,
 )
-from legato.wire.responses.case import NOTHING, Case
+from legato.wire.responses.case import NOTHING, Case, text
 from legato.wire.responses.held import Forgets, Held
 from legato.wire.responses.profile import OPENAI, Profile
 from legato.wire.responses.spelling import KEYS, suggestion
@@ -305,6 +306,9 @@ def no_item_comes_twice(case: Case) -> Iterator[Fault]:
             ids.add(entry.id)
 
 
+SOUND_OR_FILM = re.compile(r"\.(?:aac|aiff?|avi|flac|m4a|mkv|mov|mp3|mp4|mpe?g|oga|ogg|opus|wav|weba|webm|wmv)(?:[?#]|$)", re.IGNORECASE)
+"""How the address of a recording ends."""
+
 LOOKED_UP = ("item_reference", "reasoning", "image_generation_call", "file_search_call")
 WHOLE_WITH = {"reasoning": "encrypted_content", "image_generation_call": "result"}
 """The member that makes an item whole, so that it is not looked up. OpenAI's own client, which has nothing stored, sends pictures so."""
@@ -346,6 +350,18 @@ def items_are_found_without_store(case: Case) -> Iterator[Fault]:
 def items_are_found(case: Case) -> Iterator[Fault]:
     if case.stores:
         yield from _absent(case, "")
+
+
+@BOOK.law(
+    "N24", "A file that is fetched from its address is a document.", LOOKUP, grade="A", seen="2026-04", code="unsupported_file"
+)
+def a_fetched_file_is_a_document(case: Case) -> Iterator[Fault]:
+    # The provider looks at what it fetched. Here only the end of the address tells.
+    for at in case.items:
+        parts = at.item.get("content" if at.type == "message" else "output")
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("type") == "input_file" and SOUND_OR_FILM.search(text(part.get("file_url"))):
+                yield Fault("The file type you uploaded is not supported. Please try again with a pdf", "input", at.path)
 
 
 BOOK.permits(
