@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -312,3 +313,56 @@ def test_calls_of_the_past_are_part_of_the_account() -> None:
         (session,) = server.serving.store._ledgers
         told = session_of(server, workflow, session).messages[0].text
     assert "assistant: [calls f({})]\ntool: a page\nassistant: Opened." in told
+
+
+def test_the_next_turn_of_a_chat_goes_on_in_its_session() -> None:
+    workflow = chatting([*OPENED, "You are welcome."])
+    with served(workflow) as server:
+        messages: list[Any] = [{"role": "user", "content": "Open x"}]
+        client = client_of(server)
+        made = client.chat.completions.create(model="chat", messages=messages, tools=[in_chat(PAGE)]).choices[0].message
+        messages += [{"role": "assistant", "tool_calls": written(made)}, tool_message(made.tool_calls[0])]
+        client.chat.completions.create(model="chat", messages=messages)
+        messages += [{"role": "assistant", "content": "Invented."}, {"role": "user", "content": "Thanks"}]
+        done = client.chat.completions.create(model="chat", messages=messages)
+        (session,) = server.serving.store._ledgers
+        told = [str(each) for each in session_of(server, workflow, session).messages]
+    assert done.choices[0].message.content == "You are welcome."
+    assert told == ["user: Open x", "ada: Opened.", "user: Thanks", "ada: You are welcome."]
+
+
+def test_turns_without_ids_are_told_in_a_branch() -> None:
+    workflow = chatting([*OPENED, "Two.", "Three."])
+    with served(workflow) as server:
+        client = client_of(server)
+        history: list[Any] = [{"role": "user", "content": "Open x"}]
+        (waits,) = calls_in(client.responses.create(model="chat", input=history, tools=[PAGE]))
+        history += [waits.to_dict(), output_of(waits)]
+        for words in ("Opened.", "Two."):
+            assert client.responses.create(model="chat", input=history).output_text == words
+            history += [{"role": "assistant", "content": words}, {"role": "user", "content": f"after {words}"}]
+        third = client.responses.create(model="chat", input=history)
+        first, branch = [session_of(server, workflow, id).messages for id in server.serving.store._ledgers]
+    assert [each.text for each in first] == ["Open x", "Opened.", "after Opened.", "Two."]
+    assert third.output_text == "Three."
+    assert [each.text for each in branch[:2]] == ["Open x", "Opened."]
+    assert branch[2].text.endswith("user: after Opened.\nassistant: Two.\nAnd now the user says:\nafter Two.")
+
+
+def test_history_of_a_deleted_session_is_an_account() -> None:
+    workflow = chatting([*OPENED, "You are welcome."])
+    with served(workflow, chatting(["Hello."], "other")) as server:
+        messages: list[Any] = [{"role": "user", "content": "Open x"}]
+        client = client_of(server)
+        made = client.chat.completions.create(model="chat", messages=messages, tools=[in_chat(PAGE)]).choices[0].message
+        messages += [{"role": "assistant", "tool_calls": written(made)}, tool_message(made.tool_calls[0])]
+        client.chat.completions.create(model="chat", messages=messages)
+        history = [*messages, {"role": "assistant", "content": "Opened."}, {"role": "user", "content": "Thanks"}]
+        assert client.chat.completions.create(model="other", messages=history).choices[0].message.content == "Hello."
+        (session,) = [id for id in server.serving.store._ledgers if id.startswith("chat")]
+        asyncio.run(server.serving.store.delete(session))
+        assert client.chat.completions.create(model="chat", messages=history).choices[0].message.content == "You are welcome."
+        with pytest.raises(openai.BadRequestError, match="names no item"):
+            client.chat.completions.create(model="chat", messages=messages)
+        (session,) = [id for id in server.serving.store._ledgers if id.startswith("chat")]
+        assert "tool: a page" in session_of(server, workflow, session).messages[0].text

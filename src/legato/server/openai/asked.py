@@ -121,13 +121,15 @@ class Answer(Struct, frozen=True):
 class Ask(Struct, frozen=True, kw_only=True):
     """What is to be done: say something, or decide something, in which conversation. `message` is what `session.say` takes.
 
-    `recorded` are the items of the request that a ledger has already. Unless something else names the session, they do.
+    `recorded` are the items of the request that a ledger has already. Unless something else names the session, they do. `account` is what
+    is said where no session of the workflow has them (any more): all that was sent, as the client has it; empty, if that is refused.
     """
 
     model: str
     message: list[Any]
     answers: tuple[Answer, ...] = ()
     recorded: tuple[Item, ...] = ()
+    account: list[Any] = field(default_factory=list)
     previous: str = ""
     session: str = ""
     key: str = ""
@@ -156,7 +158,8 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
     answers, said = _split_input(items, ignored)
     if answers and not in_conversation:
         raise Wrong("input", "an answer needs the conversation that asked", do="name previous_response_id, or conversation")
-    message = message_of(said, "input", in_conversation, ignored, empty=bool(answers))
+    known = in_conversation and not (_ends_with_answer(recorded) and not previous and not session)
+    message = message_of(said, "input", known, ignored, empty=bool(answers))
     key, retried = read_delivery(request)
     asked = Ask(
         model=body.model,
@@ -184,14 +187,23 @@ def _split_input(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, .
 
     Clients send the conversation again, in its order. So what stands before an item that is recorded was recorded before it: answers
     before an output, and messages before any such item, also before an answer to a request, which nobody could give before it was asked.
+    What an assistant says right behind an answer is what followed that answer; the ledger has it, whatever the client says that it was.
     """
     output = max((at for at, item in enumerate(items) if item.id and item.id.is_output), default=-1)
     last = max((at for at, item in enumerate(items) if item.id), default=-1)
+    if last >= 0 and items[last].verdict:
+        while last + 1 < len(items) and items[last + 1].role == "assistant":
+            last += 1
     answers = [item for item in items[output + 1 :] if item.verdict]
     said = [item for at, item in enumerate(items) if not item.verdict and not item.id and (at > last or item.is_instruction)]
     if any(item.role == "user" for item in items[: last + 1]):
         ignored.append(ALREADY_RECORDED)
     return _numbered(answers), said
+
+
+def _ends_with_answer(recorded: tuple[Item, ...]) -> bool:
+    """Whether the last item that the ledger has is an answer. What stands behind it may then be told as the client's account."""
+    return bool(recorded) and bool(recorded[-1].verdict)
 
 
 def _numbered(items: list[Item]) -> tuple[Answer, ...]:
@@ -219,14 +231,18 @@ async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
     options = read_client_options(body.tools, body.tool_choice, body.response_format, "response_format", ignored)
     items = [chat_item_of(each, f"messages[{number}]") for number, each in enumerate(body.messages)]
     session = _session(request, body, ignored)
-    answered, new = _newest_outputs(items)
-    message = message_of(new, "messages", False, ignored, drop=bool(session or answered), empty=bool(answered))
+    newest = _newest_outputs(items)
+    recorded = tuple(newest if session else [item for item in items if item.id])
+    answers, said = _split(items, ignored) if recorded else ((), items)
+    message = message_of(said, "messages", False, ignored, drop=bool(session), empty=bool(newest))
+    account = message_of(items, "messages", False, []) if recorded and not newest else []
     key, retried = read_delivery(request)
     asked = Ask(
         model=body.model,
         message=message,
-        answers=_numbered(answered),
-        recorded=tuple(answered),
+        answers=_numbered(newest) if session else answers,
+        recorded=recorded,
+        account=account,
         session=session,
         key=key,
         retried=retried,
@@ -236,8 +252,8 @@ async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
     return body, asked
 
 
-def _newest_outputs(items: list[Item]) -> tuple[list[Item], list[Item]]:
-    """The outputs of calls that a client gives now, and the messages that are left.
+def _newest_outputs(items: list[Item]) -> list[Item]:
+    """The outputs of calls that a client gives now; refused if one is of a call that nobody made.
 
     A client of this API sends all of the conversation as it has it. So what it gives now stands behind the last message of an assistant.
     """
@@ -246,7 +262,7 @@ def _newest_outputs(items: list[Item]) -> tuple[list[Item], list[Item]]:
     if unknown := next((item for item in items[last + 1 :] if item.role == "tool" and not item.verdict), None):
         do = "send back the id of a call in tool_calls of a completion of this server"
         raise Wrong(f"{unknown.param}.tool_call_id", "no call of this server has that id", code="item_not_found", do=do)
-    return answered, [item for item in items if item not in answered] if answered else items
+    return answered
 
 
 async def read_openai_body(request: Request, kind: type[T]) -> T:

@@ -162,6 +162,8 @@ async def begun(serving: Serving, ask: Ask) -> Turn:
         owned = _of(session, workflow, "metadata")
         _find_positions(owned, ask.recorded)
         return await _given(owned, await _with_new_answers(serving, owned, ask))
+    if ask.account and not await _is_here(serving, workflow, ask.recorded):
+        ask = replace(ask, message=ask.account, answers=(), recorded=())
     if ask.recorded:
         before = await _find_latest(serving, workflow, ask.recorded)
         return await _after(serving, workflow, await _with_new_answers(serving, before.session, ask), before)
@@ -188,6 +190,16 @@ async def _find_latest(serving: Serving, workflow: Workflow, items: Sequence[Ite
     upto = position if position >= 0 else len(facts) - 1  # what is asked about no call of this ledger is asked where it ends
     after = next((at for at in range(upto, -1, -1) if is_input(facts[at])), len(facts) - 1)
     return Turn(session, after, after + 1)
+
+
+async def _is_here(serving: Serving, workflow: Workflow, items: Sequence[Item]) -> bool:
+    """Whether a session of the workflow has all of these items."""
+    id = items[-1].id
+    session = await _there(serving, id.session) if id else None
+    if not isinstance(session, Submitted) or session.workflow.name != workflow.name:
+        return False
+    ledger = RecordedItems(session.state)
+    return all(item.id is not None and ledger.find(item.id) is not None for item in items)
 
 
 def _find_positions(session: Session, items: Sequence[Item]) -> list[int]:
