@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from legato import Agent, ClientTool, HandoffBuilder, Workflow, guardrail, tool
-from legato.core.facts import Decided, Returned, Started
+from legato.core.facts import Decided, Refusal, Returned, Started
 from legato.errors import BadInput, NotPending
 from legato.stores import MemoryStore, SQLiteStore, Store
 from legato.testing import ScriptedModel, call
@@ -199,6 +199,11 @@ async def test_an_answer_that_never_fits_becomes_a_question() -> None:
     assert (result.status, [each.limit for each in result.pending], result.text) == ("pending", ["output"], "")
 
 
+async def test_a_refusal_is_no_wrong_answer() -> None:
+    result = await desk([Refusal("I will not say.")]).session().run("Where?", output_schema={"type": "object"})
+    assert (result.status, result.refusal, result.output) == ("waiting", "I will not say.", "I will not say.")
+
+
 async def test_a_format_ends_with_its_run() -> None:
     session = desk('{"a": 1}', "As you like.").session()
     assert (await session.run("Typed", output_schema={"type": "object"})).output == {"a": 1}
@@ -242,6 +247,12 @@ async def test_an_output_type_of_the_agent_is_not_replaced() -> None:
 def test_tools_that_cannot_be_offered_are_refused(name: str, parameters: dict, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         ClientTool(name, parameters=parameters)
+
+
+async def test_definitions_that_are_too_long_are_refused() -> None:
+    wordy = [ClientTool(f"t{number}", "x" * 60_000) for number in range(9)]
+    with pytest.raises(BadInput, match="says too much"):
+        await desk().session().say("Hi", tools=wordy)
 
 
 async def test_what_is_no_client_tool_is_refused() -> None:

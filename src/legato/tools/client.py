@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
+MAX_DEFINITIONS_BYTES = 512_000
+"""Bytes of all that a client says of its tools and its format. It is sent with every request to a model; reading it takes up to 2 s."""
+
 MAX_ERROR_CHARS, MAX_ERRORS = 160, 8
 """How many characters of a mistake in an answer, and how many mistakes, a model is told."""
 
@@ -88,12 +91,19 @@ def options_of(
     if not given and not output:
         return NO_OPTIONS, {}
     specs = tuple(each.spec for each in given)
-    offered = tuple(OfferedTool(each.name, tuple(sorted(arguments_of(each).secrets))) for each in specs)
     digest, data = encode_definitions(RunDefinitions(specs, output))
+    if len(data) > MAX_DEFINITIONS_BYTES:
+        raise BadInput(
+            "a client says too much of its tools and its format",
+            expected=f"at most {MAX_DEFINITIONS_BYTES:,} bytes",
+            found=f"{len(data):,}",
+            do="offer fewer tools, or describe them shorter",
+        )
+    offered = tuple(OfferedTool(each.name, tuple(sorted(arguments_of(each).secrets))) for each in specs)
     return RunOptions(offered, required and bool(given), bool(output), digest), {digest: data}
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def arguments_of(spec: ToolSpec) -> SchemaArguments:
     """The check of a client tool's arguments; `BadInput` if its schema is none. Each schema is read once."""
     try:
@@ -103,7 +113,7 @@ def arguments_of(spec: ToolSpec) -> SchemaArguments:
     return SchemaArguments.of(spec.name, json.loads(spec.parameters), kind="client", do="correct its parameters")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _checked_output(schema: str) -> Any:
     try:
         from legato.tools.json_schema import CheckedSchema

@@ -45,6 +45,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"tools": [{"type": "function", "name": f"f{number}"} for number in range(129)]},
         "tools",
     ),
+    "functions that are described at length": (
+        "responses",
+        {"tools": [{"type": "function", "name": "f", "description": "x" * 600_000}]},
+        "tools",
+    ),
     "a required call of no tool": ("responses", {"tool_choice": "required"}, "tool_choice"),
     "a choice that nobody knows": ("responses", {"tool_choice": "perhaps"}, "tool_choice"),
     "a choice of a tool that is not offered": ("responses", {"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),

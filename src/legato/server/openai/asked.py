@@ -7,6 +7,8 @@ nobody knows. What a client asks of the run is kept: its own tools, and the form
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import unquote
 
@@ -143,7 +145,7 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
     body = await _read(request, ResponsesBody)
     ignored = _ignored(body)
     format = _format(body.text.get("format") if body.text is not None else None, "text.format")
-    options = read_client_options(body.tools, body.tool_choice, format, "text.format", ignored)
+    options = await _client_options(body, format, "text.format", ignored)
     if body.text is not None and body.text.keys() - {"format"}:
         ignored.append("text")
     given = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
@@ -174,6 +176,12 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
         ignored=ignored,
     )
     return body, asked
+
+
+async def _client_options(body: Asked, format: dict[str, Any] | None, param: str, ignored: list[str]) -> ClientOptions:
+    """What the client asks of the run. Large schemas are read beside the event loop."""
+    read = partial(read_client_options, body.tools, body.tool_choice, format, param, ignored)
+    return await asyncio.to_thread(read) if body.tools or format else read()
 
 
 def _format(given: Any, param: str) -> dict[str, Any] | None:
@@ -228,12 +236,12 @@ async def chat_asked(request: Request) -> tuple[ChatBody, Ask]:
     for param in (name for name, is_asked in refused.items() if is_asked):
         raise Wrong(param, f"{param!r} asks for what a workflow does not give", code="unsupported_value", do="leave it out")
     ignored = _ignored(body)
-    options = read_client_options(body.tools, body.tool_choice, body.response_format, "response_format", ignored)
+    options = await _client_options(body, body.response_format, "response_format", ignored)
     items = [chat_item_of(each, f"messages[{number}]") for number, each in enumerate(body.messages)]
     session = _session(request, body, ignored)
     newest = _newest_outputs(items)
     recorded = tuple(newest if session else [item for item in items if item.id])
-    answers, said = _split(items, ignored) if recorded else ((), items)
+    answers, said = _split_input(items, ignored) if recorded else ((), items)
     message = message_of(said, "messages", False, ignored, drop=bool(session), empty=bool(newest))
     account = message_of(items, "messages", False, []) if recorded and not newest else []
     key, retried = read_delivery(request)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from legato.core.facts import RunOptions
-from legato.core.run_options import check_options, find_clash
+from legato.core.run_options import MAX_TOOLS, check_options, find_clash
 from legato.errors import BadInput
 from legato.server.openai.errors import Wrong
 from legato.tools import ClientTool, options_of
+from legato.tools.client import MAX_DEFINITIONS_BYTES
 from legato.workflow import Workflow
 
 PLAIN_TEXT = {"type": "text"}
@@ -64,6 +66,11 @@ def read_client_options(
     tools: list[Any] | None, choice: Any, format: dict[str, Any] | None, format_param: str, ignored: list[str]
 ) -> ClientOptions:
     """What a request asks for. `format` is `text.format` or `response_format`."""
+    if len(tools or ()) > MAX_TOOLS:
+        raise Wrong("tools", f"there are {len(tools or ())} tools", expected=f"at most {MAX_TOOLS}", do="offer fewer")
+    if len(msgspec.json.encode(tools)) > MAX_DEFINITIONS_BYTES:
+        what = "tools of a client are described in at most"
+        raise Wrong("tools", f"{what} {MAX_DEFINITIONS_BYTES:,} bytes", do="offer fewer tools, or describe them shorter")
     offered = [_read_tool(tool, f"tools[{number}]", ignored) for number, tool in enumerate(tools or ())]
     names = [tool.name for tool in offered]
     for number, name in enumerate(names):
@@ -72,10 +79,11 @@ def read_client_options(
     chosen, required = _read_choice(choice, names)
     kept = tuple(tool for tool in offered if tool.name in chosen)
     schema = _read_format(format, format_param)
-    try:
-        options_of((), schema)
-    except BadInput as error:
-        raise _wrong(format_param, error) from None
+    for param, part, asked in ((format_param, (), schema), ("tools", kept, schema)):
+        try:
+            options_of(part, asked)
+        except BadInput as error:
+            raise _wrong(param, error) from None
     return ClientOptions(kept, required, schema, format_param)
 
 
