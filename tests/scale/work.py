@@ -47,6 +47,11 @@ class Lines:
         self.count = 0
         self._numbers = itertools.count()  # threads may take from it at the same time
 
+    @property
+    def so_far(self) -> int:
+        """The lines that have run within the block, give or take one for each look."""
+        return next(self._numbers)
+
     def __enter__(self) -> Lines:
         self._before = sys.gettrace()
         threading.settrace(self._call)

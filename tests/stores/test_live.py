@@ -86,7 +86,7 @@ async def test_those_who_listen_in_another_event_loop_are_called_there(store: An
 
         async with store.live.hear("s", hear):
             here.call_soon_threadsafe(listening.set)
-            await asyncio.wait_for(enough.wait(), 10)
+            await asyncio.wait_for(enough.wait(), 60)
         here.call_soon_threadsafe(done.set)
 
     elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, listen()))

@@ -226,7 +226,7 @@ def guarded() -> Iterator[str]:
         rules = ["local all clerk scram-sha-256", "local all legato,porter,nobody,guest trust"]
         (server.folder / "data" / "pg_hba.conf").write_text("\n".join(rules) + "\n")
         connection.execute("SELECT pg_reload_conf()")
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:  # the server reads it in its own time
             with contextlib.suppress(psycopg.OperationalError), psycopg.connect(server.dsn, user="clerk", password="wrong"):
                 continue

@@ -119,7 +119,7 @@ async def test_a_store_works_on_in_a_forked_child(tmp_path: Path, child: Start) 
     assert json.loads(forking.hear()) == [2, True, 2]  # in the child: appended, its parent's lease respected, all read
     assert json.loads(forking.hear()) == [3, True]  # in the parent, afterwards
     orphan = int(forking.hear())
-    forking.process.wait(timeout=10)
+    forking.process.wait(timeout=60)
     try:
         async with SQLiteStore(tmp_path / "store.db") as store:
             assert len(await store.read("s")) == 3
