@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x1b[=>]")
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 

@@ -72,7 +72,7 @@ async def test_outcome_after_run_again_is_late():
     await desk.append(LOST, RUN_AGAIN)
     desk.go.set()
     other = desk.session.workflow.session("s")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not has(Returned)((await other.refresh()).facts):  # noqa: ASYNC110 - the same
             await asyncio.sleep(0)
     assert has(Returned, late=True, attempt=1)(other.facts)
@@ -91,6 +91,6 @@ class Interrupted(MemoryStore):
 
 async def test_cancel_behind_own_append_is_heard():
     desk = Desk(Interrupted())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert (await desk.session.run("pay")).status == "cancelled"
     desk.go.set()

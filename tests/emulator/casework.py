@@ -41,7 +41,7 @@ class Bench:
         self._now = time.time()
         root = "/openai" if azure else ""
         self._emulator = serve(mind=self._mind, switches=switches, clock=lambda: self._now, keep=100).start()
-        self._client = httpx2.Client(base_url=self._emulator.url + root, trust_env=False, timeout=30)
+        self._client = httpx2.Client(base_url=self._emulator.url + root, trust_env=False, timeout=60)
 
     def close(self) -> None:
         """Stop."""

@@ -28,7 +28,7 @@ GOOD, OTHER = "sk-good-0123456789", "sk-other-0123456789"
 @pytest.fixture(scope="module")
 def http(emulator: Emulator) -> Iterator[httpx2.Client]:
     """A client without manners of its own."""
-    with plain(base_url=emulator.url, headers={"authorization": "Bearer sk-plain"}, timeout=30) as made:
+    with plain(base_url=emulator.url, headers={"authorization": "Bearer sk-plain"}, timeout=60) as made:
         yield made
 
 
@@ -309,7 +309,7 @@ def test_stopping_breaks_what_is_not_answered_and_is_silent_about_it(caplog: pyt
         emulator.stop()
         with pytest.raises(openai.APIConnectionError):
             list(stream)
-        waiting.join(10)
+        waiting.join(60)
     assert [type(error) for error in broken] == [openai.APIConnectionError]
     assert caplog.records == []
     assert [exchange.whole for exchange in emulator.exchanges] == [False, False]

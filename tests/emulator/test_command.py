@@ -99,7 +99,7 @@ def test_the_emulator_shows_where_it_is_serves_and_sums_up_on_ctrl_c(tmp_path: P
                 client.responses.create(model="gpt-4.1", input="trouble", stream=True)
         assert fetch("GET", page).status_code == 200
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     shown, _, summary = out.partition("\n\n")
     assert [row.split()[:3] for row in shown.splitlines()] == [
@@ -125,7 +125,7 @@ def test_the_desk_may_be_named_as_the_mind() -> None:
     with started("--mind", "desk") as (process, lines):
         assert lines
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def test_a_web_server_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_a_quiet_emulator_shows_no_exchanges_and_stops_on_sigterm_too() -> None:
         refused = fetch("POST", f"{base}/responses", json=asked, headers={"authorization": "Bearer k"})
         assert "Zero Data Retention" in refused.json()["error"]["message"]
         process.terminate()
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert out.splitlines() == ["", "1 requests: 400 x1", "refused by clause: responses S5 x1"]
 

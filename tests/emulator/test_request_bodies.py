@@ -28,7 +28,7 @@ def sent(emulator: Emulator, *headers: str, body: bytes) -> bytes:
     parts = urlsplit(emulator.url)
     head = "\r\n".join(("POST /v1/responses HTTP/1.1", "host: localhost", "authorization: Bearer k", *headers, "", ""))
     received = b""
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as line:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as line:
         line.sendall(head.encode() + body)
         with suppress(ConnectionError):
             while piece := line.recv(65536):
@@ -78,7 +78,7 @@ def test_client_that_sends_all_first_reads_the_413(
 def test_client_that_looks_reads_the_413_before_it_sends(emulator: Emulator) -> None:
     parts = urlsplit(emulator.url)
     head = ("POST /v1/responses HTTP/1.1", "host: localhost", "authorization: Bearer k", f"content-length: {100 * MIB}", "", "")
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as line:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as line:
         line.sendall("\r\n".join(head).encode())
         answer = http.client.HTTPResponse(line)
         answer.begin()
@@ -102,7 +102,7 @@ def send_much(line: socket.socket) -> None:
 def test_body_without_end_is_not_read_for_ever(silent: bool, emulator: Emulator) -> None:
     parts = urlsplit(emulator.url)
     head = ("POST /v1/responses HTTP/1.1", "host: localhost", "authorization: Bearer k", f"content-length: {2**60}", "", "")
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as line:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as line:
         line.sendall("\r\n".join(head).encode())
         if silent:
             while line.recv(65536):

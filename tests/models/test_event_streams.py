@@ -16,9 +16,9 @@ from tests.models.chats import asked
 from tests.models.raw_server import raw_server
 
 MODELS: dict[str, Any] = {
-    "responses": lambda url, **more: OpenAIResponses("m", base_url=f"{url}/v1", api_key="any", timeout=20.0, **more),
-    "chat": lambda url, **more: OpenAIChat("m", base_url=f"{url}/v1", api_key="any", timeout=20.0, **more),
-    "anthropic": lambda url, **more: Anthropic("m", base_url=url, api_key="any", timeout=20.0, **more),
+    "responses": lambda url, **more: OpenAIResponses("m", base_url=f"{url}/v1", api_key="any", timeout=60.0, **more),
+    "chat": lambda url, **more: OpenAIChat("m", base_url=f"{url}/v1", api_key="any", timeout=60.0, **more),
+    "anthropic": lambda url, **more: Anthropic("m", base_url=url, api_key="any", timeout=60.0, **more),
 }
 MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Hi!", "annotations": []}]}
 RESPONSE = {"id": "resp_1", "status": "completed", "model": "m", "output": [MESSAGE]}

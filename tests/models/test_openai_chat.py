@@ -238,7 +238,7 @@ async def test_a_failure_that_stays_is_told_after_the_last_attempt(emulator: Emu
 
 async def test_a_slow_stream_is_waited_for_as_long_as_the_model_may_take(emulator: Emulator) -> None:
     emulator.fault("slow delay=0.02")
-    reply = await model(emulator, "gpt-4o", timeout=5).reply(Talk().says("Hello there").request(), lambda text: None)
+    reply = await model(emulator, "gpt-4o", timeout=60).reply(Talk().says("Hello there").request(), lambda text: None)
     assert isinstance(reply.items[0], Words)
     emulator.fault("slow delay=2")
     with pytest.raises(ModelFailed) as failed:

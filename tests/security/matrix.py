@@ -234,7 +234,7 @@ class Answer(NamedTuple):
 
 def asked(case: Case, port: int) -> Answer:
     """Send one case over a connection of its own, and take what comes; of a stream, its beginning."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
         line.sendall(case.bytes_for(port))
         received = b""
         while b"\r\n\r\n" not in received or (b"text/event-stream" not in received and len(received) < 2_000_000):

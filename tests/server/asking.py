@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from legato.server import Server
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Answer:

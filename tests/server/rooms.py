@@ -54,7 +54,7 @@ class Held(ScriptedModel):
             emit(letter)
             if not self.free.is_set():
                 await asyncio.sleep(0.01)
-        await asyncio.to_thread(self.free.wait, 20)
+        await asyncio.to_thread(self.free.wait, 60)
         emit(text[-1])
 
 

@@ -43,7 +43,7 @@ class Line:
     def __init__(self, api: Client) -> None:
         self.host = f"{api.host}:{api.port}"
         self.token = api.token
-        self.socket = socket.create_connection((api.host, api.port), timeout=20)
+        self.socket = socket.create_connection((api.host, api.port), timeout=60)
 
     def send(self, *lines: str, end: bytes = b"\r\n\r\n") -> Line:
         self.socket.sendall("\r\n".join(lines).encode("latin-1") + end)
@@ -97,7 +97,7 @@ def rest_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def eventually(so: Callable[[], Any]) -> Any:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not (found := so()):
         assert time.monotonic() < until, "it never became so"
         time.sleep(0.01)

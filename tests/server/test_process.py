@@ -23,7 +23,7 @@ LEGATO = [sys.executable, "-W", "error", "-m", "legato.cli"]
 
 
 def eventually(look: Callable[[], Any], words: str) -> Any:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not (found := look()):
         assert time.monotonic() < until, words
         time.sleep(0.01)

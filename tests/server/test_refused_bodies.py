@@ -60,7 +60,7 @@ def test_client_that_sends_all_first_reads_the_414(api: Client) -> None:
 def test_client_that_looks_reads_the_413_while_it_sends(api: Client) -> None:
     """Over a bare socket: the answer is whole before the body is."""
     head = ("POST /api/sessions HTTP/1.1", f"host: {api.host}:{api.port}", f"authorization: Bearer {api.token}")
-    with socket.create_connection((api.host, api.port), timeout=20) as line:
+    with socket.create_connection((api.host, api.port), timeout=60) as line:
         line.sendall("\r\n".join((*head, f"content-length: {50 * MIB}", "", "")).encode() + PIECE)
         response = http.client.HTTPResponse(line)
         response.begin()
@@ -94,7 +94,7 @@ def test_refused_body_without_end_is_not_read_for_ever(served: Serve, monkeypatc
     monkeypatch.setattr("legato.listening.bodies.DRAIN_IDLE_SECONDS", 0.2 if silent else 60.0)
     api = served(hello(), limits=Limits(body=1000, reading=60.0 if silent else 0.2))
     head = ("POST /api/sessions/s/cancel HTTP/1.1", f"host: {api.host}:{api.port}", f"authorization: Bearer {api.token}")
-    with socket.create_connection((api.host, api.port), timeout=20) as line:
+    with socket.create_connection((api.host, api.port), timeout=60) as line:
         line.sendall("\r\n".join((*head, f"content-length: {2**60}", "", "")).encode())
         if silent:
             while line.recv(65536):
@@ -110,7 +110,7 @@ def test_body_that_is_refused_at_its_last_byte_ends_at_once(served: Serve, monke
     api = served(hello(), limits=Limits(body=1000))
     head = ("POST /api/sessions/s/cancel HTTP/1.1", f"host: {api.host}:{api.port}", f"authorization: Bearer {api.token}")
     body = b"3e9\r\n" + b" " * 1001 + b"\r\n0\r\n\r\n"
-    with socket.create_connection((api.host, api.port), timeout=20) as line:
+    with socket.create_connection((api.host, api.port), timeout=60) as line:
         line.sendall("\r\n".join((*head, "content-type: application/json", "transfer-encoding: chunked", "", "")).encode() + body)
         received = b""
         while piece := line.recv(65536):

@@ -41,7 +41,7 @@ class Watched:
                 self.more.set()
 
     async def until(self, what: Any) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not any(what(event) for event in self.came):
                 self.more.clear()
                 await self.more.wait()
@@ -175,7 +175,7 @@ async def test_after_the_server_was_killed_who_follows_goes_on_from_the_last_cur
                     break
                 except StoreError:
                     await asyncio.sleep(0.05)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await following
     assert page.lines == [("user", "first"), ("a", "".join(ANSWER)), ("user", "second"), ("a", "".join(ANSWER))]
     assert len(set(page.cursors)) == len(page.cursors)

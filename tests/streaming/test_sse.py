@@ -49,7 +49,7 @@ async def served(workflow: Workflow, **how: Any) -> AsyncIterator[httpx2.AsyncCl
         await asyncio.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             yield client
     finally:
         server.should_exit = True
@@ -85,7 +85,7 @@ class Browser:
             self.connections += 1
             headers = {"last-event-id": self.last} if self.last else {}
             try:
-                async with asyncio.timeout(self.dice.expovariate(20) if self.connections < 30 else 10):
+                async with asyncio.timeout(self.dice.expovariate(20) if self.connections < 30 else 60):
                     async with self.client.stream("GET", "/s", headers=headers) as response:
                         assert response.status_code == 200
                         async for event in received(response):
@@ -126,7 +126,7 @@ async def test_a_client_that_loses_its_line_at_random_moments_misses_nothing_and
             session = workflow.session("s")
             for number in range(12):
                 await session.run(f"question {number}")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await asyncio.gather(*watching)
         whole = [str(message) for message in session.messages]
     for browser in browsers:

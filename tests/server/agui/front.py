@@ -115,7 +115,7 @@ class Front(Shown):
         body = {"threadId": self.thread, "runId": f"run-{self._runs}", "messages": self.messages, "state": self.state, **more}
         self.events = []
         with (
-            httpx2.Client(headers={"authorization": f"Bearer {self._token}"}, timeout=20) as client,
+            httpx2.Client(headers={"authorization": f"Bearer {self._token}"}, timeout=60) as client,
             client.stream("POST", self._url, json=body) as response,
         ):
             assert response.status_code == 200, response.read()
