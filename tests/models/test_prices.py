@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from legato.core.facts import MAX_COUNT, Answered
 from legato.core.view import Request
 from legato.emulator import serve
 from legato.emulator.models import KNOWN
-from legato.errors import BuildError
+from legato.errors import BadInput, BuildError
 from legato.models import Anthropic, AzureOpenAIResponses, FallbackModel, OpenAIChat, OpenAIResponses, Price
 from legato.models.base import Emit, Reply
 from legato.models.prices import cost_of, published_cost
@@ -199,3 +200,19 @@ async def test_what_anthropic_writes_to_its_cache_is_counted_and_paid() -> None:
     assert (session.usage.written, session.usage.cached) == (wrote, read)
     assert session.usage.input == fresh + wrote + read
     assert session.usage.cost == fresh * 2000 + wrote * 2500 + read * 200 + said * 10_000
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"input": -1, "output": 1}, {"input": float("nan"), "output": 1}, {"input": 1, "output": float("inf")}, {"input": 1e7, "output": 1}]
+    + [{"input": 1, "output": 1, "cached": -0.1}, {"input": "1", "output": 1}, {"input": 1, "output": 1, "long": -1}],
+    ids=str,
+)
+def test_wrong_price_is_refused_when_made(given: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="dollars per million tokens|number of tokens"):
+        Price(**given)
+
+
+def test_cost_beyond_what_can_be_recorded_is_bounded() -> None:
+    assert cost_of(Usage(input=MAX_COUNT, output=MAX_COUNT), Price(1_000_000, 1_000_000)) == MAX_COUNT
+    assert published_cost(Usage(input=MAX_COUNT, output=MAX_COUNT), "gpt-4o", "openai") == MAX_COUNT

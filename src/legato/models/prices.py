@@ -14,15 +14,18 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core.facts import Usage
+from legato.core.facts import MAX_COUNT, Usage
 from legato.core.reply import Reply
 from legato.core.view import Request
-from legato.errors import ModelFailed
+from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.sdk import Clients, address_of, bounded_request
 from legato.wire.options import Options
 
 BILLION = 10**9
+
+MAX_PRICE = 1_000_000
+"""Dollars per million tokens. More is a mistake in the unit, and could not be recorded."""
 
 
 class Price(Struct, frozen=True):
@@ -36,6 +39,18 @@ class Price(Struct, frozen=True):
     cached: float | None = None
     written: float | None = None
     long: int = 0
+
+    def __post_init__(self) -> None:
+        given = (self.input, self.output, self.cached, self.written, self.long)
+        if not all(price is None or (isinstance(price, (int, float)) and 0 <= price <= MAX_PRICE) for price in given[:4]):
+            raise BadInput(
+                "a price is dollars per million tokens",
+                expected=f"numbers from 0 to {MAX_PRICE:,}; cached and written may be None, for the price of other input",
+                found=repr(given[:4]),
+                do="leave a model whose price is not known out of prices",
+            )
+        if not isinstance(self.long, int) or self.long < 0:
+            raise BadInput("Price(long=...) is a number of tokens", expected="0 or more", found=repr(self.long))
 
 
 def own_price(models: Iterable[str], prices: Mapping[str, Price] | None) -> Price | None:
@@ -66,7 +81,7 @@ def cost_of(usage: Usage, price: Price) -> int:
     written_price = price.input if price.written is None else price.written
     sent = (usage.input - read - written) * price.input + read * cached_price + written * written_price
     said = usage.output * price.output
-    return round((sent * 2 + said * 1.5 if price.long and usage.input > price.long else sent + said) * 1000)
+    return min(round((sent * 2 + said * 1.5 if price.long and usage.input > price.long else sent + said) * 1000), MAX_COUNT)
 
 
 def published_cost(usage: Usage, model: str, provider: str, address: str = "") -> int | None:
@@ -92,7 +107,7 @@ def published_cost(usage: Usage, model: str, provider: str, address: str = "") -
     except LookupError:
         return None
     priced_by_token = found.model_price.input_mtok is not None  # some models are priced by the hour, and some not at all
-    return round(found.total_price * BILLION) if priced_by_token else None
+    return min(round(found.total_price * BILLION), MAX_COUNT) if priced_by_token else None
 
 
 def _cache_tokens(usage: Usage) -> tuple[int, int]:
