@@ -204,8 +204,15 @@ async def test_what_anthropic_writes_to_its_cache_is_counted_and_paid() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"input": -1, "output": 1}, {"input": float("nan"), "output": 1}, {"input": 1, "output": float("inf")}, {"input": 1e7, "output": 1}]
-    + [{"input": 1, "output": 1, "cached": -0.1}, {"input": "1", "output": 1}, {"input": 1, "output": 1, "long": -1}],
+    [
+        {"input": -1, "output": 1},
+        {"input": float("nan"), "output": 1},
+        {"input": 1, "output": float("inf")},
+        {"input": 1e7, "output": 1},
+        {"input": 1, "output": 1, "cached": -0.1},
+        {"input": "1", "output": 1},
+        {"input": 1, "output": 1, "long": -1},
+    ],
     ids=str,
 )
 def test_wrong_price_is_refused_when_made(given: dict[str, Any]) -> None:

@@ -152,6 +152,27 @@ async def test_a_call_of_a_model_says_who_was_asked_and_what_was_used(kept):
     assert kept.one("invoke_agent clerk").attributes["gen_ai.usage.input_tokens"] == 100
 
 
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        (Usage(5, cost=0), {"legato.usage.dollars": 0.0}),
+        (Usage(5), {"legato.usage.unpriced_tokens": 5}),
+        (Usage(5) + Usage(1, cost=2_000_000_000), {"legato.usage.dollars": 2.0, "legato.usage.unpriced_tokens": 5}),
+    ],
+    ids=["free", "unknown", "in part"],
+)
+async def test_spans_tell_unknown_cost_from_free(kept, usage, told):
+    class Paid:
+        name = "openai:gpt-5.1"
+
+        async def reply(self, request, emit):
+            return Reply(items=(Words("hello"),), usage=usage)
+
+    await kept.instrument(alone(Paid())).run("hi")
+    for span in (kept.one("chat gpt-5.1"), kept.one("invoke_agent clerk")):
+        assert {name: value for name, value in span.attributes.items() if name.startswith("legato.usage")} == told
+
+
 async def test_metrics_count_tokens_and_seconds_without_anything_that_names_a_conversation(kept):
     workflow = kept.instrument(alone(Provider(failures=1)))
     await workflow.run("hi")

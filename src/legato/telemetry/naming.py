@@ -37,16 +37,24 @@ def model_named(name: str) -> Attributes:
 
 
 def used(usage: Usage) -> Attributes:
-    """What was used, as far as there is anything to say."""
-    told: Mapping[str, float | None] = {
+    """What was used, as far as there is anything to say.
+
+    The dollars are those of known prices: 0 for what is free, and missing where no price is known. The tokens without a price are told
+    beside them.
+
+    >>> used(Usage(input=5))
+    {'gen_ai.usage.input_tokens': 5, 'legato.usage.unpriced_tokens': 5}
+    """
+    told: Mapping[str, float] = {
         "gen_ai.usage.input_tokens": usage.input,
         "gen_ai.usage.output_tokens": usage.output,
         "gen_ai.usage.cache_read.input_tokens": usage.cached,
         "gen_ai.usage.cache_creation.input_tokens": usage.written,
         "gen_ai.usage.reasoning.output_tokens": usage.reasoning,
-        "legato.usage.dollars": usage.dollars,
+        "legato.usage.unpriced_tokens": usage.unpriced_tokens,
     }
-    return {name: value for name, value in told.items() if value}
+    cost = {"legato.usage.dollars": usage.dollars} if usage.total and usage.dollars is not None else {}
+    return {**{name: value for name, value in told.items() if value}, **cost}
 
 
 def answered(fact: Answered) -> Attributes:
