@@ -216,7 +216,7 @@ async def test_what_anthropic_writes_to_its_cache_is_counted_and_paid() -> None:
     ids=str,
 )
 def test_wrong_price_is_refused_when_made(given: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match="dollars per million tokens|number of tokens"):
+    with pytest.raises(BadInput, match=r"dollars per million tokens|number of tokens"):
         Price(**given)
 
 
