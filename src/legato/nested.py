@@ -226,7 +226,8 @@ class Nested:
         able = [call for call, handle in waiting if call.ref not in missing and (handle is None or handle.status != "pending")]
         # One that failed goes on when the session is resumed, and not by itself; of one that waits for a time, the plan says it.
         able = [call for call in able if call.paused and not call.paused.error and not call.paused.retry_at]
-        return ChildStatus(frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in able), missing)
+        cancelled = frozenset(call.ref for call, handle in waiting if handle is not None and handle.status == "cancelled")
+        return ChildStatus(frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in able), missing, cancelled)
 
     def next_to_resume(self) -> Session | None:
         """The child session that goes on first, of those that calls wait for; None if none can."""

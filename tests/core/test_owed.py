@@ -45,8 +45,9 @@ OK = digest_arguments(ARGS)
 START = (opened(), said())
 
 
-def kinds(facts, *tools, epoch=None, awake=(), missing=(), **more):
-    now = plan(folded(*facts), graph(*tools, **more), epoch, ChildStatus(frozenset(awake), frozenset(missing)))
+def kinds(facts, *tools, epoch=None, awake=(), missing=(), cancelled=(), **more):
+    children = ChildStatus(frozenset(awake), frozenset(missing), frozenset(cancelled))
+    now = plan(folded(*facts), graph(*tools, **more), epoch, children)
     return [type(effect) for effect in now.effects], [request.kind for request in now.requests]
 
 
@@ -101,6 +102,8 @@ OWED = {
     "a handoff waits for it": ((*replied(call(), handoff("b")), started(2), paused(2)), (SAFE,), {}, [], []),
     "a message leaves it waiting": ((*WAITS, said()), (SAFE,), {}, [], []),
     "a message gives it up where messages supersede": ((*WAITS, said()), (SAFE,), {"supersede": True}, [GiveUp], []),
+    "a message gives up what was cancelled for it": ((*WAITS, said()), (SAFE,), {"supersede": True, "awake": [RunTool(CallRef(2, 0), 2)], "cancelled": [CallRef(2, 0)]}, [GiveUp], []),
+    "a call goes on whose child session was cancelled": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)], "cancelled": [CallRef(2, 0)]}, [RunTool], []),
     "a message does not give up what can go on": ((*WAITS, said()), (SAFE,), {"supersede": True, "awake": [RunTool(CallRef(2, 0), 2)]}, [RunTool], []),
     "a cancel answers it": ((*WAITS, Cancelled(at=1)), (SAFE,), {}, [Answer], []),
     "a limit that was refused lets it come to its end": ((*WAITS, decided(0, kind="limit", limit="turns", verdict="reject", digest="")), (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [RunTool], []),

@@ -145,11 +145,13 @@ class ChildStatus(Struct, frozen=True):
     """What the driver knows of the child sessions of unanswered calls, which no ledger but theirs can say.
 
     `resumable`: the next attempts of calls whose child session can go on. `missing`: calls whose child session is not in the store,
-    although an attempt began there.
+    although an attempt began there. `cancelled`: calls whose child session was cancelled: the next
+    attempts of these are resumable too, and answer them.
     """
 
     resumable: frozenset[RunTool] = frozenset()
     missing: frozenset[CallRef] = frozenset()
+    cancelled: frozenset[CallRef] = frozenset()
 
 
 NO_CHILDREN = ChildStatus()
@@ -175,7 +177,7 @@ def plan(
     if state.batch:
         if epoch is not None and (lost := _lost_attempts(state.started, epoch, children.missing)):
             return Plan(lost, [])
-        now = _batch(state, graph, children.resumable, about)
+        now = _batch(state, graph, children, about)
     elif state.halt:
         now = Plan([], [])
     else:
@@ -259,7 +261,7 @@ def find_request(state: State, graph: Graph, id: str, children: ChildStatus = NO
 
 
 def _batch(
-    state: State, graph: Graph, resumable: frozenset[RunTool], about: CallRef | Literal["effects", "everything"] = "everything"
+    state: State, graph: Graph, children: ChildStatus, about: CallRef | Literal["effects", "everything"] = "everything"
 ) -> Plan:
     assert state.reply is not None and state.reply.fact is not None
     rules = graph.rules_in_run(state.reply.agent, state.reply.options)
@@ -270,6 +272,7 @@ def _batch(
     limits_asked: set[str] = set()
     cut = len(state.reply.fact.items) - 1 if state.reply.fact.finish != "stop" else -1  # nobody knows whether its last call is whole
     most_calls = state.reply.fact.calls_allowed  # -1, if the reply does not exceed it
+    superseded = graph.supersede and bool(state.unseen)
     calls, later_handoffs = _calls_to_plan(state, graph, rules, cut, about)
     for call in calls:
         tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
@@ -291,8 +294,8 @@ def _batch(
             if over.limit not in limits_asked:  # one answer is for all calls that wait for it
                 limits_asked.add(over.limit)
                 requests.append(_limit(state, over.limit, state.reply.agent, over.reason))
-        elif call.paused and tool is not None and not call.paused.retry_at and RunTool(call.ref, len(call.attempts) + 1) not in resumable:
-            if graph.supersede and state.unseen:
+        elif call.paused and tool is not None and not call.paused.retry_at and not _can_go_on(call, children, superseded):
+            if superseded:
                 effects.append(GiveUp(call.ref))
         else:
             ready.append((call, tool or ToolRules(call.call.tool, gone=True)))
@@ -363,6 +366,14 @@ def _retries_of_children(ready: list[tuple[CallState, ToolRules]], effects: list
         if call.paused and call.paused.retry_at and (attempt := RunTool(call.ref, len(call.attempts) + 1)) in planned:
             times[attempt] = call.paused.retry_at
     return times
+
+
+def _can_go_on(call: CallState, children: ChildStatus, superseded: bool) -> bool:
+    """Whether the next attempt of a paused call is to start.
+
+    Giving up a call that a message superseded cancels its child session first. That is no reason for the call to go on instead.
+    """
+    return RunTool(call.ref, len(call.attempts) + 1) in children.resumable and not (superseded and call.ref in children.cancelled)
 
 
 def _stopped(call: CallState, tool: ToolRules | None) -> Answer:

@@ -212,7 +212,7 @@ class Driver:
         # One that stopped for a budget would stop there again while that is reserved for others, here or in this session's callers.
         resumable = frozenset(each for each in resumable if self._has_room(each))
         missing = frozenset(each.call for each in self._missing if self._is_open(each))
-        children = ChildStatus(resumable, found.missing | missing)
+        children = ChildStatus(resumable, found.missing | missing, found.cancelled)
         if children != self._children:
             self._children, self._planned = children, None
         effects = self._plan(self._ledger.state).effects if children != NO_CHILDREN else []
