@@ -30,17 +30,6 @@ _CUT = ("max_tokens", "model_context_window_exceeded", PAUSED)
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 REPLY_MEMBERS = ("container", "context_management", "diagnostics", "input_transformations", "stop_details", "stop_sequence")
 """What is recorded of a whole reply besides its items, where it says anything (`Answered.extra`). The container goes back."""
-NOT_RECORDED = {
-    "type, role": "the same in every reply",
-    "stop_reason": "what it means is recorded as `finish`",
-    "content[].type": "what it means is the kind of the item",
-    "content[tool_use].caller": "where it is `direct`, which it is by default",
-    "content_block_delta.delta.estimated_tokens": "an estimate of what is counted at the end",
-    "usage.cache_creation": "tokens written to the cache are counted whatever their lifetime",
-    "usage.server_tool_use": "counts uses of the provider's tools, which the items show; not tokens",
-    "usage.service_tier, usage.speed, usage.inference_geo, usage.fallback_credit": "say how the request was served, not what it said",
-}
-"""What of an answer is not recorded, and why."""
 _NOT_IN_THE_SUM = ("compaction", "advisor_message")
 """What a request may make the provider sample besides the reply. It is billed, and no part of the counts at the top (measured)."""
 
