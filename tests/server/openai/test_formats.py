@@ -8,11 +8,11 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from legato import Agent, HandoffBuilder
+from legato import Agent, HandoffBuilder, guardrail
 from legato.core.facts import Refusal
-from legato.testing import ScriptedModel
+from legato.testing import ScriptedModel, handoff
 from tests.server.openai.asking import client_of
-from tests.server.rooms import chatting, served
+from tests.server.rooms import chatting, served, session_of
 
 
 class City(BaseModel):
@@ -50,6 +50,36 @@ def test_a_completion_is_parsed_by_the_sdk(stream: bool) -> None:
         else:
             answer = client.chat.completions.parse(model="chat", messages=ASKED, response_format=City)
     assert answer.choices[0].message.parsed == City(city="Bonn")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_words_beside_a_handoff_are_no_part_of_the_answer(stream: bool) -> None:
+    model = ScriptedModel(by_agent={"triage": [["One moment.", handoff("desk")], ["One moment.", handoff("desk")]], "desk": [FITS, FITS]})
+    workflow = HandoffBuilder("desks", [Agent("triage", model=model), Agent("desk", model=model)]).with_next_turn("start").build()
+    with served(workflow) as server:
+        client = client_of(server)
+        if stream:
+            with client.responses.stream(model="desks", conversation="c", input="Where?", text_format=City) as events:
+                response = events.get_final_response()
+            with client.chat.completions.stream(model="desks", messages=ASKED, response_format=City) as chunks:
+                message = chunks.get_final_completion().choices[0].message
+        else:
+            response = client.responses.parse(model="desks", conversation="c", input="Where?", text_format=City)
+            message = client.chat.completions.parse(model="desks", messages=ASKED, response_format=City).choices[0].message
+        said = [str(each) for each in session_of(server, workflow, "c").messages]
+    assert [item.type for item in response.output] == ["mcp_call", "message"]
+    assert response.output_parsed == message.parsed == City(city="Bonn")
+    assert said == ["user: Where?", "triage: One moment.", f"desk: {FITS}"]
+
+
+def test_an_agent_that_goes_on_by_itself_gives_its_last_answer() -> None:
+    agent = Agent("ada", model=ScriptedModel(['{"city": "Ulm"}', FITS] * 2))
+    builder = HandoffBuilder("chat", [agent]).with_autonomous_mode(["ada"], turn_limits={"ada": 1})
+    with served(builder.build()) as server:
+        client = client_of(server)
+        assert client.chat.completions.parse(model="chat", messages=ASKED, response_format=City).choices[0].message.content == FITS
+        with client.chat.completions.stream(model="chat", messages=ASKED, response_format=City) as chunks:
+            assert chunks.get_final_completion().choices[0].message.content == FITS
 
 
 def test_any_object_is_a_format() -> None:
@@ -98,6 +128,27 @@ def test_a_refusal_is_told_as_one(stream: bool) -> None:
     (part,) = response.output[0].content
     assert (part.type, part.refusal, response.output_parsed) == ("refusal", "I will not say.", None)
     assert (message.refusal, message.content or "", message.parsed) == ("I will not say.", "", None)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_words_of_a_guardrail_are_a_refusal(stream: bool) -> None:
+    @guardrail("input")
+    def nothing(context: object, text: str) -> str:
+        return "Not today."
+
+    agent = Agent("ada", model=ScriptedModel([]), guardrails=[nothing])
+    with served(HandoffBuilder("chat", [agent]).build()) as server:
+        client = client_of(server)
+        if stream:
+            with client.responses.stream(model="chat", input="Where?", text_format=City) as events:
+                response = events.get_final_response()
+            with client.chat.completions.stream(model="chat", messages=ASKED, response_format=City) as chunks:
+                message = chunks.get_final_completion().choices[0].message
+        else:
+            response = client.responses.parse(model="chat", input="Where?", text_format=City)
+            message = client.chat.completions.parse(model="chat", messages=ASKED, response_format=City).choices[0].message
+    assert (response.output[0].content[0].type, response.output_parsed) == ("refusal", None)
+    assert (message.refusal, message.parsed) == ("Not today.", None)
 
 
 def test_an_output_type_of_an_agent_is_not_replaced() -> None:

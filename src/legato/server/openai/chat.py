@@ -16,7 +16,7 @@ from legato.server.error_shapes import shaped
 from legato.server.naming import bound
 from legato.server.openai.errors import error_line
 from legato.server.openai.item_ids import request_item_id
-from legato.server.openai.shapes import chat_usage, client_arguments, finish_of, legato_field, refusal_in
+from legato.server.openai.shapes import chat_usage, client_arguments, finish_of, is_part_of_answer, legato_field, refusal_in
 from legato.server.openai.turns import Turn
 from legato.server.telling import Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of
 
@@ -37,7 +37,7 @@ class Completing:
         """The completion, from the ledger."""
         end = await self.turn.end()
         told = await recorded(self.turn.session, self.turn.since, end)
-        spoken = [moment for moment in told if isinstance(moment, Spoke)]
+        spoken = self._answers([moment for moment in told if isinstance(moment, Spoke)])
         refusals = [words for moment in spoken if (words := refusal_in(self.turn.session, moment))]
         rest = self._rest(told)
         texts = [moment.text for moment in spoken if not refusal_in(self.turn.session, moment)]
@@ -55,6 +55,12 @@ class Completing:
             "usage": self._usage(end),
             "legato": legato_field(self.turn.session, rest.status, rest.pending, self._ignored),
         }
+
+    def _answers(self, spoken: list[Spoke]) -> list[Spoke]:
+        """What of the words is the message: all, or, where a format was asked for, the last answer in it."""
+        if not self.turn.options.typed:
+            return spoken
+        return [moment for moment in spoken if is_part_of_answer(self.turn.session, moment)][-1:]
 
     def _rest(self, told: list[Moment]) -> Rested:
         last = told[-1] if told else None
@@ -84,6 +90,7 @@ class Completing:
     async def stream(self, include_usage: bool) -> AsyncGenerator[bytes, None]:
         """The completion in chunks."""
         writing, rest = _Paragraphs(), Rested("running", (), "", 0)
+        answers: list[Spoke] = []
         yield self._chunk({"role": "assistant", "content": ""})
         async with aclosing(moments(self.turn.session, self.turn.since, self.turn.until)) as told:
             async for moment in told:
@@ -91,11 +98,14 @@ class Completing:
                     rest = moment
                     if self.turn.failure(rest)[0]:
                         continue
-                if isinstance(moment, Spoke) and (refusal := refusal_in(self.turn.session, moment)):
-                    yield self._chunk({"refusal": refusal})
+                if isinstance(moment, Spoke) and self.turn.options.typed:
+                    answers.append(moment)  # none of its words was told before it was judged
                     continue
                 for text in writing.told(moment):
                     yield self._chunk({"content": text})
+        for answer in self._answers(answers):
+            refusal = refusal_in(self.turn.session, answer)
+            yield self._chunk({"refusal": refusal} if refusal else {"content": answer.text})
         code, failure = self.turn.failure(rest)
         if failure:
             yield error_line(shaped({"code": code, "message": failure}, 502))

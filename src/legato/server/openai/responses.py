@@ -18,6 +18,7 @@ from legato.server.openai.shapes import (
     call_item,
     finish_of,
     format_shape,
+    is_part_of_answer,
     legato_field,
     message_item,
     request_item,
@@ -65,7 +66,7 @@ class Responding:
 
     def _items(self, moment: Moment) -> Iterator[dict[str, Any]]:
         match moment:
-            case Spoke():
+            case Spoke() if is_part_of_answer(self.turn.session, moment):
                 yield message_item(self.turn.session, moment)
             case Ended() if not moment.called.for_client:  # a client knows what it has answered, and what is wrong never reached it
                 yield call_item(self.turn.session, moment)
@@ -122,7 +123,8 @@ class Responding:
             case Withdrawn():
                 yield from writing.withdrawn()
             case Spoke():
-                yield from writing.spoken(message_item(self.turn.session, moment))
+                if is_part_of_answer(self.turn.session, moment):
+                    yield from writing.spoken(message_item(self.turn.session, moment))
             case _:
                 for item in self._items(moment):
                     yield from writing.item(item)
