@@ -90,7 +90,8 @@ def _write_part(part: Part) -> dict[str, Any]:
         case Image(url=url, digest=digest):
             return {"type": "input_image", "image_url": url or None, "file_id": None, "detail": "auto", "legato": {"digest": digest}}
         case File(name=name, url=url, digest=digest):
-            return {"type": "input_file", "filename": name, "file_url": url or None, "file_id": None, "legato": {"digest": digest}}
+            address = {"file_url": url} if url else {}
+            return {"type": "input_file", "filename": name, **address, "file_id": None, "legato": {"digest": digest}}
 
 
 def _answer_items(session: Session, request: Pending, fact: Decided, position: int) -> Iterator[dict[str, Any]]:
