@@ -91,7 +91,7 @@ fuzz-api: $(VENV)/.dev ## Schemathesis against a served workflow, by the API's o
 scale: $(VENV)/.dev ## what 800 handoffs, 10,000 facts and 1,000 sessions cost, and the longest stall for each hostile input
 	@$(PY) -m tests.scale $(ARGS)
 
-peers: $(VENV)/.dev ## other people's clients and gateways against the emulator, each in its own environment
+peers: $(VENV)/.dev ## other people's clients against the emulator and a served workflow, each in its own environment (needs npm)
 	@$(PY) -m tests.peers $(ARGS)
 
 seeds-before: $(VENV)/.dev ## what the seeds report, shown with the frameworks' releases of then, beside Legato

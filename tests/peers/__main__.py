@@ -1,114 +1,45 @@
-"""`make peers`: clients and gateways that nobody here wrote, against the emulator. Each runs in an environment of its own.
+"""`make peers`: clients and gateways that nobody here wrote, each in an environment of its own.
 
-The OpenAI Agents SDK tells a conversation with handoffs and tools, over Responses (by value, streamed, by chain, by conversation) and
-Chat; smg, a gateway that expands chains by itself, stands between the `openai` SDK and the emulator. Nothing may be refused.
+    python -m tests.peers                 against the emulator, and against a served workflow
+    python -m tests.peers --write         and write the table of the latter into docs/openai-endpoint.md
+    python -m tests.peers --only LangChain --verbose      some rows of the table, with tracebacks
+
+The exit code is 1 if anything fails.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import socket
-import subprocess
+import argparse
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
-from legato.emulator import Emulator, serve
-
-HERE = Path(__file__).parent
-ENVIRONMENT = HERE.parent.parent / ".venv-peers"
-PACKAGES = ["openai-agents==0.24.0", "smg==1.13.0"]
+from tests.peers import emulated, matrix
 
 
-def main() -> int:
-    python = environment()
-    wrong = 0
-    for api in ("responses", "chat"):
-        wrong += judge(f"the Agents SDK over {api}", *agents(python, api))
-    wrong += judge("the openai SDK through smg", *gateway(python))
-    return 1 if wrong else 0
-
-
-def environment() -> Path:
-    """Set up once; made anew when the list of packages changes."""
-    python, stamp = ENVIRONMENT / "bin" / "python", ENVIRONMENT / "packages"
-    if not stamp.exists() or stamp.read_text() != "\n".join(PACKAGES):
-        print(f"installing {', '.join(PACKAGES)} ...")
-        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *PACKAGES], check=True)
-        stamp.write_text("\n".join(PACKAGES))
-    return python
-
-
-def agents(python: Path, api: str) -> tuple[Emulator, dict[str, object], list[str]]:
-    """The Agents SDK's program, and what is wrong with how it went."""
-    with serve() as emulator:
-        told = run(python, "agents_sdk.py", emulator.openai_url, api)
-        wrong = [f"{way}: nobody said anything" for way, end in told.items() if not end.get("output")]
-        handed = [exchange for exchange in emulator.exchanges if "transfer_to_" in str(exchange.reply)]
-        worked = [exchange for exchange in emulator.exchanges if "one teapot" in str(exchange.request)]
-        if len(handed) < len(told) or len(worked) < len(told):
-            wrong.append(f"{len(handed)} handoffs and {len(worked)} tool outputs in {len(told)} conversations")
-        return emulator, told, wrong
-
-
-def gateway(python: Path) -> tuple[Emulator, dict[str, object], list[str]]:
-    """The same through smg."""
-    with serve() as emulator, smg(python, emulator.url) as url:
-        told = run(python, "through_gateway.py", f"{url}/v1")
-        wrong = [] if told["calls"] and told["text"] else [f"it did not come to its end: {told}"]
-        return emulator, told, wrong
-
-
-@contextmanager
-def smg(python: Path, worker: str) -> Iterator[str]:
-    """The gateway, in front of the emulator, until the block ends."""
-    port, metrics = free_port(), free_port()
-    arguments = ["launch", "--backend", "openai", "--worker-urls", worker, "--history-backend", "memory"]
-    arguments += ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(metrics)]
-    process = subprocess.Popen([str(python.parent / "smg"), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until = time.monotonic() + 60
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
-                break
-            except OSError:
-                if time.monotonic() > until or process.poll() is not None:
-                    raise SystemExit("smg did not start") from None
-                time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
-def run(python: Path, program: str, *arguments: str) -> dict[str, dict[str, object]]:
-    done = subprocess.run([str(python), str(HERE / program), *arguments], capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode:
-        raise SystemExit(f"{program} failed:\n{done.stderr[-3000:]}")
-    told: dict[str, dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
-    return told
-
-
-def judge(title: str, emulator: Emulator, told: object, wrong: list[str]) -> int:
-    refused = [exchange for exchange in emulator.exchanges if exchange.asks and exchange.status >= 400]
-    wrong += [f"refused: {exchange} {exchange.verdict}" for exchange in refused]
-    print(f"{title}: {emulator.summary()}; {'; '.join(wrong) if wrong else 'all accepted'}")
-    return len(wrong)
+def main(arguments: list[str]) -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="make peers", description="other people's clients against the emulator and a served workflow")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/openai-endpoint.md")
+    parser.add_argument("--only", default="", metavar="ROW", help="only the rows of the table whose names contain this, and no emulator")
+    parser.add_argument("--without-npm", action="store_true", help="leave out clients from npm")
+    parser.add_argument("--verbose", action="store_true", help="show tracebacks of cells that fail")
+    asked = parser.parse_args(arguments)
+    rows = [row for row in matrix.ROWS if asked.only in row.name and not (asked.without_npm and row.environment == "npm")]
+    if asked.write and rows != matrix.ROWS:
+        parser.error("--write needs all rows of the table")
+    failures = 0 if asked.only else emulated.main()
+    cells = []
+    for cell in matrix.run_rows(rows):
+        cells.append(cell)
+        print(f"{cell.row.name} / {cell.column}: {cell.problem or cell.text}", flush=True)
+        if asked.verbose and cell.problem:
+            print(cell.detail, flush=True)
+    print(f"\n{matrix.draw_table(cells)}")
+    if asked.write:
+        matrix.write_table(cells)
+    wrong = [cell for cell in cells if cell.problem]
+    print(f"\n{len(cells) - len(wrong)} of {len(cells)} cells are as they must be")
+    return 1 if failures or wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
