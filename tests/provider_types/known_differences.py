@@ -28,7 +28,7 @@ KNOWN: tuple[KnownDifference, ...] = (
     KnownDifference("both", r"status: unknown to (Response)?CustomToolCallOutput\b", "the types of items in `input_items` have it"),
     KnownDifference("description", r"request_id: missing in MCPApprovalResponseResource", "elsewhere it is approval_request_id"),
     # Values that OpenAI sends and does not describe.
-    KnownDifference("description", r"\buser: None is no string", RECORDED),
+    KnownDifference("description", r"\b(user|text\.format\.description): None is no string", RECORDED),
     KnownDifference("description", r"\busage: None is no object", RECORDED),
     KnownDifference("both", r"(first_id|last_id): None is no str", "an empty list has no first and no last item"),
     KnownDifference("both", r"error\.code: '(context_length_exceeded|insufficient_quota|server_is_overloaded)' is none of", RECORDED),

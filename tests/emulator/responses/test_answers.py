@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
+from legato.emulator.ids import Ids
 from legato.emulator.minds.base import Refused, Say, Thought, Use, Words
+from legato.emulator.responses.items import ItemIds, stored_form
 from legato.emulator.tokens import count
 from tests.emulator.responses.bench import HELLO, LOOKS_UP, NOW, THOUGHTFUL, TOOL, Bench, repeated, returned
 
@@ -253,3 +255,24 @@ def test_a_response_is_dated_by_the_request() -> None:
 def test_a_call_says_the_namespace_of_its_tool(tools: list[Any], namespace: str | None) -> None:
     (call,) = Bench().post({"tools": tools}, Say((Use("look_up", "{}"),)))["output"]
     assert call.get("namespace") == namespace
+
+
+def test_a_format_without_a_description_is_told_with_none() -> None:
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    asked = {"type": "json_schema", "name": "order", "schema": schema, "strict": True}
+    assert Bench().post({"text": {"format": asked}})["text"]["format"] == {"description": None, **asked}
+    assert Bench().post({})["text"]["format"] == {"type": "text"}
+
+
+def test_a_model_that_does_not_reason_has_no_mode_of_reasoning() -> None:
+    assert Bench().post({"model": "gpt-4o"})["reasoning"] == {"effort": None, "summary": None, "context": None}
+    assert Bench().post({"model": "gpt-5"})["reasoning"]["mode"] == "standard"
+
+
+def test_stored_pictures_and_shell_calls_have_the_members_that_the_api_adds() -> None:
+    ids = ItemIds(Ids(1), NOW)
+    picture = {"role": "user", "content": [{"type": "input_image", "image_url": "https://example.com/a.png"}]}
+    assert stored_form(picture, ids)["content"][0]["detail"] == "auto"
+    shell = stored_form({"type": "shell_call", "call_id": "call_1", "action": {"commands": ["ls"]}}, ids)
+    assert shell["action"] == {"timeout_ms": None, "max_output_length": None, "commands": ["ls"]}
+    assert shell["environment"] is None

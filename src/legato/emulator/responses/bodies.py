@@ -54,7 +54,7 @@ def response_object(work: Work, output: Output) -> dict[str, Any]:
         "service_tier": _TIERS.get(str(request.get("service_tier")), "default"),
         "store": request.get("store", True),
         "temperature": request.get("temperature", 1.0),
-        "text": {"format": {"type": "text"}, "verbosity": "medium", **_given(request.get("text"))},
+        "text": _text(request),
         "tool_choice": request.get("tool_choice", "auto"),
         "tool_usage": {"image_gen": _NO_IMAGES, "web_search": {"num_requests": 0}},
         "tools": masked_tools([_tool(tool) for tool in mappings(request.get("tools"))]),
@@ -94,6 +94,13 @@ def _reasoning(work: Work) -> dict[str, Any]:
     if work.model.reasons:
         usual = {"effort": work.model.effort or "medium", "summary": None, "context": "auto", "mode": "standard"}
     return {**usual, **_given(work.request.get("reasoning"))}
+
+
+def _text(request: dict[str, Any]) -> dict[str, Any]:
+    text = {"format": {"type": "text"}, "verbosity": "medium", **_given(request.get("text"))}
+    if mapping(text["format"]).get("type") == "json_schema":
+        text["format"] = {"description": None, **mapping(text["format"])}
+    return text
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
