@@ -13,6 +13,7 @@ import argparse
 import sys
 
 from tests.peers import emulated, matrix
+from tests.peers.environments import set_up
 
 
 def main(arguments: list[str]) -> int:
@@ -26,6 +27,7 @@ def main(arguments: list[str]) -> int:
     rows = [row for row in matrix.ROWS if asked.only in row.name and not (asked.without_npm and row.environment == "npm")]
     if asked.write and rows != matrix.ROWS:
         parser.error("--write needs all rows of the table")
+    set_up({row.environment for row in rows})
     failures = 0 if asked.only else emulated.main()
     cells = []
     for cell in matrix.run_rows(rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / ".venv-peers"
@@ -20,6 +21,15 @@ PYTHON = {
 
 NPM = ["openai@7.55.0", "ai@7.0.173", "@ai-sdk/openai@4.0.118", "zod@4.6.7"]
 NPM_MISSING = "make peers needs node and npm, for clients from npm: install Node.js 20 or newer (or ARGS='--without-npm')"
+
+
+def set_up(names: Iterable[str]) -> None:
+    """Make sure of all environments before anything runs; npm first, for it may be missing."""
+    for name in sorted(names, key=lambda name: (name != "npm", name)):
+        if name == "npm":
+            npm_folder()
+        else:
+            python_of(name)
 
 
 def python_of(name: str) -> Path:
