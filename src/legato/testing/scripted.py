@@ -26,7 +26,7 @@ def call(tool: str, /, call_id: str = "", **arguments: Any) -> Call:
     """A tool call for a script.
 
     >>> call("refund", order_id="7")
-    Call(tool='refund', arguments='{"order_id": "7"}', call_id='', item_id='')
+    Call(tool='refund', arguments='{"order_id": "7"}', call_id='', item_id='', extra='')
     """
     return Call(tool, json.dumps(arguments), call_id)
 

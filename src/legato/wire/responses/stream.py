@@ -49,7 +49,8 @@ class StreamReader:
             response = mapping(event.get("response"))
             self.background_id = text(response.get("id")) if response.get("background") is True else ""
         elif kind == "response.output_item.done":
-            self._items[event.get("output_index", len(self._items))] = event.get("item")
+            index = event.get("output_index")
+            self._items[index if isinstance(index, int) else len(self._items)] = event.get("item")
         elif kind in _LAST:
             self._response = mapping(event.get("response"))
         elif kind == "error" or "error" in event:
