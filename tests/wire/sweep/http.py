@@ -38,6 +38,7 @@ from tests.wire.sweep.told import due, first_difference, heard_blocks, heard_ite
 
 STRICT = {
     "responses.unique_call_ids": True,
+    "responses.reasoning_pairing_unstored": True,
     "responses.single_outputs": True,
     "responses.same_model_blobs": True,
     "chat.duplicate_answers": True,

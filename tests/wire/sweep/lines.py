@@ -42,7 +42,14 @@ from legato.wire.responses import read as responses_read
 from legato.wire.responses import stream as responses_stream
 from legato.wire.sse import EventReader
 
-RESPONSES = replace(responses.OPENAI, unique_call_ids=True, single_outputs=True, unique_tool_names=True, same_model_blobs=True)
+RESPONSES = replace(
+    responses.OPENAI,
+    unique_call_ids=True,
+    single_outputs=True,
+    unique_tool_names=True,
+    same_model_blobs=True,
+    reasoning_pairing_unstored=True,
+)
 CHAT = replace(chat.OPENAI, duplicate_answers=True, unknown_members=True, unknown_parameter="unknown")
 COMPATIBLE = replace(chat.LENIENT, duplicate_answers=True)
 ANTHROPIC = replace(anthropic.Profile(), first_message_is_user=True, alternation=True)
