@@ -36,7 +36,7 @@ from legato.compat.agents import (
     set_default_store,
 )
 from legato.compat.gaps import explain
-from legato.core.facts import Answered
+from legato.core.facts import Answered, Returned
 from legato.emulator.minds import Prompt, Use, Words
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel
@@ -379,8 +379,11 @@ async def test_a_run_that_is_cancelled_goes_on_from_its_state(provider: Provider
         if getattr(event, "name", "") == "tool_called":
             result.cancel()
     await result._task
-    await asyncio.sleep(0.2)  # what runs is finished and recorded
-    again = await Runner.run(clerk, result.to_state())
+    state = result.to_state()
+    async with asyncio.timeout(60):
+        while not any(isinstance(fact, Returned) for fact in await state.store.read(state.id)):  # what runs is finished  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    again = await Runner.run(clerk, state)
     assert again.final_output == "Done."
     assert [item.output for item in again.new_items if item.type == "tool_call_output_item"] == ["waited"]
 
