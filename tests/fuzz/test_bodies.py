@@ -9,6 +9,7 @@ import pytest
 from legato.emulator import serve
 from legato.emulator.chat.dialect import ChatDialect
 from tests.fuzz.bodies import attack
+from tests.provider_types import recording
 
 
 def test_a_spoiled_request_gets_an_answer_or_a_typed_refusal() -> None:
@@ -48,3 +49,6 @@ def test_a_refusal_without_an_error_object_is_found(monkeypatch: pytest.MonkeyPa
         *_, answers = attack(emulator.url, 100, seed=11)
     assert answers.statuses[500] == 0
     assert any("without an error object" in wrong for wrong in answers.wrong)
+    findings = recording.take_findings(echoes=False)
+    assert findings
+    assert all("error.type: missing in Error" in finding for finding in findings)
