@@ -71,7 +71,7 @@ def test_a_model_of_ones_own_can_be_registered() -> None:
         ("claude-haiku-5.5", True, False),
         ("claude-fable-5.1", True, False),
         ("claude-mythos-5-2", True, False),
-        ("claude-something-new", False, False),
+        ("claude-sonnet-6", False, False),
     ],
 )
 def test_preserved_thinking_and_prefill_are_known_of_every_claude(name: str, binds: bool, prefill: bool) -> None:
