@@ -99,8 +99,15 @@ def options_of(
             found=f"{len(data):,}",
             do="offer fewer tools, or describe them shorter",
         )
-    offered = tuple(OfferedTool(each.name, tuple(sorted(arguments_of(each).secrets))) for each in specs)
+    offered = tuple(OfferedTool(each.name, _secrets_of(each.parameters)) for each in given)
     return RunOptions(offered, required and bool(given), bool(output), digest), {digest: data}
+
+
+def _secrets_of(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the secret arguments. The schema was read with its tool, which takes seconds where there are many, and is not again."""
+    from legato.tools.schema_arguments import find_secrets
+
+    return tuple(sorted(find_secrets(parameters)))
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ certainly not run.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from jsonschema.exceptions import ValidationError, best_match
@@ -32,12 +33,10 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
         except ValueError as error:
             raise BadInput(f"the schema of {kind} tool {tool!r} is not valid: {str(error)[:SHOWN]}", do=do) from None
         properties = schema.get("properties")
-        known = properties if isinstance(properties, dict) else {}
-        secrets = [name for name, shown in known.items() if isinstance(shown, dict) and _is_secret(shown)]
         return cls(
-            names=tuple(known),
+            names=tuple(properties) if isinstance(properties, dict) else (),
             schema=json.dumps(schema, ensure_ascii=False, separators=(",", ":")),
-            secrets=frozenset(secrets),
+            secrets=frozenset(find_secrets(schema)),
             contexts=(),
             checked=checked,
         )
@@ -73,7 +72,14 @@ class SchemaArguments(Arguments, frozen=True, eq=False):
         return f"{where}{deepest.message}"[:SHOWN]
 
 
-def _is_secret(shown: dict[str, Any]) -> bool:
+def find_secrets(schema: Mapping[str, Any]) -> list[str]:
+    """The names of the properties that are marked as passwords or write-only."""
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, Mapping) else {}
+    return [name for name, shown in known.items() if isinstance(shown, Mapping) and _is_secret(shown)]
+
+
+def _is_secret(shown: Mapping[str, Any]) -> bool:
     return shown.get("format") == "password" or shown.get("writeOnly") is True
 
 

@@ -1,0 +1,14 @@
+"""Tools of clients: how much work their schemas are."""
+
+from __future__ import annotations
+
+from legato.tools import ClientTool, options_of
+from tests.work import count_lines
+
+
+def test_offering_tools_reads_no_schema_again() -> None:
+    """A server makes its tools beside the event loop, and offers them on it: however many there are, their schemas were read."""
+    properties = {f"p{number}": {"type": "string", "format": "password"} for number in range(20)}
+    tools = [ClientTool(f"tool_{number}", parameters={"properties": properties}) for number in range(100)]
+    assert count_lines(lambda: options_of(tools)) < 20_000
+    assert options_of(tools)[0].tools[99].secrets == tuple(sorted(properties))
