@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from legato.core.checking import text
 from legato.core.facts import AnyFact, Content, Decided, RunOptions, Standing
+from legato.core.graph import Graph
 from legato.core.owed import find_request, plan
 from legato.core.requests import Pending
 from legato.core.run_options import check_options
@@ -65,9 +66,7 @@ class Given(Struct, frozen=True):
                 expected=" or ".join(ALLOWED[asked.kind]),
                 do="nothing was changed",
             )
-        options = self.options if self.options != state.run_options else None
-        if options is not None:
-            check_options(definition.graph, options)
+        options = self._options(state, asked, definition.graph)
         if self.verdict == "edit":
             _check_edit(asked, self.arguments, definition)
         return Decided(
@@ -84,6 +83,16 @@ class Given(Struct, frozen=True):
             key=self.key,
             options=options,
         )
+
+    def _options(self, state: State, asked: Pending, graph: Graph) -> RunOptions | None:
+        """What the client asks of the run from here on, if that changes."""
+        now = state.run_options
+        if self.options is None:  # a call that had to come has come: what follows may be an answer
+            return replace(now, required=False) if now.required and asked.for_client else None
+        if self.options == now:
+            return None
+        check_options(graph, self.options)
+        return self.options
 
     def _asked(self, state: State, definition: Definition) -> Pending:
         found = find_request(state, definition.graph, self.id)

@@ -287,7 +287,7 @@ class Session:
         definition = self.workflow.definition
         await self.refresh()
         if (other := await self._asked_elsewhere(given)) is not None:
-            await other._decide(given, contents)
+            await other._decide(replace(given, options=None), contents)  # agents that work as tools have no tools of the client
             return
 
         def propose(state: State) -> Iterator[AnyFact]:

@@ -177,6 +177,23 @@ async def test_an_agent_as_a_tool_has_no_tools_of_the_client() -> None:
     assert not any(getattr(fact, "options", None) for fact in await session.store.read(child.ledger))
 
 
+async def test_an_answer_gives_an_agent_as_a_tool_no_tools() -> None:
+    """The request is the helper's, and the tools that come with its answer are not."""
+
+    @tool(deferred=True)
+    def ask_bank(order: str) -> str:
+        """Ask the bank."""
+        raise AssertionError("its result comes from elsewhere")
+
+    helper = Agent("helper", model=ScriptedModel(by_agent={"helper": [call("ask_bank", order="7"), "It is paid."]}), tools=[ask_bank])
+    session = desk(call("ask_helper", task="Is it paid?"), "Yes.", tools=[helper.as_tool()]).session()
+    (request,) = (await session.run("Is it paid?", tools=[PAGE])).pending
+    await session.answer(request, "paid", tools=[PAGE], output_schema={"type": "object"})
+    assert (await session.resume()).text == "Yes."
+    (child,) = await session.store.children(session.id)
+    assert not any(getattr(fact, "options", None) for fact in await session.store.read(child.ledger))
+
+
 async def test_passwords_for_a_client_are_shown_to_it_alone() -> None:
     session = desk(call("log_in", name="me", word="sesame")).session()
     (request,) = (await session.run("Log in", tools=[LOGIN])).pending
@@ -191,6 +208,21 @@ async def test_a_required_call_is_asked_for_until_it_comes() -> None:
     assert [each.tool for each in result.pending] == ["open_page"]
     assert "one of them must be called: open_page" in (await session.seen()).messages[-1].text
     assert [message.text for message in session.messages] == ["Open x"]
+
+
+async def test_a_required_call_is_required_once() -> None:
+    session = desk().session()
+    (request,) = (await session.run("Open x", tools=[PAGE], tool_required=True)).pending
+    await session.answer(request, "a page")
+    assert (await session.resume()).text == "Opened."
+    assert [spec.name for spec in (await session.seen()).frame.tools] == ["open_page"]
+
+
+async def test_a_required_call_stays_required_on_request() -> None:
+    session = desk(call("open_page", url="x"), "Opened.", call("open_page", url="y")).session()
+    (request,) = (await session.run("Open x", tools=[PAGE], tool_required=True)).pending
+    await session.answer(request, "a page", tools=[PAGE], tool_required=True)
+    assert [each.arguments for each in (await session.resume()).pending] == [{"url": "y"}]
 
 
 async def test_an_answer_that_never_fits_becomes_a_question() -> None:
