@@ -12,7 +12,7 @@ from legato import Agent, HandoffBuilder, guardrail
 from legato.core.facts import Refusal
 from legato.testing import ScriptedModel, handoff
 from tests.server.openai.asking import client_of
-from tests.server.rooms import chatting, served, session_of
+from tests.server.rooms import Held, chatting, served, session_of
 
 
 class City(BaseModel):
@@ -162,3 +162,70 @@ def test_an_output_type_of_an_agent_is_not_replaced() -> None:
             client.chat.completions.create(model="chat", messages=ASKED, response_format={"type": "json_object"})
         assert refused.value.param == "response_format"
         assert client.responses.create(model="chat", input="x").output_text == FITS
+
+
+# -- beside other clients ----------------------------------------------------------------------------------------------
+
+CITY_FORMAT: Any = {"format": {"type": "json_schema", "name": "city", "schema": City.model_json_schema()}}
+CITY_IN_CHAT: Any = {"type": "json_schema", "json_schema": {"name": "city", "schema": City.model_json_schema()}}
+
+
+def begun(client: Any, **more: Any) -> Any:
+    """A streamed response in which the model has begun to speak."""
+    events = client.responses.create(model="chat", conversation="s", input="Hello?", stream=True, **more)
+    assert any(event.type == "response.output_text.delta" for event in events)
+    return events
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+def test_words_to_another_client_are_no_part_of_the_answer(api: str) -> None:
+    """The model still says something to another client of the session when a format is asked for."""
+    model = Held(["Hello there.", FITS])
+    with served(chatting([], model=model)) as server:
+        client = client_of(server)
+        other = begun(client)
+        if api == "responses":
+            stream: Any = client.responses.create(model="chat", conversation="s", input="Where?", text=CITY_FORMAT, stream=True)
+        else:
+            stream = client.chat.completions.create(
+                model="chat", messages=ASKED, response_format=CITY_IN_CHAT, stream=True, extra_headers={"Legato-Session": "s"}
+            )
+        next(stream)  # it was recorded
+        model.free.set()
+        told = list(stream)
+        other.close()
+    if api == "chat":
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in told) == FITS
+        return
+    assert "".join(event.delta for event in told if event.type == "response.output_text.delta") == FITS
+    assert told[-1].response.output_text == FITS
+
+
+def test_an_answer_ends_before_what_others_say_next() -> None:
+    model = ScriptedModel(lambda request: FITS if "Where?" in str(request.messages[-1]) else "Hello there.")
+    with served(chatting([], model=model)) as server:
+        client = client_of(server)
+        first = client.responses.create(model="chat", conversation="s", input="Where?", text=CITY_FORMAT)
+        client.responses.create(model="chat", conversation="s", input="Hello?")
+        assert client.responses.retrieve(first.id).output_text == FITS
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_to_two_at_once_is_an_error(stream: bool) -> None:
+    """Another message came before the one with the format was answered, and the reply is as the later one asked."""
+    model = Held(["Hello there.", "In Bonn."])
+    with served(chatting([], model=model)) as server:
+        client = client_of(server)
+        other = begun(client)
+        asked = client.responses.create(model="chat", conversation="s", input="Where?", text=CITY_FORMAT, background=True)
+        later = client.responses.create(model="chat", conversation="s", input="And?", stream=True)
+        next(later)
+        model.free.set()
+        assert list(later)[-1].response.output_text.endswith("In Bonn.")
+        other.close()
+        if stream:
+            failed = list(client.responses.retrieve(asked.id, stream=True))[-1].response
+        else:
+            failed = client.responses.retrieve(asked.id)
+    assert (failed.status, failed.output_text) == ("failed", "")
+    assert "both were answered at once" in failed.error.message

@@ -16,7 +16,7 @@ from legato.server.error_shapes import shaped
 from legato.server.naming import bound
 from legato.server.openai.errors import error_line
 from legato.server.openai.item_ids import request_item_id
-from legato.server.openai.shapes import chat_usage, client_arguments, finish_of, is_part_of_answer, legato_field, refusal_in
+from legato.server.openai.shapes import chat_usage, client_arguments, finish_of, legato_field, refusal_in
 from legato.server.openai.turns import Turn
 from legato.server.telling import Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of
 
@@ -60,7 +60,7 @@ class Completing:
         """What of the words is the message: all, or, where a format was asked for, the last answer in it."""
         if not self.turn.options.typed:
             return spoken
-        return [moment for moment in spoken if is_part_of_answer(self.turn.session, moment)][-1:]
+        return [moment for moment in spoken if self.turn.has_in_answer(moment.position)][-1:]
 
     def _rest(self, told: list[Moment]) -> Rested:
         last = told[-1] if told else None
@@ -98,8 +98,9 @@ class Completing:
                     rest = moment
                     if self.turn.failure(rest)[0]:
                         continue
-                if isinstance(moment, Spoke) and self.turn.options.typed:
-                    answers.append(moment)  # none of its words was told before it was judged
+                if isinstance(moment, Spoke | Piece | Withdrawn) and self.turn.options.typed:
+                    if isinstance(moment, Spoke):  # none of its words was told before it was judged, so pieces are words to somebody else
+                        answers.append(moment)
                     continue
                 for text in writing.told(moment):
                     yield self._chunk({"content": text})

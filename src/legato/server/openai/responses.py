@@ -18,7 +18,6 @@ from legato.server.openai.shapes import (
     call_item,
     finish_of,
     format_shape,
-    is_part_of_answer,
     legato_field,
     message_item,
     request_item,
@@ -66,7 +65,7 @@ class Responding:
 
     def _items(self, moment: Moment) -> Iterator[dict[str, Any]]:
         match moment:
-            case Spoke() if is_part_of_answer(self.turn.session, moment):
+            case Spoke() if self.turn.has_in_answer(moment.position):
                 yield message_item(self.turn.session, moment)
             case Ended() if not moment.called.for_client:  # a client knows what it has answered, and what is wrong never reached it
                 yield call_item(self.turn.session, moment)
@@ -117,13 +116,15 @@ class Responding:
 
     def _told(self, moment: Moment, writing: _Events) -> Iterator[bytes]:
         match moment:
+            case Piece() | Withdrawn() if self.turn.options.typed:
+                pass  # an answer in a format is told whole, so these are words to somebody else
             case Piece(reply, agent, text):
                 session, withdrawn = self.turn.session, writing.withdrawn_messages
                 yield from writing.pieces(reply_item_id(session.state, session.id, reply, withdrawn=withdrawn), agent, text)
             case Withdrawn():
                 yield from writing.withdrawn()
             case Spoke():
-                if is_part_of_answer(self.turn.session, moment):
+                if self.turn.has_in_answer(moment.position):
                     yield from writing.spoken(message_item(self.turn.session, moment))
             case _:
                 for item in self._items(moment):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from legato.core.facts import Answered, Call, Judged, Said, Usage
+from legato.core.facts import Answered, Judged, Said, Usage
 from legato.core.frame import ToolSpec
 from legato.core.groups import refusal_of
 from legato.core.requests import Pending
@@ -46,14 +46,6 @@ def refusal_in(session: Session, spoke: Spoke) -> str:
         message = state.facts[fact.position]
         return spoke.text if isinstance(message, Said) and message.options is not None and message.options.typed else ""
     return refusal_of(fact) if isinstance(fact, Answered) and state.options_of(spoke.position).typed else ""
-
-
-def is_part_of_answer(session: Session, spoke: Spoke) -> bool:
-    """Whether a client is shown these words. Where it asked for a format, what is said beside calls is not in it, and is left out."""
-    state = session.state
-    fact = state.facts[spoke.position] if spoke.reply >= 0 else None
-    calls = isinstance(fact, Answered) and any(isinstance(item, Call) for item in fact.items)
-    return not (calls and state.options_of(spoke.position).typed)
 
 
 def tool_shape(tool: ToolSpec) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import NO_OPTIONS, AnyFact, Decided, Paused, RunOptions, Said
+from legato.core.facts import NO_OPTIONS, Answered, AnyFact, Call, Decided, Judged, Paused, RunOptions, Said
 from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
 from legato.drive.clock import fresh_name
@@ -85,8 +85,41 @@ class Turn(Struct, frozen=True):
         """
         if rest.error:
             return "model_failed", rest.error
-        about = next((request for request in rest.pending if request.limit == "output"), None) if self.options.judged else None
-        return ("output_not_accepted", about.prompt) if about is not None else ("", "")
+        if not self.options.judged or rest.status == "cancelled":
+            return "", ""
+        if about := next((request for request in rest.pending if request.limit == "output"), None):
+            return "output_not_accepted", about.prompt
+        replies = self._find_answers(rest.length) if not rest.pending else []
+        if replies and self.session.state.options_of(replies[-1]).digest != self.options.digest:
+            words = "another message came in this session, and both were answered at once, without what this request asked for"
+            return "output_not_accepted", words
+        return "", ""
+
+    def _find_answers(self, length: int) -> list[int]:
+        """Find the replies that answer what was given here: not what was said before or, once this has its answer, after it."""
+        facts, first = self.session.state.facts, self.after + 1
+        rejected = {fact.position for fact in facts[first:] if isinstance(fact, Judged) and fact.kind == "output" and fact.stop}
+        later = next((at for at in range(first, length) if isinstance(facts[at], Said)), length)
+        found: list[int] = []
+        for at in range(first, length):
+            fact = facts[at]
+            if isinstance(fact, Answered) and fact.upto >= self.after and at not in rejected and (fact.upto < later or not found):
+                found += [] if any(isinstance(item, Call) for item in fact.items) else [at]
+        return found
+
+    def has_in_answer(self, position: int) -> bool:
+        """Whether the words at a position are in the answer.
+
+        All are, unless a format was asked for: then only those in this format are that answer what was given here. What agents say beside
+        calls is left out, and so is what they say to others who speak in the session meanwhile.
+        """
+        if not self.options.typed:
+            return True
+        state = self.session.state
+        fact = state.facts[position]
+        if isinstance(fact, Answered):
+            return position in self._find_answers(position + 1) and state.options_of(position).digest == self.options.digest
+        return not isinstance(fact, Judged) or fact.position >= self.after
 
     def name(self, prefix: str = "resp_") -> str:
         """Its id."""
