@@ -53,6 +53,15 @@ def test_what_a_provider_said_of_a_whole_reply_goes_with_its_words() -> None:
     assert b"They said hello" not in b"".join(map(encode, erased))
 
 
+@pytest.mark.parametrize("arguments", ["{}", ARGS])
+def test_what_a_provider_said_of_a_call_goes_with_it(arguments: str) -> None:
+    """It may be a seal over what the model thought, which only its provider can read."""
+    made = Call("t", arguments, "c1", extra='{"thought_signature":"c2VhbA=="}')
+    erased, _ = erase([opened(), said("Hello"), replace(answered("a", 1), items=(made,))], 2)
+    assert b"c2VhbA" not in b"".join(map(encode, erased))
+    assert erased[2].items[0].call_id == "c1"
+
+
 def told_apart(facts: list[AnyFact]) -> list[AnyFact]:
     """The same ledger, in which all words are of one position alone; those that were erased already stay so."""
     made: list[AnyFact] = []

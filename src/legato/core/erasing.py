@@ -230,7 +230,8 @@ def _item(item: Item) -> Item:
         case Words() | Refusal():
             return replace(item, text=_gone(item.text), **({"notes": "", "extra": ""} if isinstance(item, Words) else {}))
         case Call():
-            return replace(item, arguments=ERASED_ARGUMENTS) if item.arguments not in ("", "{}") else item
+            arguments = ERASED_ARGUMENTS if item.arguments not in ("", "{}") else item.arguments
+            return replace(item, arguments=arguments, extra="")  # seals of what was thought, and who called: a program that is erased too
         case _:
             return NOTHING
 
