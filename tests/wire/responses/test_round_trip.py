@@ -122,6 +122,25 @@ def test_a_program_goes_back_with_its_calls() -> None:
     assert call["caller"] == output["caller"] == BY_PROGRAM
 
 
+def test_a_call_of_no_program_is_a_plain_call() -> None:
+    """The program is gone: it was erased, or the agent's history does not reach back to it. Nor can it have output."""
+    output = {"type": "program_output", "id": "po_1", "call_id": "call_d", "result": "7", "status": "completed"}
+    call, answer = sent_back({**CALL, "caller": BY_PROGRAM}, output)
+    assert "caller" not in call
+    assert "caller" not in answer
+    assert answer["type"] == "function_call_output"
+
+
+def test_a_program_goes_on_in_later_replies() -> None:
+    output = {"type": "program_output", "id": "po_1", "call_id": "call_d", "result": "7", "status": "completed"}
+    second = {**CALL, "call_id": "call_e", "caller": BY_PROGRAM}
+    talk = Talk().says("Hello").replies(*items_of(PROGRAM, {**CALL, "caller": BY_PROGRAM}), origin=HERE)
+    talk.replies(*items_of(second), origin=HERE).replies(*items_of(output, said("Seven.")), origin=HERE).says("And now?")
+    sent = json.loads(compile_request(talk.request(tools=(LOOK_UP, RUN)), Options("m"), HERE, stream=False).body)["input"]
+    assert [item.get("type") for item in sent[1:-2]] == ["program", *["function_call", "function_call_output"] * 2, "program_output"]
+    assert all(item["caller"] == BY_PROGRAM for item in sent[2:6])
+
+
 def test_a_custom_call_stays_a_custom_call() -> None:
     (recorded,) = items_of(CUSTOM)
     assert recorded == Call("run", '{"input":"ls -l"}', "call_b", "ctc_1", '{"type":"custom_tool_call"}')
@@ -186,7 +205,6 @@ def test_a_search_that_found_no_tools_is_answered_in_words() -> None:
             {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "iVBORw0KGgo=", "output_format": "png"},
             None,
         ),
-        ({"type": "program_output", "id": "po_1", "call_id": "call_d", "result": "1", "status": "completed"}, None),
     ],
     ids=lambda value: value.get("type", "") if isinstance(value, dict) else "",
 )

@@ -30,7 +30,19 @@ from legato.wire.options import Options, options_from
 from legato.wire.parts import STAND_IN, address_of
 from legato.wire.responses.laws import SOUND_OR_FILM, judge, judge_each, judge_items
 from legato.wire.responses.past import Past, past_of, proof_of
-from legato.wire.responses.round_trip import BY_VALUE, NOT_BY_VALUE, waits_for_caller, write_call, write_hosted, write_message, write_output
+from legato.wire.responses.round_trip import (
+    BY_VALUE,
+    NOT_BY_VALUE,
+    is_output_of,
+    programs_named,
+    programs_of,
+    waits_for_caller,
+    without_program,
+    write_call,
+    write_hosted,
+    write_message,
+    write_output,
+)
 from legato.wire.schemas import is_closed, is_of_an_object, told
 from legato.wire.shape import by_shape
 
@@ -63,6 +75,9 @@ def compile_request(
         course = proof = proof_of(request, origin)
         past, held = Past() if by_value else past_of(request, options, proof), proof.told
         written = _Written(*about, refused=proof.refused)
+        if any(programs_named(group.fact.items) for group in request.groups[past.groups :] if group.fact is not None):
+            before = (group.fact.items for group in request.groups[: past.groups] if group.fact is not None)  # the provider has these
+            written.programs = frozenset().union(*map(programs_of, before))
         for group in request.groups[past.groups :]:
             written.add(group, group.position in proof.own, request)
     if past.open_reply is not None:
@@ -205,16 +220,21 @@ class _Written(Course):
         self.losses: dict[str, None] = {}
         self.complaints: list[Complaint] = []
         self.thinks = self.hosted = False
+        self.programs: frozenset[str] = frozenset()  # those of the groups so far, as calls name them
 
     def add(self, group: Group, own: bool, request: Request) -> None:
         withheld = self._withheld(group)
-        key = f"responses {own:d} {withheld}{self._key}"
+        made = programs_of(group.fact.items) if group.fact is not None and withheld not in (FOREIGN, REFUSED) else frozenset()
+        named = programs_named(group.fact.items) & self.programs if group.fact is not None and self.programs else frozenset()
+        key = f"responses {own:d} {withheld}{self._key}{sorted(named) if named else ''}"
         fragment: Fragment | None = group.wire.get(key)
         if fragment is None:
-            fragment = _written(group, withheld, own, request.contents, self._namespaces)
+            fragment = _written(group, withheld, own, request.contents, self._namespaces, self.programs | made)
             if fragment.hosted and fragment.complaints:  # what the provider did has a form that is not known here: it stays behind
-                fragment = _written(group, withheld, own, request.contents, self._namespaces, hosted=False)
+                fragment = _written(group, withheld, own, request.contents, self._namespaces, self.programs, hosted=False)
             group.wire[key] = fragment
+        if made and fragment.hosted:
+            self.programs |= made
         if fragment.body:
             self.pieces.append(fragment.body)
         self.losses.update(dict.fromkeys(fragment.losses))
@@ -232,16 +252,22 @@ class _Written(Course):
 
 
 def _written(
-    group: Group, withheld: str, own: bool, contents: Mapping[str, bytes], namespaces: Mapping[str, str], hosted: bool = True
+    group: Group,
+    withheld: str,
+    own: bool,
+    contents: Mapping[str, bytes],
+    namespaces: Mapping[str, str],
+    programs: frozenset[str],
+    hosted: bool = True,
 ) -> Fragment:
     items: list[dict[str, Any]] = []
     losses: list[str] = []
     for entry in group.entries:
         if isinstance(entry, AssistantEntry):
-            items += _reply(entry, withheld, own, losses, hosted, namespaces)
+            items += _reply(entry, withheld, own, losses, hosted, namespaces, programs)
         elif isinstance(entry, OutputEntry):
             id = call_id(entry.call, entry.ref.position, entry.ref.index, own)
-            items.append(write_output(_own(entry.call, withheld), id, _content(entry.content, contents, losses)))
+            items.append(write_output(_own(entry.call, withheld, programs), id, _content(entry.content, contents, losses)))
         else:
             items.append({"role": "user", "content": _content(entry.content, contents, losses)})
     kinds = {item.get("type") for item in items}
@@ -256,7 +282,13 @@ def _written(
 
 
 def _reply(
-    entry: AssistantEntry, withheld: str, own: bool, losses: list[str], hosted: bool, namespaces: Mapping[str, str]
+    entry: AssistantEntry,
+    withheld: str,
+    own: bool,
+    losses: list[str],
+    hosted: bool,
+    namespaces: Mapping[str, str],
+    programs: frozenset[str],
 ) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     takes_back = hosted and withheld not in (FOREIGN, REFUSED)
@@ -269,7 +301,7 @@ def _reply(
             case Refusal(text=words):
                 items.append({"role": "assistant", "content": words})
             case Call():
-                call = write_call(_own(item, withheld), call_id(item, entry.position, index, own), wire_name(item.tool))
+                call = write_call(_own(item, withheld, programs), call_id(item, entry.position, index, own), wire_name(item.tool))
                 if namespaces and (namespace := namespaces.get(call.get("name", ""))):  # another model's call of a tool that is there now
                     call.setdefault("namespace", namespace)
                 items.append(call)
@@ -278,6 +310,8 @@ def _reply(
                     items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
                 elif encrypted or item.text or item.item_id:  # of one that was erased nothing is left to lose
                     losses.append(f"reasoning of {entry.agent}: {withheld or NOT_GIVEN_OUT}")
+            case Hosted(kind="program_output") if takes_back and not is_output_of(item, programs):
+                losses.append(f"program_output of {entry.agent}: its program is not in this request")
             case Hosted(kind=kind, body=body) if takes_back and kind in BY_VALUE and not waits_for_caller(item, entry.items):
                 items.append(write_hosted(kind, body, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
             case Hosted(kind=kind):
@@ -289,9 +323,11 @@ def _reply(
     return items
 
 
-def _own(call: Call, withheld: str) -> Call:
+def _own(call: Call, withheld: str, programs: frozenset[str]) -> Call:
     """A call as this provider made it; another's as a plain one."""
-    return replace(call, extra="") if call.extra and withheld == FOREIGN else call
+    if not call.extra:
+        return call
+    return replace(call, extra="") if withheld == FOREIGN else without_program(call, programs)
 
 
 def _outputs(group: Group, contents: Mapping[str, bytes], losses: list[str]) -> list[dict[str, Any]]:

@@ -9,10 +9,11 @@ so that it goes back as what it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from legato.core.facts import Call, Hosted, Item
 from legato.wire.loose import json_text, mapping, objects, text
@@ -110,6 +111,35 @@ def write_call(call: Call, id: str, name: str) -> dict[str, Any]:
             return {"type": "tool_search_call", "call_id": id, "arguments": arguments, "status": "completed", **members}
         case _:
             return {"type": "function_call", "call_id": id, "name": name, "arguments": call.arguments, **members}
+
+
+def programs_of(items: Sequence[Item]) -> frozenset[str]:
+    """The ids by which calls name the programs among these items."""
+    return frozenset(_call_id(item) for item in items if isinstance(item, Hosted) and item.kind == "program")
+
+
+def programs_named(items: Sequence[Item]) -> frozenset[str]:
+    """The ids of the programs that made calls among these items, or had output."""
+    called = (members_of(item.extra).get("caller") for item in items if isinstance(item, Call) and item.extra)
+    by_programs = {text(mapping(caller).get("caller_id")) for caller in called if mapping(caller).get("type") == "program"}
+    return frozenset(by_programs | {_call_id(item) for item in items if isinstance(item, Hosted) and item.kind == "program_output"})
+
+
+def without_program(call: Call, programs: Collection[str]) -> Call:
+    """The call as one of the model's own, if the program that made it is none of these: it points to nothing then."""
+    if programs_named([call]) <= frozenset(programs):
+        return call
+    members = {name: value for name, value in members_of(call.extra).items() if name != "caller"}
+    return replace(call, extra=json_text(members) if members else "")
+
+
+def is_output_of(item: Hosted, programs: Collection[str]) -> bool:
+    """Whether an item may follow these programs: the output of another one points to nothing."""
+    return item.kind != "program_output" or _call_id(item) in programs
+
+
+def _call_id(item: Hosted) -> str:
+    return text(mapping(_decoded(item.body)).get("call_id"))
 
 
 def write_output(call: Call, id: str, output: object) -> dict[str, Any]:
