@@ -13,8 +13,8 @@ from legato import Agent, HandoffBuilder, Workflow
 from legato.core.facts import Decided, Image, Said, Text
 from legato.stores import SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
-from tests.server.openai.asking import client_of
-from tests.server.rooms import Refunds, chatting, served, session_of
+from tests.server.openai.asking import approved, client_of
+from tests.server.rooms import Refunds, chatting, refunding, served, session_of
 
 PARAMETERS = {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"], "additionalProperties": False}
 PAGE: dict[str, Any] = {"type": "function", "name": "open_page", "description": "Opens a page.", "parameters": PARAMETERS, "strict": True}
@@ -366,3 +366,37 @@ def test_history_of_a_deleted_session_is_an_account() -> None:
             client.chat.completions.create(model="chat", messages=messages)
         (session,) = [id for id in server.serving.store._ledgers if id.startswith("chat")]
         assert "tool: a page" in session_of(server, workflow, session).messages[0].text
+
+
+# -- approvals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("other", "param"),
+    [
+        ({"tools": [CLOCK]}, "tools"),
+        ({"tools": [PAGE], "tool_choice": "required"}, "tools"),
+        ({"text": {"format": {"type": "json_object"}}}, "text.format"),
+    ],
+)
+def test_an_approval_brings_nothing_else_along(other: dict[str, Any], param: str) -> None:
+    desk = refunding()
+    with served(desk.workflow) as server:
+        client = client_of(server)
+        asked = client.responses.create(model="desk", input="Refund 7", tools=[PAGE])
+        given = {"model": "desk", "previous_response_id": asked.id, "input": [approved(asked.output[-1])]}
+        with pytest.raises(openai.BadRequestError, match="and these are others") as refused:
+            client.responses.create(**given, **other)
+        assert refused.value.param == param
+        assert desk.paid == []
+        paid = client.responses.create(**given, tools=[PAGE])
+    assert (paid.output_text, desk.paid, [tool.name for tool in paid.tools]) == ("It is paid.", ["7"], ["open_page"])
+
+
+def test_an_approval_needs_no_tools_again() -> None:
+    desk = refunding()
+    with served(desk.workflow) as server:
+        client = client_of(server)
+        asked = client.responses.create(model="desk", input="Refund 7", tools=[PAGE])
+        paid = client.responses.create(model="desk", previous_response_id=asked.id, input=[approved(asked.output[-1])])
+    assert (paid.output_text, [tool.name for tool in paid.tools]) == ("It is paid.", ["open_page"])

@@ -303,6 +303,8 @@ async def _branched(serving: Serving, before: Turn, at: int, workflow: Workflow,
 async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> Turn:
     key = ask.key or fresh_name()
     known = (await session.refresh()).state.keys.get(key)
+    if ask.answers and not ask.message and known is None:
+        _check_kept_options(session, ask)
     for answer in ask.answers:
         part = _part_key(key, answer.number) if ask.message or answer is not ask.answers[-1] else key
         await _decide(session, answer, part, ask.options)
@@ -317,6 +319,21 @@ async def _given(session: Submitted, ask: Ask, expected: int | None = None) -> T
         await session.wake()  # who sends it again wants it tried again
         return Turn(session, after, state.length + 1)
     return Turn(session, after, after + 1)
+
+
+def _check_kept_options(session: Session, ask: Ask) -> None:
+    """Refuse tools and a format that come with answers which keep those in force: approvals, and answers to agents that work as tools."""
+    asked, now = ask.options.recorded, session.state.run_options
+    own = {request.id for request in session.pending if request.session == session.id}
+    if any(answer.verdict == "answer" and meant(answer.request).id in own for answer in ask.answers):
+        return
+    if asked == NO_OPTIONS or (asked.digest == now.digest and (now.required or not asked.required)):
+        return
+    raise Wrong(
+        "tools" if asked.tools else ask.options.format_param,
+        "this answer goes on with the tools and the format that were asked for before, and these are others",
+        do="send the same, or none, with it; a message may bring others",
+    )
 
 
 def _part_key(key: str, number: int | str) -> str:
