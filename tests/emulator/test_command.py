@@ -272,10 +272,34 @@ def test_an_illegal_request_ends_with_code_1_and_its_clause(run: Run, tmp_path: 
     assert (verdict["clause"], verdict["status"]) == (clause, 400)
 
 
-def test_responses_is_the_law_book_if_none_is_named(run: Run, tmp_path: Path) -> None:
-    request = tmp_path / "request.json"
-    request.write_text(json.dumps(BROKEN["responses"][1]))
-    assert run("check", request).out.startswith("T1 400 ")
+@pytest.mark.parametrize("api", BROKEN)
+def test_the_body_shows_its_law_book(run: Run, api: str) -> None:
+    """Without `--api` a request is judged by the API that it fits, and which one is said unless it is Responses."""
+    clause, body, _ = BROKEN[api]
+    ended = run("check", "-", stdin=json.dumps(body).encode())
+    note = f"legato: judged by the rules of {api}, since it looks like a request of that API; --api chooses another\n"
+    assert (ended.code, ended.out.split()[0], ended.err) == (1, clause, "" if api == "responses" else note)
+
+
+def test_a_body_without_signs_is_of_responses(run: Run) -> None:
+    ended = run("check", "-", stdin=b'{"model": "gpt-4.1"}')
+    assert (ended.code, ended.out.split()[0], ended.err) == (1, "P2", "")
+
+
+OF_THEIR_MODEL = {
+    "chat": ("CP4", {**LEGAL["chat"], "max_tokens": 5}, "gpt-5.1"),
+    "responses": ("O10", {**LEGAL["responses"], "temperature": 0.5}, "gpt-5"),
+}
+
+
+@pytest.mark.parametrize("state", ["unknown", "empty"])
+@pytest.mark.parametrize("api", OF_THEIR_MODEL)
+def test_a_known_model_is_held_to_its_rules(run: Run, api: str, state: str) -> None:
+    """What only some models refuse is refused for a model that the emulator knows, and for no other."""
+    clause, body, model = OF_THEIR_MODEL[api]
+    for name, begins in ((model, clause), ("gpt-4.1", "legal"), ("a-model-of-tomorrow", "legal")):
+        ended = run("check", "-", "--provider-state", state, stdin=json.dumps({**body, "model": name}).encode())
+        assert ended.out.split()[0] == begins
 
 
 def test_a_request_may_come_from_standard_input(run: Run) -> None:

@@ -38,7 +38,11 @@ def check(
         ),
     ],
     api: Annotated[
-        str, typer.Option(help="Of a request: which law book: responses, chat or anthropic. A line of a log says so itself.")
+        str,
+        typer.Option(
+            help="Of a request: which law book: responses, chat or anthropic. Without it, the one that fits the body. A line of a log says "
+            "so itself."
+        ),
     ] = "",
     switch: Annotated[
         list[str] | None,
@@ -67,7 +71,8 @@ def check(
 
     A request alone does not show what the provider holds. So the ids of stored responses, conversations, items and prompts count as
     existing, and signatures and encrypted reasoning as sound; what the request itself shows is judged. If its verdict hangs on stored
-    things, that is said. Exit code 0: all is well; 1: it is not; 2: it could not be judged.
+    things, that is said. A model that the emulator knows is held to its own rules; any other may do everything.
+    Exit code 0: all is well; 1: it is not; 2: it could not be judged.
     """
     if is_name(what):
         if api or switch or state:
@@ -76,7 +81,7 @@ def check(
     elif mermaid:
         raise BadInput("--mermaid is for workflows", expected="module:workflow, or file.py:workflow", found=what)
     else:
-        _check_request(Path(what), api or "responses", switch, as_json, state or ProviderState.unknown)
+        _check_request(Path(what), api, switch, as_json, state or ProviderState.unknown)
 
 
 def _check_workflow(name: str, picture: bool, as_json: bool) -> None:
@@ -101,6 +106,10 @@ def _check_request(request: Path, api: str, switch: list[str] | None, as_json: b
     body = _read(request)
     if body.get("api") in APIS and isinstance(body.get("request"), dict):
         api, body = body["api"], body["request"]
+    elif not api:
+        api = _likely(body) or "responses"
+        if api != "responses":
+            typer.echo(f"legato: judged by the rules of {api}, since it looks like a request of that API; --api chooses another", err=True)
     switches = switches_of(switch)
     complaints = judge(body, api, switches, state)
     if as_json:
@@ -125,21 +134,40 @@ def _check_request(request: Path, api: str, switch: list[str] | None, as_json: b
 
 
 def judge(body: dict[str, Any], api: str, switches: dict[str, str], state: ProviderState = ProviderState.unknown) -> Sequence[Complaint]:
-    """The complaints of one law book about a request on its own. Only the Responses API keeps things that a request can refer to."""
+    """Return the complaints of one law book about a request on its own.
+
+    Only the Responses API keeps things that a request can refer to. A model that the emulator does not know is taken to do everything.
+    """
+    from legato.emulator.models import Catalogue
     from legato.emulator.options import Profiles
     from legato.wire.anthropic import betas
     from legato.wire.anthropic import laws as anthropic
+    from legato.wire.chat import held as chat_held
     from legato.wire.chat import laws as chat
+    from legato.wire.responses import held as responses_held
     from legato.wire.responses import laws as responses
-    from legato.wire.responses.held import Nothing, UnknownProviderState
 
+    class Empty(responses_held.Nothing):
+        """A provider that holds nothing, and knows what the emulator knows of models."""
+
+        def model(self, name: str) -> responses_held.ModelInfo:
+            return find_model(name)
+
+    def find_model(name: str) -> responses_held.ModelInfo:
+        return catalogue.openai(name) or responses_held.ModelInfo(name)
+
+    def find_chat_model(name: str) -> chat_held.ModelInfo:
+        return catalogue.chat(name) or chat_held.ModelInfo(name)
+
+    catalogue = Catalogue()
     profiles = Profiles.of(switches)
     match api:
         case "responses":
             keeps_nothing = state == ProviderState.empty or profiles.responses.zero_data_retention
-            return responses.judge(body, Nothing() if keeps_nothing else UnknownProviderState(), profiles.responses)
+            held = Empty() if keeps_nothing else responses_held.UnknownProviderState(find_model)
+            return responses.judge(body, held, profiles.responses)
         case "chat":
-            return chat.judge(body, profile=profiles.chat)
+            return chat.judge(body, models=find_chat_model, profile=profiles.chat)
         case "anthropic":
             headers = {"anthropic-version": "2023-06-01", "anthropic-beta": betas.ALL}  # the body does not show which it was sent with
             return anthropic.judge(body, headers, profile=profiles.anthropic)
