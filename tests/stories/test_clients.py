@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from legato import Agent, ClientTool, HandoffBuilder, Workflow, guardrail, tool
 from legato.core.facts import Decided, Refusal, Returned, Started
@@ -269,10 +270,11 @@ async def test_an_output_type_of_the_agent_is_not_replaced() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
-        ("a b", {}, "cannot be the name of a tool"),
-        ("handoff_to_b", {}, "are handoffs"),
+        ("a b", {}, r'(?s)cannot be the name of a tool.*name it "look_up_order"'),
+        ("handoff_to_b", {}, r'(?s)are handoffs.*name it "b"'),
         ("t", {"type": "string"}, "not those of an object"),
-        ("t", {"properties": 7}, "the schema of client tool 't' is not valid"),
+        ("t", {"properties": 7}, "the schema of client tool 't' is not valid: properties: 7 is not"),
+        ("t", {"properties": {"a": {"type": "text"}}}, "is not valid: properties.a.type: 'text' is not"),
         ("t", {"x": {1, 2}}, "are no JSON schema"),
     ],
 )
@@ -285,6 +287,21 @@ async def test_definitions_that_are_too_long_are_refused() -> None:
     wordy = [ClientTool(f"t{number}", "x" * 60_000) for number in range(9)]
     with pytest.raises(BadInput, match="says too much"):
         await desk().session().say("Hi", tools=wordy)
+
+
+async def test_a_required_tool_must_be_offered() -> None:
+    session = desk("Hello.").session()
+    with pytest.raises(BadInput, match="tool_required=True needs tools"):
+        await session.run("Hi", tool_required=True)
+    assert (await session.refresh()).facts == []
+
+
+async def test_a_model_class_is_told_its_schema() -> None:
+    class Place(BaseModel):
+        city: str
+
+    with pytest.raises(BadInput, match=r"write Place\.model_json_schema\(\)"):
+        await desk().session().say("Where?", output_schema=Place)  # type: ignore[arg-type]
 
 
 async def test_what_is_no_client_tool_is_refused() -> None:

@@ -48,7 +48,7 @@ class ClientTool(Struct, frozen=True):
     parameters: Mapping[str, Any] = {}
 
     def __post_init__(self) -> None:
-        checked_name(self.name)
+        checked_name(self.name, 'name it "{}"')
         checked_text(text(f"the description of client tool {self.name!r}", self.description), "description of a tool", empty=True)
         if not isinstance(self.parameters, Mapping) or self.parameters.get("type", "object") != "object":
             raise BadInput(
@@ -79,13 +79,15 @@ def options_of(
             raise BadInput(
                 "tools= takes tools that the client runs", found=repr(each)[:80], do='write tools=[ClientTool("open_page", "...", {...})]'
             )
+    if required and not given:
+        raise BadInput("tool_required=True needs tools of the client", do="write tools=[ClientTool(...)] too, or leave it out")
     names = [each.name for each in given]
     if twice := [name for name in names if names.count(name) > 1]:
         raise BadInput(f"two client tools are named {twice[0]!r}", do="give one of them another name")
     output = ""
     if output_schema is not None:
         if not isinstance(output_schema, Mapping):
-            raise BadInput("output_schema= takes a JSON schema", found=repr(output_schema)[:80], do='write {"type": "object", ...}')
+            raise BadInput("output_schema= takes a JSON schema", found=repr(output_schema)[:80], do=_schema_advice(output_schema))
         output = _schema_text(output_schema, "the output schema")
         _checked_output(output)
     if not given and not output:
@@ -100,7 +102,7 @@ def options_of(
             do="offer fewer tools, or describe them shorter",
         )
     offered = tuple(OfferedTool(each.name, _secrets_of(each.parameters)) for each in given)
-    return RunOptions(offered, required and bool(given), bool(output), digest), {digest: data}
+    return RunOptions(offered, required, bool(output), digest), {digest: data}
 
 
 def _secrets_of(parameters: Mapping[str, Any]) -> tuple[str, ...]:
@@ -150,6 +152,13 @@ def parse_output(schema: str, answer: str) -> Any:
         lines = [f"{'.'.join(map(str, each.absolute_path)) or 'reply'}: {each.message}"[:MAX_ERROR_CHARS] for each in mistakes[:MAX_ERRORS]]
         raise ValueError(f"it does not fit the JSON schema. {'; '.join(lines)}")
     return value
+
+
+def _schema_advice(given: object) -> str:
+    """Say what to write in place of something that is no schema. A Pydantic model can write its own."""
+    if isinstance(given, type) and hasattr(given, "model_json_schema"):
+        return f"write {given.__name__}.model_json_schema()"
+    return 'write {"type": "object", ...}'
 
 
 def _schema_text(schema: Mapping[str, Any], what: str) -> str:

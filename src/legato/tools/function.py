@@ -256,19 +256,19 @@ def _name(given: str | None, body: Callable[..., Any]) -> str:
     return checked_name(getattr(_whole(body), "__name__", "") if given is None else given)
 
 
-def checked_name(name: object) -> str:
-    """The name, if every provider accepts it and it is no handoff's."""
+def checked_name(name: object, do: str = 'write @tool(name="{}")') -> str:
+    """Return the name, if every provider accepts it and it is no handoff's. `do` says how this kind of tool is given another one."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise BadInput(
             f"{str(name)[:80]!r} cannot be the name of a tool",
             expected="1 to 64 letters a-z A-Z, digits, '_' or '-'",
-            do='write @tool(name="look_up_order")',
+            do=do.format("look_up_order"),
         )
     if name.startswith(HANDOFF_PREFIX):
         other = name.removeprefix(HANDOFF_PREFIX) or "pass_on"
         raise BadInput(
             f"a tool cannot be named {name!r}: names that begin with {HANDOFF_PREFIX!r} are handoffs",
-            do=f'write @tool(name="{other}"), or add_handoff(...) if control should pass',
+            do=f"{do.format(other)}, or add_handoff(...) if control should pass",
         )
     return name
 

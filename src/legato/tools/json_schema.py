@@ -72,7 +72,8 @@ class CheckedSchema:
             kind = _counted_validator(validator_for(schema, default=Draft202012Validator))
             with _working(_Work(MAX_SCHEMA_STEPS)) as work:
                 if error := next(kind(kind.META_SCHEMA, registry=_metaschemas()).iter_errors(plain), None):
-                    raise ValueError(error.message)
+                    where = ".".join(map(str, error.absolute_path))
+                    raise ValueError(f"{where}: {error.message}" if where else error.message)
                 self._nodes = work.count_nodes(plain)
         except TooMuchWork:
             raise ValueError("reading it takes too much work") from None
