@@ -22,7 +22,7 @@ from legato.server.access import Access, Guarded
 from legato.server.answering import Refused
 from legato.server.api import about, looking, talking
 from legato.server.api.table import Asked, Endpoint, Nothing, route
-from legato.server.error_shapes import error_for_path
+from legato.server.error_shapes import OPENAI_PATHS, error_for_path
 from legato.server.limits import Limited, Limits
 from legato.server.openapi import document
 from legato.server.protocols import protocols
@@ -105,8 +105,20 @@ async def _not_here(request: Request, error: Exception) -> Response:
         allowed = _allowed(request)
         refused = Refused(405, "method_not_allowed", "this path is asked in another way", expected=allowed, allow=allowed)
     elif error.status_code == 404:
-        refused = Refused(404, "not_found", "nothing is here", do="see /api/openapi.json for what there is")
+        refused = Refused(404, "not_found", "nothing is here", do=_advise_path(request))
     return error_for_path(refused, request.scope["path"])
+
+
+def _advise_path(request: Request) -> str:
+    """Say where something is, to a client that asked where nothing is. OpenAI's SDKs put the same paths behind any `base_url`."""
+    path = request.scope["path"]
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    openai = sorted({route.path for route in routes if route.path.startswith(OPENAI_PATHS) and "{" not in route.path})
+    if path.startswith(OPENAI_PATHS):
+        return f"use what there is of OpenAI's API: {', '.join(openai)}"
+    if any(route.path_regex.match(f"{OPENAI_PATHS.rstrip('/')}{path}") for route in routes):
+        return f"OpenAI's API is below {OPENAI_PATHS}: end the client's base_url with it"
+    return "see /api/openapi.json for what there is"
 
 
 def _allowed(request: Request) -> str:

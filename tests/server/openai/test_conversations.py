@@ -313,6 +313,21 @@ def test_an_unknown_path_is_an_error_in_the_shape_of_the_api(method: str, path: 
         assert ("allow" in answer.headers) == (status == 405)
 
 
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/v1/embeddings", "/v1/chat/completions, /v1/conversations, /v1/models, /v1/responses"),
+        ("/responses", "OpenAI's API is below /v1/: end the client's base_url with it"),
+        ("/chat/completions", "OpenAI's API is below /v1/: end the client's base_url with it"),
+        ("/api/nothing", "see /api/openapi.json"),
+    ],
+)
+def test_a_path_without_anything_says_where_to_look(path: str, advice: str) -> None:
+    with served(chatting([])) as server, httpx2.Client(headers={"authorization": f"Bearer {server.token}"}) as http:
+        error = http.post(f"{server.url}{path}", json={}).json()["error"]
+        assert advice in error.get("do", error["message"])
+
+
 def test_what_is_refused_at_the_door_has_the_shape_of_the_api() -> None:
     with served(chatting([]), limits=ServerLimits(body=100, files=100)) as server, httpx2.Client() as http:
         token = {"authorization": f"Bearer {server.token}"}

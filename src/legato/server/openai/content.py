@@ -194,7 +194,8 @@ def message_of(items: list[Item], param: str, known: bool, ignored: list[str], *
         raise Wrong(param, "what was said before is in the conversation: send only what is new")
     parts = [part for item in new for part in item.parts]
     if not any(parts) and not empty:
-        raise Wrong(param, "there is nothing to say: the last message must be a user's", code="missing_required_parameter")
+        do = "send a message of the user behind what was said, or an answer to what is pending"
+        raise Wrong(param, "there is nothing to say: the last message must be a user's", do=do, code="missing_required_parameter")
     told = [item for item in before if item.role and item.parts] if not drop else []
     ignored.extend(sorted({f"{param} of type {item.kind}" for item in before if not item.role}))
     if told:
