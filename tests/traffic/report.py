@@ -82,7 +82,10 @@ def list_cases(tallies: dict[Api, Tally], names: list[str]) -> str:
                 if row.name in names or kind in names:
                     lines.append(f"{tally.api}: {kind}: {row.name} ({row.count}){f', stays: {row.allowed}' if row.allowed else ''}")
                     lines += [f"    {line}" for line in (_cases(row, row.count) if not row.allowed else ())]
-    return "\n".join(lines) if lines else f"no row has the name {' or '.join(names)}"
+    if lines:
+        return "\n".join(lines)
+    kinds = sorted({kind for tally in tallies.values() for kind in tally.kinds()})
+    return f"no row has the name {' or '.join(names)}; there are rules and members, as --details shows them, and: {', '.join(kinds)}"
 
 
 def as_json(corpus: Corpus, tallies: dict[Api, Tally]) -> str:
