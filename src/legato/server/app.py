@@ -105,20 +105,25 @@ async def _not_here(request: Request, error: Exception) -> Response:
         allowed = _allowed(request)
         refused = Refused(405, "method_not_allowed", "this path is asked in another way", expected=allowed, allow=allowed)
     elif error.status_code == 404:
-        refused = Refused(404, "not_found", "nothing is here", do=_advise_path(request))
+        return _nothing_at(request)
     return error_for_path(refused, request.scope["path"])
 
 
-def _advise_path(request: Request) -> str:
-    """Say where something is, to a client that asked where nothing is. OpenAI's SDKs put the same paths behind any `base_url`."""
+def _nothing_at(request: Request) -> Response:
+    """Say that nothing is at a path, and where to look.
+
+    OpenAI's SDKs put their paths behind any `base_url`, and show the message of an error alone.
+    """
     path = request.scope["path"]
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    openai = sorted({route.path for route in routes if route.path.startswith(OPENAI_PATHS) and "{" not in route.path})
+    meant = f"{OPENAI_PATHS.rstrip('/')}{path}"
+    do = "see /api/openapi.json for what there is"
     if path.startswith(OPENAI_PATHS):
-        return f"use what there is of OpenAI's API: {', '.join(openai)}"
-    if any(route.path_regex.match(f"{OPENAI_PATHS.rstrip('/')}{path}") for route in routes):
-        return f"OpenAI's API is below {OPENAI_PATHS}: end the client's base_url with it"
-    return "see /api/openapi.json for what there is"
+        there = sorted({route.path for route in routes if route.path.startswith(OPENAI_PATHS) and "{" not in route.path})
+        do = f"use what there is of OpenAI's API: {', '.join(there)}"
+    elif any(route.path_regex.match(meant) for route in routes):
+        path, do = meant, f"OpenAI's API is below {OPENAI_PATHS}: end the client's base_url with it"
+    return error_for_path(Refused(404, "not_found", "nothing is here", do=do), path)
 
 
 def _allowed(request: Request) -> str:
