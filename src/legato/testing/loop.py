@@ -245,7 +245,7 @@ class SimulatedLoop(Loop):
                 return
             try:
                 value = func(*args)
-            except Exception as error:
+            except BaseException as error:
                 future.set_exception(error)
             else:
                 future.set_result(value)

@@ -10,31 +10,37 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-async def in_thread(function: Callable[[], object]) -> object:
+class DaemonThreads(Executor):
+    """Calls each function in a daemon thread of its own."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+
+        def work() -> None:
+            try:
+                value = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        threading.Thread(target=work, name="legato-tool", daemon=True).start()
+        return future
+
+
+DAEMON_THREADS = DaemonThreads()
+
+
+async def in_thread(function: Callable[[], T]) -> T:
     """Call the function in a thread of its own, with the caller's contextvars."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[object] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(value: object, error: BaseException | None) -> None:
-        if future.done():
-            return  # whoever waited has left
-        if error is None:
-            future.set_result(value)
-        else:
-            future.set_exception(error)
-
-    def work() -> None:
-        value, error = None, None
-        try:
-            value = context.run(function)
-        except BaseException as raised:
-            error = raised
-        with suppress(RuntimeError):  # the loop may be closed, and with it went whoever waited
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=work, name="legato-tool", daemon=True).start()
-    return await future
+    call: Callable[[], T] = partial(contextvars.copy_context().run, function)
+    return await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, call)

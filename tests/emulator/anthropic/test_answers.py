@@ -11,6 +11,7 @@ from legato.emulator.minds.base import Refused, Say, Thought, Use, Words
 from legato.emulator.tokens import count
 from tests.emulator.anthropic.asking import ADAPTIVE, BETA, HEADERS, WEATHER, accumulated, ask, dialect, names, parsed, wired
 
+EDITS = HEADERS | {"anthropic-beta": "context-management-2025-06-27"}
 HELLO = Say((Words("Hello, how can I help you today?"),))
 CALLS = Say((Use("get_weather", '{"city": "Oslo"}'), Use("get_weather", '{"city": "Rome"}')))
 THOUGHTFUL = Say((Thought("The user wants the weather."), Words("Let me look."), *CALLS.items))
@@ -45,7 +46,7 @@ def test_an_alias_is_answered_with_the_dated_name() -> None:
         (Say((Words("Grüße 👩‍👩‍👧 " * 20),)), {"max_tokens": 9}),
         (Say((Words("Stopped"),), finish="content_filter"), {}),
         (Say((Words("One END two"),)), {"stop_sequences": ["END"]}),
-        (HELLO, {"context_management": {"edits": []}}),
+        (HELLO, {"context_management": {"edits": []}, "headers": EDITS}),
     ],
 )
 def test_the_stream_and_the_whole_answer_are_the_same_message(say: Say, request_: dict[str, Any]) -> None:
@@ -221,7 +222,8 @@ def test_an_empty_answer_still_costs_a_token() -> None:
 
 
 def test_edits_of_the_context_are_reported_to_who_asked_for_them_only() -> None:
-    asked_for = dialect().answer(ask(context_management={"edits": [{"type": "clear_tool_uses_20250919"}]}), HELLO)
+    edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    asked_for = dialect().answer(ask(headers=EDITS, context_management=edits), HELLO)
     assert asked_for.body["context_management"] == {"applied_edits": []}
     assert "context_management" not in dialect().answer(ask(), HELLO).body
 
