@@ -42,6 +42,15 @@ async def test_a_reply_that_is_gone_fails_for_good() -> None:
     assert provider.paths == ["POST /v1/responses", "GET /v1/responses/resp_1"]
 
 
+@pytest.mark.parametrize("id", ["..", "x" * 70_000, "resp\n1"], ids=["dots", "long", "a line break"])
+async def test_an_id_that_leads_elsewhere_is_not_fetched(id: str) -> None:
+    provider = Provider({**QUEUED, "id": id}, whole("Done."))
+    result = await Agent("a", model=provider.responses(**IN_BACKGROUND)).run("Think long")
+    assert result.status == "failed"
+    assert "under an id that it cannot be fetched by" in result.error
+    assert provider.paths == ["POST /v1/responses"]
+
+
 async def test_a_failed_reply_is_no_lost_one() -> None:
     failed = {**QUEUED, "status": "failed", "error": {"code": "invalid_prompt", "message": "No."}}
     provider = Provider(QUEUED, failed)

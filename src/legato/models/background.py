@@ -7,6 +7,7 @@ made and paid for beside the first.
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +28,8 @@ MAX_FAILED_FETCHES = 8
 CANCEL_TIMEOUT_S = 2.0
 """How long the provider is given to cancel a reply that is not wanted any more."""
 
+_ID = re.compile(r"[!-~]{1,256}", re.ASCII)
+
 
 def pending_id(body: Any) -> str:
     """The id of a reply that is being made in the background; empty if this is no such reply."""
@@ -36,6 +39,8 @@ def pending_id(body: Any) -> str:
 
 async def fetch_reply(client: Any, id: str) -> Any:
     """The response of this id, once it is whole. `ModelFailed`, which is final, if it cannot be had."""
+    if not _can_be_named(id):
+        raise ModelFailed(f"the provider makes a reply in the background, under an id that it cannot be fetched by: {id[:80]!r}")
     wait, failed = FIRST_WAIT_S, 0
     while True:
         try:
@@ -59,6 +64,8 @@ async def cancel_reply(client: Any, id: str) -> None:
     """Have the provider cancel a reply that is not wanted any more: nobody would read it, and it would be paid for."""
     import httpx2
 
+    if not _can_be_named(id):
+        return
     with suppress(Exception):
         async with asyncio.timeout(CANCEL_TIMEOUT_S):
             await client.post(f"{_path(id)}/cancel", cast_to=httpx2.Response)
@@ -71,6 +78,11 @@ async def _fetch(client: Any, id: str) -> Any:
     answer = await failing(client.get(_path(id), cast_to=httpx2.Response), openai)
     note_request(answer)
     return json_of(answer.content)
+
+
+def _can_be_named(id: str) -> bool:
+    """Whether an id can be a part of a path, where dots alone lead elsewhere."""
+    return bool(_ID.fullmatch(id) and id.strip("."))
 
 
 def _path(id: str) -> str:
