@@ -229,3 +229,37 @@ def test_an_answer_to_two_at_once_is_an_error(stream: bool) -> None:
             failed = client.responses.retrieve(asked.id)
     assert (failed.status, failed.output_text) == ("failed", "")
     assert "both were answered at once" in failed.error.message
+
+
+# -- how a run ends ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_last_of_several_answers_counts(stream: bool) -> None:
+    """An agent that works on by itself answers several times, and each time in the format."""
+    model = ScriptedModel(by_agent={"ada": ['{"city": "Ulm"}', '{"city": "Kiel"}', FITS]})
+    workflow = HandoffBuilder("chat", [Agent("ada", model=model)]).with_autonomous_mode(turn_limits={"ada": 2}).build()
+    with served(workflow) as server:
+        client = client_of(server)
+        if stream:
+            with client.responses.stream(model="chat", input="Where?", text_format=City) as events:
+                shown = [event.delta for event in events if event.type == "response.output_text.delta"]
+                answer = events.get_final_response()
+            assert shown == [FITS]
+        else:
+            answer = client.responses.parse(model="chat", input="Where?", text_format=City)
+    assert answer.output_parsed == City(city="Bonn")
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+def test_an_end_without_an_answer_is_an_error(api: str) -> None:
+    model = ScriptedModel(by_agent={"ada": [["Goodbye.", handoff("ben")]], "ben": [FITS]})
+    builder = HandoffBuilder("chat", [Agent("ada", model=model), Agent("ben", model=model)])
+    workflow = builder.with_termination_condition(lambda messages: any("Goodbye" in message.text for message in messages)).build()
+    with served(workflow) as server:
+        client: Any = client_of(server)
+        create = client.responses.create if api == "responses" else client.chat.completions.create
+        asked = {"input": "Where?", "text": CITY_FORMAT} if api == "responses" else {"messages": ASKED, "response_format": CITY_IN_CHAT}
+        with pytest.raises(openai.InternalServerError, match="ended before it had") as failure:
+            create(model="chat", **asked)
+    assert (failure.value.status_code, failure.value.code) == (502, "output_not_accepted")

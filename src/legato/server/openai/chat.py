@@ -37,7 +37,7 @@ class Completing:
         """The completion, from the ledger."""
         end = await self.turn.end()
         told = await recorded(self.turn.session, self.turn.since, end)
-        spoken = self._answers([moment for moment in told if isinstance(moment, Spoke)])
+        spoken = self._answers([moment for moment in told if isinstance(moment, Spoke)], end)
         refusals = [words for moment in spoken if (words := refusal_in(self.turn.session, moment))]
         rest = self._rest(told)
         texts = [moment.text for moment in spoken if not refusal_in(self.turn.session, moment)]
@@ -56,11 +56,11 @@ class Completing:
             "legato": legato_field(self.turn.session, rest.status, rest.pending, self._ignored),
         }
 
-    def _answers(self, spoken: list[Spoke]) -> list[Spoke]:
+    def _answers(self, spoken: list[Spoke], length: int) -> list[Spoke]:
         """What of the words is the message: all, or, where a format was asked for, the last answer in it."""
         if not self.turn.options.typed:
             return spoken
-        return [moment for moment in spoken if self.turn.has_in_answer(moment.position)][-1:]
+        return [moment for moment in spoken if self.turn.has_in_answer(moment.position, length)][-1:]
 
     def _rest(self, told: list[Moment]) -> Rested:
         last = told[-1] if told else None
@@ -104,7 +104,7 @@ class Completing:
                     continue
                 for text in writing.told(moment):
                     yield self._chunk({"content": text})
-        for answer in self._answers(answers):
+        for answer in self._answers(answers, rest.length):
             refusal = refusal_in(self.turn.session, answer)
             yield self._chunk({"refusal": refusal} if refusal else {"content": answer.text})
         code, failure = self.turn.failure(rest)

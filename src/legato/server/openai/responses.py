@@ -48,7 +48,7 @@ class Responding:
         told = await recorded(session, turn.since, upto)
         rest = told[-1] if told and isinstance(told[-1], Rested) else None
         _, failure = turn.failure(rest) if rest else ("", "")
-        output = [item for moment in told for item in self._items(moment)]
+        output = [item for moment in told for item in self._items(moment, upto)]
         status, finish = STATUSES.get(rest.status if rest else "running", "completed"), finish_of(session, upto, turn.since)
         if failure:
             status = "failed"
@@ -63,9 +63,9 @@ class Responding:
             legato=legato_field(session, rest.status if rest else "running", rest.pending if rest else (), self._ignored),
         )
 
-    def _items(self, moment: Moment) -> Iterator[dict[str, Any]]:
+    def _items(self, moment: Moment, length: int) -> Iterator[dict[str, Any]]:
         match moment:
-            case Spoke() if self.turn.has_in_answer(moment.position):
+            case Spoke() if self.turn.has_in_answer(moment.position, length):
                 yield message_item(self.turn.session, moment)
             case Ended() if not moment.called.for_client:  # a client knows what it has answered, and what is wrong never reached it
                 yield call_item(self.turn.session, moment)
@@ -123,11 +123,17 @@ class Responding:
                 yield from writing.pieces(reply_item_id(session.state, session.id, reply, withdrawn=withdrawn), agent, text)
             case Withdrawn():
                 yield from writing.withdrawn()
+            case Spoke() if self.turn.options.typed and moment.reply >= 0:
+                writing.answers.append(moment)  # whether it is the answer is known when nothing follows
             case Spoke():
-                if self.turn.has_in_answer(moment.position):
+                if self.turn.has_in_answer(moment.position, moment.position + 1):
                     yield from writing.spoken(message_item(self.turn.session, moment))
             case _:
-                for item in self._items(moment):
+                length = moment.length if isinstance(moment, Rested) else 0
+                for answer in writing.answers if isinstance(moment, Rested) else ():
+                    if self.turn.has_in_answer(answer.position, length):
+                        yield from writing.spoken(message_item(self.turn.session, answer))
+                for item in self._items(moment, length):
                     yield from writing.item(item)
 
 
@@ -152,6 +158,7 @@ class _Events:
         self._at = 0
         self._text = ""
         self.withdrawn_messages = 0
+        self.answers: list[Spoke] = []  # the replies of which the last is the answer in a format
 
     def event(self, kind: str, **told: Any) -> bytes:
         data = {"type": kind, "sequence_number": self._sequence, **told}

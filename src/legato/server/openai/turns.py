@@ -93,6 +93,8 @@ class Turn(Struct, frozen=True):
         if replies and self.session.state.options_of(replies[-1]).digest != self.options.digest:
             words = "another message came in this session, and both were answered at once, without what this request asked for"
             return "output_not_accepted", words
+        if rest.status == "terminated" and not rest.pending and not replies:
+            return "output_not_accepted", "the conversation ended before it had what this request asked for"
         return "", ""
 
     def _find_answers(self, length: int) -> list[int]:
@@ -107,18 +109,18 @@ class Turn(Struct, frozen=True):
                 found += [] if any(isinstance(item, Call) for item in fact.items) else [at]
         return found
 
-    def has_in_answer(self, position: int) -> bool:
-        """Whether the words at a position are in the answer.
+    def has_in_answer(self, position: int, length: int) -> bool:
+        """Whether the words at a position are in the answer, as far as the ledger goes that has so many facts.
 
-        All are, unless a format was asked for: then only those in this format are that answer what was given here. What agents say beside
-        calls is left out, and so is what they say to others who speak in the session meanwhile.
+        All are, unless a format was asked for: then only the last reply that answers what was given here is, if it was requested in this
+        format. What agents say beside calls is left out, and so is what they say to others who speak in the session meanwhile.
         """
         if not self.options.typed:
             return True
         state = self.session.state
         fact = state.facts[position]
         if isinstance(fact, Answered):
-            return position in self._find_answers(position + 1) and state.options_of(position).digest == self.options.digest
+            return self._find_answers(length)[-1:] == [position] and state.options_of(position).digest == self.options.digest
         return not isinstance(fact, Judged) or fact.position >= self.after
 
     def name(self, prefix: str = "resp_") -> str:
