@@ -307,17 +307,17 @@ def _items_of(api: Api, body: dict[str, Any]) -> dict[str, list[dict[str, Any]]]
 def _anthropic_blocks(content: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The blocks of a message. What cannot stand in a conversation has a name of its own: halves, which are uses and results of the
     provider's tools whose other half is in the answer before or after; and thinking without a signature, or that nothing follows."""
-    uses = {block.get("id") for block in content if block.get("type") in SERVER_USES}
-    results = {block.get("tool_use_id") for block in content if block.get("type") in SERVER_RESULTS}
-    waits = any(block.get("type") == "tool_use" for block in content)
+    uses = {text(block.get("id")) for block in content if text(block.get("type")) in SERVER_USES}
+    results = {text(block.get("tool_use_id")) for block in content if text(block.get("type")) in SERVER_RESULTS}
+    waits = any(text(block.get("type")) == "tool_use" for block in content)
     halves = [
         block
         for block in content
-        if (block.get("type") in SERVER_USES and block.get("id") not in results and not waits)
-        or (block.get("type") in SERVER_RESULTS and block.get("tool_use_id") not in uses)
+        if (text(block.get("type")) in SERVER_USES and text(block.get("id")) not in results and not waits)
+        or (text(block.get("type")) in SERVER_RESULTS and text(block.get("tool_use_id")) not in uses)
     ]
-    unsigned = [block for block in content if block.get("type") == "thinking" and not block.get("signature")]
-    last = list(takewhile(lambda block: block.get("type") in KINDS, reversed(content)))
+    unsigned = [block for block in content if text(block.get("type")) == "thinking" and not block.get("signature")]
+    last = list(takewhile(lambda block: text(block.get("type")) in KINDS, reversed(content)))
     bare = [block for block in last if block not in unsigned]
     apart = {"half of a turn": halves, "unsigned thinking": unsigned, "thinking at the end": bare}
     return {"content": [block for block in content if not any(block in blocks for blocks in apart.values())], **apart}

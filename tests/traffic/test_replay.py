@@ -328,3 +328,13 @@ def test_a_paused_reply_is_read_with_what_goes_on(replayed: Replay) -> None:
     assert alone == {"half of a turn[web_search_tool_result]": 1}
     both = replayed(exchange("anthropic", message(use, stop_reason="pause_turn")), later)["anthropic"]
     assert {case.exchange.index for row in both.rows("not sent back") for case in row.cases} <= {0}
+
+
+@pytest.mark.parametrize(
+    "odd", [{"type": ["x"]}, {"type": "server_tool_use", "id": ["x"]}, {"type": "web_search_tool_result", "tool_use_id": {}}]
+)
+def test_a_block_without_sense_stops_no_replay(tmp_path: Path, odd: dict[str, Any]) -> None:
+    lines = (exchange("anthropic", message(odd)), exchange("chat"))
+    tallies = replay(read_corpus(write_corpus(tmp_path / "corpus.jsonl", *lines)), lambda done: None)
+    assert [tallies[api].count("accepted") for api in ("anthropic", "chat")] == [1, 1]
+    assert tallies["anthropic"].count("not sent back") == 1
