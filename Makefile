@@ -32,7 +32,7 @@ demo: $(VENV)/.base ## a support desk through the openai SDK, killed twice; no k
 test: lint types layers pytest ## everything that a change must pass
 
 quick: $(VENV)/.dev ## the core, the driver and the stories in memory: under a minute, before every commit
-	@$(PY) -m pytest -q -n 2 --quick $(QUICK) $(ARGS)
+	@$(PY) -m pytest -q -n auto --quick $(QUICK) $(ARGS)
 
 flaky: $(VENV)/.dev ## run the tests again and again, in random order, beside CPU load, and name those that fail; hours
 	@$(PY) -m tests.flaky $(ARGS)
@@ -41,13 +41,13 @@ lock: ## compile requirements/ anew: the newest versions that pyproject.toml all
 	@$(PYTHON) -m tests.versions.lock
 
 versions: ## make quick on every Python from 3.11 on that is on PATH or in ~/.pyenv
-	@$(PYTHON) -m tests.versions pythons -q -n 2 $(or $(ARGS),--quick $(QUICK))
+	@$(PYTHON) -m tests.versions pythons -q -n auto $(or $(ARGS),--quick $(QUICK))
 
 newest: ## make quick with the newest versions of everything that pyproject.toml allows
-	@$(PYTHON) -m tests.versions newest -q -n 2 $(or $(ARGS),--quick $(QUICK))
+	@$(PYTHON) -m tests.versions newest -q -n auto $(or $(ARGS),--quick $(QUICK))
 
 lowest: ## make quick with the lowest versions that pyproject.toml allows
-	@$(PYTHON) -m tests.versions lowest -q -n 2 $(or $(ARGS),--quick $(QUICK))
+	@$(PYTHON) -m tests.versions lowest -q -n auto $(or $(ARGS),--quick $(QUICK))
 
 engines: $(VENV)/.dev $(ENGINES)/.ready ## workers over real Temporal and Restate servers, which it installs (needs npm)
 	@$(PY) -m pytest -q -n 2 tests/engines $(ARGS)
@@ -62,7 +62,7 @@ layers: $(VENV)/.dev ## imports go one way; the centre is pure (import-linter)
 	@$(VENV)/bin/lint-imports --no-cache
 
 pytest: $(VENV)/.dev ## the tests alone; OPENAPI=openapi.json also compares what is sent with OpenAI's description
-	@OPENAPI='$(OPENAPI)' $(PY) -m pytest -q -n 2 $(ARGS)
+	@OPENAPI='$(OPENAPI)' $(PY) -m pytest -q -n auto $(ARGS)
 
 faces: $(VENV)/.faces ## what people see, in a real terminal and a real browser: tmux and Chromium, installed where that may be done
 	@$(PY) -m tests.faces $(ARGS)

@@ -15,6 +15,9 @@ from typing import Any, Literal
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+MOST_ANSWERS = 300
+"""How many answers of one test are looked at. Tests with thousands send the same kinds again and again."""
+
 KEPT: list[Any] = []
 """The answers since they were last looked at."""
 
@@ -109,7 +112,7 @@ def take_findings(echoes: bool = True) -> list[str]:
     from tests.provider_types.answers import SentAnswer, findings_in
     from tests.provider_types.known_differences import is_echo, is_known
 
-    kept, KEPT[:] = list(KEPT), []
+    kept, KEPT[:] = KEPT[:MOST_ANSWERS], []
     found: dict[str, None] = {}
     for answer, parts in kept:
         answer[6] = b"".join(parts)

@@ -22,7 +22,7 @@ FIRST_SEEDS = {
     "a driver whose lease was lost goes on starting tools": 240,
     "a message ends a cancel even if a guardrail withholds it": 260,
     "a model is asked while a message is being judged": 160,
-    "a cancel stops the caller first, and then the agents that work for it": 1520,
+    "a cancel stops the caller first, and then the agents that work for it": 5220,
     "the limits of a session do not bind its child sessions": 220,
     "deleting a session leaves its child sessions": 100,
     "a fork keeps the standing approvals of its parent": 240,
