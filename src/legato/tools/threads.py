@@ -12,14 +12,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class DaemonThreads(Executor):
-    """Calls each function in a daemon thread of its own."""
+class DaemonThreads:
+    """Calls each function in a daemon thread of its own, as an `Executor`.
+
+    No subclass of it: Temporal's sandbox, where workflows are imported, has none of a class of `concurrent.futures`.
+    """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
@@ -37,7 +40,7 @@ class DaemonThreads(Executor):
         return future
 
 
-DAEMON_THREADS = DaemonThreads()
+DAEMON_THREADS = cast("Executor", DaemonThreads())
 
 
 async def in_thread(function: Callable[[], T]) -> T:
