@@ -77,6 +77,11 @@ class Follower:
         async with asyncio.timeout(60), self._seen:
             await self._seen.wait_for(lambda: any(str(event).startswith(what) for event in self.events))
 
+    async def until_said(self, words):
+        """Wait until these words have come, in whatever pieces: how many there are depends on when the follower came."""
+        async with asyncio.timeout(60), self._seen:
+            await self._seen.wait_for(lambda: "".join(event.data.text for event in self.events if event.type == "output") == words)
+
     async def leave(self):
         self.task.cancel()
         await asyncio.wait([self.task])
@@ -183,7 +188,7 @@ async def test_who_comes_in_the_middle_of_a_reply_is_told_it_from_its_beginning(
     second = Follower(workflow.session("s"), until_rest=True)
     await second.until("said")
     model.go_on(1)
-    await second.until("output: a: Hello there")
+    await second.until_said("Hello there")
     model.go_on(2)
     await asyncio.gather(running, first.task, second.task)
     for page in (first.page, second.page):
