@@ -50,7 +50,7 @@ class Given(Struct, frozen=True):
     output: Content = ""
     always: bool = False
     options: RunOptions | None = None
-    """What the client asks of the run from here on; None: the same as before."""
+    """The client's options of the run from here on; None: the same as before."""
 
     @property
     def id(self) -> str:
@@ -85,7 +85,7 @@ class Given(Struct, frozen=True):
         )
 
     def _options(self, state: State, asked: Pending, graph: Graph) -> RunOptions | None:
-        """What the client asks of the run from here on, if that changes."""
+        """The client's options of the run from here on, if they change."""
         now = state.run_options
         if self.options is None:  # a call that had to come has come: what follows may be an answer
             return replace(now, required=False) if now.required and asked.for_client else None

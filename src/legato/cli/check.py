@@ -23,7 +23,7 @@ APIS = ("responses", "chat", "anthropic")
 
 
 class ProviderState(StrEnum):
-    """What is assumed about stored responses, conversations, items and prompts that a request refers to."""
+    """The assumption about stored responses, conversations, items and prompts that a request refers to."""
 
     unknown = "unknown"
     empty = "empty"

@@ -230,7 +230,7 @@ class OfferedTool(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
 
 
 class RunOptions(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What a client asks of a run besides its words: tools that it runs itself, and the format of the answer.
+    """The options of a run that a client gives with its message: tools that it runs itself, and the format of the answer.
 
     `required`: an answer without a call of these tools is not accepted. `typed`: an answer is accepted only if it fits a schema. That
     schema and those of the tools are in the store's contents under `digest` (run_options.py).
@@ -243,11 +243,11 @@ class RunOptions(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
     @property
     def judged(self) -> bool:
-        """Whether a reply without calls is judged before anybody sees it."""
+        """Tell whether a reply without calls is judged before anybody sees it."""
         return self.required or self.typed
 
     def offers(self, tool: str) -> bool:
-        """Whether the client has a tool of this name."""
+        """Tell whether the client has a tool of this name."""
         return any(each.name == tool for each in self.tools)
 
 

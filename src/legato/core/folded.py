@@ -151,15 +151,15 @@ class Folded(Struct, eq=False):
 
     @property
     def run_options(self) -> RunOptions:
-        """What a client asks of the run now."""
+        """The client's options that are in force now."""
         return self.options[-1][1] if self.options else NO_OPTIONS
 
     def options_at(self, position: int) -> RunOptions:
-        """What a client asked of the run when the ledger ended with this position."""
+        """Return the client's options that were in force at this position."""
         return next((options for at, options in reversed(self.options) if at <= position), NO_OPTIONS)
 
     def options_of(self, reply: int) -> RunOptions:
-        """What a client asked of the run in which the reply at this position was requested."""
+        """Return the client's options that the reply at this position was requested with."""
         fact = self.facts[reply]
         return self.options_at(fact.upto) if self.options and isinstance(fact, Answered) else NO_OPTIONS
 

@@ -73,7 +73,7 @@ class AgentRules(Struct, frozen=True):
         return replace(self, tools={**rules, **self.tools}, judges_output=self.judges_output or options.judged)
 
     def is_client_tool(self, tool: str, options: RunOptions) -> bool:
-        """Whether a call of this name is for the client of the run."""
+        """Tell whether a call of this name is for the client of the run."""
         return options.offers(tool) and tool not in self.tools and tool not in self.edges
 
 

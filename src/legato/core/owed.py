@@ -369,7 +369,7 @@ def _retries_of_children(ready: list[tuple[CallState, ToolRules]], effects: list
 
 
 def _can_go_on(call: CallState, children: ChildStatus, superseded: bool) -> bool:
-    """Whether the next attempt of a paused call is to start.
+    """Tell whether the next attempt of a paused call is to start.
 
     Giving up a call that a message superseded cancels its child session first. That is no reason for the call to go on instead.
     """

@@ -1,4 +1,4 @@
-"""What the options of a run name: the tools that its client runs itself, and the schema of the answer.
+"""Definitions that the options of a run name: the tools that its client runs itself, and the schema of the answer.
 
 They are kept once by digest in the store's contents, as frames are, and named by the message or the answer that brought them.
 """

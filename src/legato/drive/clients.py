@@ -1,4 +1,4 @@
-"""What clients ask of runs, as a driver needs it: the definitions of their tools, and the schemas of the answers they want."""
+"""Reads the definitions that clients give with a run: their tools, and the schemas of the answers they want."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ClientDefinitions:
         self._known: dict[str, RunDefinitions] = {}
 
     async def definitions(self, options: RunOptions) -> RunDefinitions:
-        """What these options name."""
+        """Read the definitions that these options name."""
         if not options.digest:
             return NO_DEFINITIONS
         if options.digest not in self._known:

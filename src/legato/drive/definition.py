@@ -136,7 +136,7 @@ class AgentDefinition(Struct, frozen=True, dict=True):
         return [guardrail for guardrail in self.guardrails if guardrail.on == on]
 
     def withholds(self, items: Iterable[Item], asked: bool = False) -> bool:
-        """Whether nobody is to see the words of this reply before they are judged. An output type is for replies without calls only.
+        """Tell whether nobody is to see the words of this reply before they are judged. An output type is for replies without calls only.
 
         `asked`: its client asked for a format, or for calls.
         """

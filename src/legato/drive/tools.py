@@ -174,7 +174,7 @@ class ToolRunner:
         return Outcome(partial(_unless_moved, call.ref, facts))
 
     def _is_client_call(self, state: State, agent: AgentDefinition, call: CallState) -> bool:
-        """Whether the client of the run has this tool, and runs it."""
+        """Tell whether the client of the run has this tool, and runs it."""
         rules = self._definition.graph.agents[agent.name]
         return rules.is_client_tool(call.call.tool, state.options_of(call.ref.position))
 

@@ -196,7 +196,7 @@ _VARIANTS = re.compile(
 
 
 def _names_variant(name: str) -> bool:
-    """Whether an OpenAI name is made as names of models are, so that it may be one that the catalogue has not heard of.
+    """Tell whether an OpenAI name is made as names of models are, so that it may be one that the catalogue has not heard of.
 
     >>> _names_variant("gpt-4o-mini-2026-01-01"), _names_variant("gpt-5.2-proo"), _names_variant("gpt-7-ultra")
     (True, False, True)
@@ -260,12 +260,12 @@ class Catalogue:
         return Model(name, vendor, reasons=None, prefill=vendor != "anthropic") if deployment or self.any_model else None
 
     def openai(self, name: str, *, deployment: bool = False) -> OpenAIInfo | None:
-        """What the law book of the Responses API needs to know of a model. None: it does not exist."""
+        """Find a model for the law book of the Responses API. None: it does not exist."""
         model = self.find("openai", name, deployment=deployment)
         return OpenAIInfo(model.name, model.reasons, model.window, model.effort, model.efforts) if model else None
 
     def chat(self, name: str, *, deployment: bool = False) -> ChatInfo | None:
-        """What the law book of Chat Completions needs to know of a model. None: it does not exist."""
+        """Find a model for the law book of Chat Completions. None: it does not exist."""
         model = self.find("openai", name, deployment=deployment)
         if model is None:
             return None

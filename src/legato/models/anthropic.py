@@ -159,12 +159,12 @@ class Anthropic(Priced):
         return reply if self._stream else tell(reply, emit)
 
     def _is_paused(self, body: Any) -> bool:
-        """Whether a reply has only begun. One that was asked to be a summary is whole with it."""
+        """Tell whether a reply has only begun. One that was asked to be a summary is whole with it."""
         stopped = mapping(body).get("stop_reason")
         return stopped == PAUSED or (stopped == COMPACTED and "compaction" not in self.options.extra)
 
     def _usage_of(self, body: Any) -> Usage:
-        """What a message has cost: each part of it by the model that wrote it."""
+        """Return the usage of a message, each part of it by the model that wrote it."""
         message, total = mapping(body), NO_USAGE
         for model, part in usage_parts(message.get("usage")):
             total += self._with_cost(part, model or text(message.get("model")))
@@ -210,7 +210,7 @@ def _about_thinking(failure: ModelFailed) -> bool:
 
 
 def _about_container(failure: ModelFailed) -> bool:
-    """Whether a request may have been refused for its container, which does not last. One that is gone was answered with a bare 500
+    """Tell whether a request may have been refused for its container, which does not last. One that is gone was answered with a bare 500
     (2026-08), so that is taken for it once."""
     return failure.status == 500 or (not failure.retryable and "container" in failure.summary)
 

@@ -20,13 +20,13 @@ from legato.wire.loose import json_of, mapping, text
 PENDING = ("queued", "in_progress")
 FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 5.0
-"""How long is waited before a reply is fetched again: twice as long each time, up to this."""
+"""Seconds to wait before a reply is fetched again: twice as long each time, up to this."""
 
 MAX_FAILED_FETCHES = 8
-"""How many fetches may fail one after the other."""
+"""The number of fetches that may fail one after the other."""
 
 CANCEL_TIMEOUT_S = 2.0
-"""How long the provider is given to cancel a reply that is not wanted any more."""
+"""Seconds that the provider has to cancel a reply that is not wanted any more."""
 
 _ID = re.compile(r"[!-~]{1,256}", re.ASCII)
 
@@ -81,7 +81,7 @@ async def _fetch(client: Any, id: str) -> Any:
 
 
 def _can_be_named(id: str) -> bool:
-    """Whether an id can be a part of a path, where dots alone lead elsewhere."""
+    """Tell whether an id can be a part of a path, where dots alone lead elsewhere."""
     return bool(_ID.fullmatch(id) and id.strip("."))
 
 

@@ -60,7 +60,7 @@ class Landings:
 
 
 def options_at(facts: Sequence[AnyFact]) -> RunOptions:
-    """What a client asked of the run when the ledger ended here: with the newest message that was let pass, or an answer since."""
+    """The client's options in force when the ledger ended here: of the newest message that was let pass, or of an answer since."""
     messages, options = Landings(), NO_OPTIONS
     for position, fact in enumerate(facts):
         landed = messages.landed(position, fact)

@@ -72,7 +72,7 @@ class ClientTool(Struct, frozen=True):
 def options_of(
     tools: Iterable[ClientTool] = (), output_schema: Mapping[str, Any] | None = None, required: bool = False
 ) -> tuple[RunOptions, dict[str, bytes]]:
-    """What a client asks of a run, as it is recorded, and the contents that go with it. `BadInput` if it cannot be used."""
+    """Return the options of a run as they are recorded, and the contents that go with them. `BadInput` if they cannot be used."""
     given = listed("client tools", tools)
     for each in given:
         if not isinstance(each, ClientTool):

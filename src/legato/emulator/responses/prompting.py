@@ -42,7 +42,7 @@ def parallel(request: dict[str, Any]) -> bool:
 
 
 def thinks(work: Work) -> bool:
-    """Whether the model reasons before it speaks: because it does unless it is told not to, or because it was asked to."""
+    """Tell whether the model reasons before it speaks: because it does unless it is told not to, or because it was asked to."""
     asked = mapping(work.request.get("reasoning"))
     return bool(work.model.reasons or asked) and (asked.get("effort") or work.model.effort) != "none"
 

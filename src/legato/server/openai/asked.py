@@ -109,7 +109,7 @@ class ChatBody(Asked, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True):
-    """What was decided about a request. `request` is the name that it was asked with, `id` what its item names."""
+    """An answer to a pending request. `request` is the name that it was asked with, `id` what its item names."""
 
     request: str
     verdict: Literal["approve", "reject", "answer"]
@@ -179,7 +179,7 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
 
 
 async def _client_options(body: Asked, format: dict[str, Any] | None, param: str, ignored: list[str]) -> ClientOptions:
-    """What the client asks of the run. Large schemas are read beside the event loop."""
+    """Read the client's options of the run. Large schemas are read beside the event loop."""
     read = partial(read_client_options, body.tools, body.tool_choice, format, param, ignored)
     return await asyncio.to_thread(read) if body.tools or format else read()
 
@@ -210,7 +210,7 @@ def _split_input(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, .
 
 
 def _ends_with_answer(recorded: tuple[Item, ...]) -> bool:
-    """Whether the last item that the ledger has is an answer. What stands behind it may then be told as the client's account."""
+    """Tell whether the last item that the ledger has is an answer. What stands behind it may then be told as the client's account."""
     return bool(recorded) and bool(recorded[-1].verdict)
 
 

@@ -1,4 +1,4 @@
-"""What clients of OpenAI's APIs ask of a run besides their words: tools of their own, which of them are called, the format of the answer.
+"""Options that clients of OpenAI's APIs give with a run: tools of their own, which of them are called, the format of the answer.
 
 Both APIs say the same in two shapes. Tools that a provider runs (`web_search`, ...) are refused: a workflow runs its own tools, and a
 client runs the functions that it offers.
@@ -65,7 +65,7 @@ NOTHING_ASKED = ClientOptions()
 def read_client_options(
     tools: list[Any] | None, choice: Any, format: dict[str, Any] | None, format_param: str, ignored: list[str]
 ) -> ClientOptions:
-    """What a request asks for. `format` is `text.format` or `response_format`."""
+    """Read the options of a request. `format` is `text.format` or `response_format`."""
     if len(tools or ()) > MAX_TOOLS:
         raise Wrong("tools", f"there are {len(tools or ())} tools", expected=f"at most {MAX_TOOLS}", do="offer fewer")
     if len(msgspec.json.encode(tools)) > MAX_DEFINITIONS_BYTES:

@@ -67,7 +67,7 @@ class Turn(Struct, frozen=True):
 
     @property
     def options(self) -> RunOptions:
-        """What the client asked of the run."""
+        """The client's options of the run."""
         state, fact = self.session.state, self.session.state.facts[self.after]
         if isinstance(fact, Said):
             return fact.options or NO_OPTIONS
@@ -110,7 +110,7 @@ class Turn(Struct, frozen=True):
         return found
 
     def has_in_answer(self, position: int, length: int) -> bool:
-        """Whether the words at a position are in the answer, as far as the ledger goes that has so many facts.
+        """Tell whether the words at a position are in the answer, as far as the ledger goes that has so many facts.
 
         All are, unless a format was asked for: then only the last reply that answers what was given here is, if it was requested in this
         format. What agents say beside calls is left out, and so is what they say to others who speak in the session meanwhile.
@@ -228,7 +228,7 @@ async def _find_latest(serving: Serving, workflow: Workflow, items: Sequence[Ite
 
 
 async def _is_here(serving: Serving, workflow: Workflow, items: Sequence[Item]) -> bool:
-    """Whether a session of the workflow has all of these items."""
+    """Tell whether a session of the workflow has all of these items."""
     id = items[-1].id
     session = await _there(serving, id.session) if id else None
     if not isinstance(session, Submitted) or session.workflow.name != workflow.name:

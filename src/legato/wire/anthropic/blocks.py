@@ -125,7 +125,7 @@ def _citations(item: Words | Refusal, agent: str, verbatim: bool, losses: list[s
 
 
 def _extra(call: Call, verbatim: bool) -> Block:
-    """Who called, and from which set of tools: that points to what stands before it."""
+    """The members that say which program made a call, and from which set of tools: they point to earlier items."""
     recorded = object_in(call.extra) if verbatim else {}
     return {name: recorded[name] for name in CALL_MEMBERS if name in recorded}
 
@@ -138,7 +138,7 @@ def uses_left_open(items: Sequence[Item]) -> set[str]:
 
 
 def waits_in_container(items: Sequence[Item]) -> bool:
-    """Whether code of the provider's waits for the outputs of the reply's calls."""
+    """Tell whether code of the provider's waits for the outputs of the reply's calls."""
     return any(isinstance(item, Call) and "caller" in _extra(item, True) for item in items)
 
 

@@ -45,7 +45,7 @@ class Case(Struct, frozen=True, dict=True):
 
     @cached_property
     def without_sampling(self) -> bool:
-        """Whether the version of the API that is asked for is one without options of sampling. Versions are dates."""
+        """Tell whether the version of the API that is asked for is one without options of sampling. Versions are dates."""
         return bool(_DATE.fullmatch(self.version)) and self.version >= WITHOUT_SAMPLING
 
     @property
@@ -94,7 +94,7 @@ class Case(Struct, frozen=True, dict=True):
 
     @property
     def effort(self) -> str:
-        """How hard the model is to try; empty where the request does not say."""
+        """The effort that the request asks for; empty where it does not say."""
         return str((self.request.get("output_config") or {}).get("effort") or "")
 
     @property

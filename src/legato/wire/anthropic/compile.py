@@ -46,7 +46,7 @@ _HEADERS = {"anthropic-version": WITHOUT_SAMPLING, "anthropic-beta": ALL}
 """What requests are judged with before they are sent: whether a beta is asked for is between the caller and the provider."""
 
 RUN_CODE = ("code_execution_", "web_search_2026", "web_fetch_2026")
-"""How the types of the provider's tools begin that use a container."""
+"""Prefixes of the types of the provider's tools that use a container."""
 
 SAID = frozenset(("text", "thinking", "signature", "data", "content", "input"))
 CALL_IDS = frozenset(("id", "tool_use_id"))
@@ -88,7 +88,7 @@ def compile_request(
 
 
 def _container(options: Options, conversation: _Conversation) -> str:
-    """Where the provider's code is to run, as JSON: in the container that the caller names, else in the one that it ran in last."""
+    """Return the container for the provider's code, as JSON: the one that the caller names, else the one that it ran in last."""
     given = options.extra.get("container")
     last = conversation.container if conversation.open_uses or _runs_code(options) else ""
     if last and isinstance(given, dict) and not given.get("id"):
@@ -97,7 +97,7 @@ def _container(options: Options, conversation: _Conversation) -> str:
 
 
 def _runs_code(options: Options) -> bool:
-    """Whether a tool of the provider's runs code: searches and fetches do since 2026, to filter what they found."""
+    """Tell whether a tool of the provider's runs code: searches and fetches do since 2026, to filter what they found."""
     tools = [*options.hosted, *objects(options.extra.get("tools"))]
     return any(text(tool.get("type")).startswith(RUN_CODE) for tool in tools)
 

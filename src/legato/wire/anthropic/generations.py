@@ -48,20 +48,20 @@ def efforts(model: str) -> tuple[str, ...] | None:
 
 
 def samples(model: str) -> bool:
-    """Whether a model takes other values than the defaults of `temperature`, `top_p` and `top_k`: up to Claude 4.6 (2026-06)."""
+    """Tell whether a model takes other values than the defaults of `temperature`, `top_p` and `top_k`: up to Claude 4.6 (2026-06)."""
     return (generation(model) or (0, 0)) < (4, 7)
 
 
 def samples_by_one(model: str) -> bool:
-    """Whether a model takes `temperature` or `top_p`, but not both: since Claude 4.1 (2025-10)."""
+    """Tell whether a model takes `temperature` or `top_p`, but not both: since Claude 4.1 (2025-10)."""
     return (generation(model) or (0, 0)) >= (4, 1)
 
 
 def prefills(model: str) -> bool:
-    """Whether a model goes on from words of the assistant: up to Claude 4.5 (2026-11)."""
+    """Tell whether a model goes on from words of the assistant: up to Claude 4.5 (2026-11)."""
     return (generation(model) or (9, 9)) < (4, 6)
 
 
 def pairs_by_id(model: str) -> bool:
-    """Whether a model asks for the ids of calls and results to agree. Claude 3 did not (2024-06)."""
+    """Tell whether a model asks for the ids of calls and results to agree. Claude 3 did not (2024-06)."""
     return generation(model) != (3, 0)

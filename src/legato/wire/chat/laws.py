@@ -50,7 +50,7 @@ class Case(Struct, frozen=True):
 
     @property
     def thinks(self) -> bool:
-        """Whether the model thinks over this request. One whose default is not known is only if the request says so."""
+        """Tell whether the model thinks over this request. One whose default is not known is only if the request says so."""
         if self.model is None or not self.model.reasons:
             return False
         return (self.request.get("reasoning_effort") or self.model.effort or "none") != "none"

@@ -53,7 +53,7 @@ def read_reply(body: Any, compiled: Compiled, origin: str, request_id: str = "")
 
 
 def is_first(choice: dict[str, Any]) -> bool:
-    """Whether a choice, or a piece of it, belongs to the first that was asked for."""
+    """Tell whether a choice, or a piece of it, belongs to the first that was asked for."""
     return choice.get("index") in (0, None)
 
 
@@ -82,7 +82,7 @@ def reason_of(choice: dict[str, Any]) -> str:
 
 
 def _is_filtered(choice: dict[str, Any]) -> bool:
-    """Whether one of Azure's filters has taken the message away."""
+    """Tell whether one of Azure's filters has taken the message away."""
     results = mapping(choice.get("content_filter_results")) or mapping(choice.get("content_filter_result"))
     return any(mapping(result).get("filtered") is True for result in results.values())
 
@@ -270,7 +270,7 @@ def _call(call: dict[str, Any], compiled: Compiled) -> Call:
 
 
 def is_custom(call: dict[str, Any]) -> bool:
-    """Whether a call is of a tool that takes text. Some servers send an empty `custom` with every function, or the reverse."""
+    """Tell whether a call is of a tool that takes text. Some servers send an empty `custom` with every function, or the reverse."""
     kinds = [kind for kind in ("function", "custom") if mapping(call.get(kind))]
     return kinds == ["custom"] or (len(kinds) == 2 and call.get("type") == "custom")
 

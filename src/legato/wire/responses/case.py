@@ -100,11 +100,11 @@ class Pairs:
                 self.outputs.setdefault((CALL_OF[entry.type], entry.call), []).append(entry.place)
 
     def may_be_answered(self, place: int) -> bool:
-        """Whether the output of a call at this place may be among items that cannot be seen."""
+        """Tell whether the output of a call at this place may be among items that cannot be seen."""
         return bool(self.unseen) and self.unseen[-1] > place
 
     def may_be_called(self, place: int) -> bool:
-        """Whether the call of an output at this place may be among items that cannot be seen."""
+        """Tell whether the call of an output at this place may be among items that cannot be seen."""
         return bool(self.unseen) and self.unseen[0] < place
 
 

@@ -75,7 +75,7 @@ def members_of(extra: str) -> dict[str, Any]:
 
 
 def is_call(item: dict[str, Any]) -> bool:
-    """Whether an item asks the caller to run a tool. The provider runs its own searches for tools."""
+    """Tell whether an item asks the caller to run a tool. The provider runs its own searches for tools."""
     kind = item.get("type")
     return kind in ("function_call", "custom_tool_call") or (kind == "tool_search_call" and item.get("execution") == "client")
 
@@ -134,7 +134,7 @@ def without_program(call: Call, programs: Collection[str]) -> Call:
 
 
 def is_output_of(item: Hosted, programs: Collection[str]) -> bool:
-    """Whether an item may follow these programs: the output of another one points to nothing."""
+    """Tell whether an item may follow these programs: the output of another one points to nothing."""
     return item.kind != "program_output" or _call_id(item) in programs
 
 
