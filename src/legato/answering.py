@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from legato.core.checking import text
 from legato.core.facts import AnyFact, Content, Decided, RunOptions, Standing
 from legato.core.graph import Graph
 from legato.core.owed import find_request, plan
-from legato.core.requests import Pending
+from legato.core.requests import Pending, Verdict
 from legato.core.run_options import check_options
 from legato.core.state import State
 from legato.drive.clock import now_ms
@@ -27,17 +27,6 @@ from legato.tools import BadArguments
 
 if TYPE_CHECKING:
     from legato.drive.definition import Definition
-
-Verdict: TypeAlias = Literal["approve", "reject", "edit", "answer"]
-
-ALLOWED: dict[str, tuple[Verdict, ...]] = {
-    "approval": ("approve", "reject", "edit"),
-    "result": ("answer", "reject"),
-    "outcome": ("approve", "answer", "reject"),
-    "limit": ("approve", "reject"),
-}
-"""What each kind of question may be answered with."""
-
 
 class Given(Struct, frozen=True):
     """An answer, as it was given."""
@@ -60,10 +49,10 @@ class Given(Struct, frozen=True):
     def decided(self, state: State, definition: Definition) -> Decided:
         """What is recorded of it in this state; `NotPending` if that does not ask for it."""
         asked = self._asked(state, definition)
-        if self.verdict not in ALLOWED[asked.kind]:
+        if self.verdict not in asked.verdicts:
             raise NotPending(
                 f"{asked.id!r} asks for {asked.kind}: it cannot be answered with {self.verdict!r}",
-                expected=" or ".join(ALLOWED[asked.kind]),
+                expected=" or ".join(asked.verdicts),
                 do="nothing was changed",
             )
         options = self._options(state, asked, definition.graph)
@@ -152,7 +141,7 @@ def check_same_delivery(state: State, key: str, again: AnyFact | None) -> None:
     """Refuse a key that was used for something else than `again`: what this delivery would have recorded then, if anything."""
     position = state.keys[key]
     recorded = state.facts[position]
-    if position in state.erased:
+    if position in state.erasures.facts:
         return  # nobody can tell any more what it was
     if again is None or replace(again, at=recorded.at) != recorded:
         raise BadInput(

@@ -139,7 +139,7 @@ def raise_if_waiting(session: Session) -> None:
     """Tell the driver that a child session waits for people, or was cancelled together with its caller."""
     if session.status == "pending":
         raise ChildPaused(session.id, session.state.length)
-    stop = session.state.facts[session.state.halted_at] if session.status == "cancelled" else None
+    stop = session.state.facts[session.state.stop.at] if session.status == "cancelled" else None
     if isinstance(stop, Cancelled) and stop.holders:
         raise CallerStopped(stop.words, stop.holders)
 
@@ -295,8 +295,8 @@ class Nested:
         found = state.call(call)
         if found is None or not _done_without(found):
             return
-        stop = state.facts[state.halted_at]
-        words, holders = (stop.words, (state.halted_at, *stop.holders)) if isinstance(stop, Cancelled) else ("", ())
+        stop = state.facts[state.stop.at]
+        words, holders = (stop.words, (state.stop.at, *stop.holders)) if isinstance(stop, Cancelled) else ("", ())
         if (handle := await self._open(found)) is not None:
             with suppress(DefinitionChanged):
                 await handle._cancel(words, holders)

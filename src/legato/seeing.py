@@ -35,7 +35,7 @@ async def request_behind(session: Session, call: int) -> Request:
 async def explained_behind(session: Session, call: int) -> list[Explained]:
     """Every group of the conversation up to a reply, and why its request had it or not."""
     fact, frame, state = await _behind(session, call)
-    erased = dict(session.state.erased)  # the thread has all that it looks at to itself
+    erased = dict(session.state.erasures.facts)  # the thread has all that it looks at to itself
     return await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
 
 

@@ -220,7 +220,7 @@ class Session:
             def propose(state: State, stopped: set[CallRef] = stopped) -> Iterator[AnyFact]:
                 nonlocal all_stopped
                 all_stopped = all(call.ref in stopped for call in state.batch if call.paused)
-                if all_stopped and state.halted_at < began and status(state, graph) in ("running", "pending", "failed"):
+                if all_stopped and state.stop.at < began and status(state, graph) in ("running", "pending", "failed"):
                     yield Cancelled(at=now_ms(), words=words, holders=holders)
                     yield from answers_of(state, graph, now_ms())
 
@@ -459,7 +459,7 @@ class Session:
         if reply is None or reply.fact is None or spoken(reply.fact) != text:
             return text
         kind = self.workflow.definition.agents.get(reply.agent)
-        if not state.output_checked or reply.rejected or reply.position in state.erased:
+        if not state.judgements.output or reply.rejected or reply.position in state.erasures.facts:
             return text
         if reply.calls:  # words that ended the run, and not the reply that was asked for
             return text

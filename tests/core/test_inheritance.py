@@ -101,8 +101,8 @@ def test_branch_keeps_message_keys_and_drops_decision_keys() -> None:
 
 def test_branch_leaves_the_provider_conversation() -> None:
     facts = (opened(), said(), Asked(at=1, agent="a", conversation="c", upto=1), answered("a", 1, "hi", base="c"))
-    assert folded(*facts).conversations["c"] == 3
-    assert branch(facts).conversations["c"] < 0
+    assert folded(*facts).provider.ends["c"] == 3
+    assert branch(facts).provider.ends["c"] < 0
 
 
 def test_branch_owns_no_attempt() -> None:

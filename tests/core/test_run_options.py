@@ -1,6 +1,7 @@
 """What a client asks of a run, in the fold and in the plan."""
 
 import pytest
+from msgspec.structs import replace
 
 from legato.core.digest import digest_arguments
 from legato.core.facts import Decided, Judged, OfferedTool, Origin, RunOptions, Said
@@ -110,8 +111,7 @@ def test_a_required_call_has_words_judged() -> None:
 def test_a_branch_asks_for_the_result_under_another_id(kind: str) -> None:
     facts = (opened(), said(THEIRS), answered("a", 1, call()), gated(2, needed=False))
     before = plan(folded(*facts), graph()).requests
-    state = folded(*facts, opened(origin=Origin("p", 4, kind)))
-    state.ledger = "other"
+    state = folded(*facts, replace(opened(origin=Origin("p", 4, kind)), ledger="other"))
     assert asked(state) == [("result", True)]
     assert plan(state, graph()).requests[0].id != before[0].id
     assert state.run_options == THEIRS

@@ -80,7 +80,7 @@ def told(state: State, graph, agents, place) -> dict[str, object]:
     spent = state.spent
     return {
         "control": (state.active, in_control(state, graph), state.fresh, state.arrived),
-        "stops": (state.halt, state.ended, state.feedback, state.output_checked, state.termination_judged),
+        "stops": (state.halt, state.ended, state.feedback, state.judgements.output, state.judgements.termination),
         "failed": state.failed and (state.failed.error, state.failed.number, state.failed.final),
         "frame": state.frame,
         "awaits a reply": state.awaits_reply,

@@ -251,7 +251,7 @@ async def test_of_what_is_recorded_later_one_thing_that_cannot_be_costs_no_other
     (started,) = [fact for fact in session.facts if isinstance(fact, Started)]
     nowhere = CallRef(started.call.position + 7, 0)
     facts = [Returned(at=1, call=ref, attempt=1, status="ok", output="by another") for ref in (nowhere, started.call)]
-    record_later(session._ledger, [Outcome(lambda state, fact=fact: iter([fact])) for fact in facts])
+    record_later(session._ledger, [Outcome(decide=lambda state, fact=fact: iter([fact])) for fact in facts])
     async with asyncio.timeout(60):
         await running
     assert [fact.output for fact in session.facts if isinstance(fact, Returned)] == ["by another"]

@@ -265,7 +265,7 @@ async def test_a_session_whose_attempt_lost_its_frame_is_whole_as_text(store):
     again = workflow.load(text, id="t", store=MemoryStore())
     await again.refresh()
     assert again.facts[: len(session.facts)] == session.facts
-    assert again.state.erased == session.state.erased == {1: 2}
+    assert again.state.erasures.facts == session.state.erasures.facts == {1: 2}
 
 
 async def test_what_was_recorded_after_a_conflict_has_its_contents(store):

@@ -13,10 +13,24 @@ from msgspec.structs import replace
 
 from legato import family, nested, portable
 from legato.answering import Given
-from legato.core import erasing, folded, groups, owed, state, view
-from legato.core.facts import NO_OPTIONS, Answered, Decided, Gated, HandedOff, Judged, Opened, Origin, Redacted, Returned, Said, Words
+from legato.core import erasing, groups, owed, state, view
+from legato.core.facts import (
+    NO_OPTIONS,
+    Answered,
+    Attempted,
+    Decided,
+    Gated,
+    HandedOff,
+    Judged,
+    Opened,
+    Origin,
+    Redacted,
+    Returned,
+    Said,
+    Words,
+)
 from legato.core.messages import Message, parts_of
-from legato.drive import asking, caller, conversation, driver, ledger, screen, spare, tools
+from legato.drive import asking, caller, claims, conversation, driver, ledger, outcome, screen, spare, tools
 from legato.drive.clock import fresh_name, now_ms
 from legato.errors import LedgerConflict
 from legato.session import Session
@@ -62,12 +76,29 @@ def applied(sentence: str, mutants: Mapping[str, Callable[[Patch], None]] = MUTA
             back()
 
 
+def _rule(kind: type) -> Callable[[state.State, Any], None]:
+    """The rule of a kind of fact: its check, and then what it changes."""
+    check, change = state.RULES[kind]
+
+    def rule(now: state.State, fact: Any) -> None:
+        if check is not None:
+            check(now, fact)
+        change(now, fact)
+
+    return rule
+
+
+def _patch_rule(patch: Patch, kind: type, rule: Callable[[Any, Any], None]) -> None:
+    """Put another rule in its place, which checks for itself."""
+    patch(state.RULES, kind, (None, rule))
+
+
 # -- order and wholeness -----------------------------------------------------------------------------------------------
 
 
 @mutant("a message that came while the model was thinking is put before its reply")
 def _(patch: Patch) -> None:
-    before = state._RULES[Answered]
+    before = _rule(Answered)
 
     def answered(self: state.State, fact: Answered) -> None:
         before(self, fact)
@@ -75,18 +106,18 @@ def _(patch: Patch) -> None:
         self.groups += [*self.tail, group]
         self.tail.clear()
 
-    patch(state._RULES, Answered, answered)
+    _patch_rule(patch, Answered, answered)
 
 
 @mutant("of two messages that nobody has answered the later is sent first")
 def _(patch: Patch) -> None:
-    before = state.State._land
+    before = state._land
 
-    def land(self: state.State, group: groups.Group) -> None:
-        before(self, group)
-        self.tail.insert(0, self.tail.pop())
+    def land(now: state.State, group: groups.Group) -> None:
+        before(now, group)
+        now.tail.insert(0, now.tail.pop())
 
-    patch(state.State, "_land", land)
+    patch(state, "_land", land)
 
 
 @mutant("other agents' tool outputs are dropped at a handoff")
@@ -160,31 +191,31 @@ def _(patch: Patch) -> None:
 
 @mutant("a reply records that it saw one fact less than it did")
 def _(patch: Patch) -> None:
-    before = asking._record_reply
-
-    def record(effect: Any, answered: Answered, number: int, state: Any) -> Any:
-        return before(effect, replace(answered, upto=answered.upto - 1), number, state)
-
-    patch(asking, "_record_reply", record)
+    before = asking._answered
+    patch(asking, "_answered", lambda reply, request, *more: before(reply, replace(request, upto=request.upto - 1), *more))
 
 
 @mutant("a reply records that it saw all there was when it came")
 def _(patch: Patch) -> None:
-    before = asking._record_reply
+    before = outcome.recordable
 
-    def record(effect: Any, answered: Answered, number: int, state: Any) -> Any:
-        return before(effect, replace(answered, upto=state.length - 1), number, state)
+    def recordable(fact: Any, now: state.State, *more: Any) -> Any:
+        return before(replace(fact, upto=now.length - 1) if isinstance(fact, Answered) else fact, now, *more)
 
-    patch(asking, "_record_reply", record)
+    patch(outcome, "recordable", recordable)
 
 
 @mutant("the words of a broken attempt are recorded as a reply")
 def _(patch: Patch) -> None:
-    def failed(effect: Any, attempted: Any, state: Any) -> Any:
-        if state.replies == effect.turn and not state.batch and state.awaits_reply:
-            yield Answered(at=0, agent=effect.agent, frame=attempted.frame, upto=state.length - 1, items=(Words("half of "),))
+    before = outcome.recordable
 
-    patch(asking, "_record_failure", failed)
+    def recordable(fact: Any, now: state.State, *more: Any) -> Any:
+        recorded = before(fact, now, *more)
+        if not isinstance(recorded, Attempted):
+            return recorded
+        return Answered(at=0, agent=fact.agent, frame=fact.frame, upto=now.length - 1, items=(Words("half of "),))
+
+    patch(outcome, "recordable", recordable)
 
 
 @mutant("words that were streamed and came to nothing are not withdrawn")
@@ -197,22 +228,31 @@ def _(patch: Patch) -> None:
 
 @mutant("a handoff is taken before the rest of its batch is answered")
 def _(patch: Patch) -> None:
-    before = owed._hand_over
-    patch(owed, "_hand_over", lambda now, graph, rules, handoffs, alone, *more: before(now, graph, rules, handoffs, True, *more))
+    before = owed._plan_batch
+
+    def plan_batch(batch: Any, about: Any) -> owed.Plan:
+        made = before(batch, about)
+        handoffs = [call for call in batch.state.batch if call.call.tool in batch.rules.edges and call.phase in ("unchecked", "ready")]
+        if not handoffs or (handoffs[0].phase == "unchecked" and batch.rules.edges[handoffs[0].call.tool].needs_approval):
+            return made
+        others = [effect for effect in made.effects if not isinstance(effect, owed.HandOver)]
+        return owed.Plan([*others, owed._hand_over(batch, handoffs[0])], made.requests)
+
+    patch(owed, "_plan_batch", plan_batch)
 
     def handed_off(self: state.State, fact: HandedOff) -> None:
         for call in self.batch:
             if call.output is None and call.ref != fact.call:
-                self._output(call, groups.Output("pending", "ok", self.length))
+                state._give_output(self, call, groups.Output("pending", "ok", self.length))
         rule(self, fact)
 
-    rule = state._RULES[HandedOff]
-    patch(state._RULES, HandedOff, handed_off)
+    rule = _rule(HandedOff)
+    _patch_rule(patch, HandedOff, handed_off)
 
 
 @mutant("the second handoff of a batch is left unanswered")
 def _(patch: Patch) -> None:
-    rule = state._RULES[HandedOff]
+    rule = _rule(HandedOff)
 
     def handed_off(self: state.State, fact: HandedOff) -> None:
         others = [call for call in self.batch if call.output is None and call.ref != fact.call]
@@ -220,18 +260,23 @@ def _(patch: Patch) -> None:
         for call in others:
             call.output = None
 
-    patch(state._RULES, HandedOff, handed_off)
+    _patch_rule(patch, HandedOff, handed_off)
 
 
 @mutant("the last handoff of a batch wins, not the first")
 def _(patch: Patch) -> None:
     before = owed._hand_over
-    patch(owed, "_hand_over", lambda now, graph, rules, handoffs, *more: before(now, graph, rules, handoffs[::-1], *more))
+
+    def hand_over(batch: Any, call: Any) -> Any:
+        handoffs = [each for each in batch.state.batch if each.output is None and each.call.tool in batch.rules.edges]
+        return before(batch, handoffs[-1])
+
+    patch(owed, "_hand_over", hand_over)
 
 
 @mutant("a late outcome is sent as a second output")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Returned]
+    rule = _rule(Returned)
 
     def returned(self: state.State, fact: Returned) -> None:
         call = self.call(fact.call)
@@ -243,12 +288,13 @@ def _(patch: Patch) -> None:
             return
         rule(self, fact)
 
-    def in_time(*given: Any) -> Iterator[Any]:
-        yield from (msgspec.structs.replace(fact, late=False) for fact in before(*given))
+    _patch_rule(patch, Returned, returned)
+    before = outcome.recordable
 
-    before = tools._in_time
-    patch(state._RULES, Returned, returned)
-    patch(tools, "_in_time", in_time)
+    def recordable(fact: Any, *more: Any) -> Any:
+        return fact if isinstance(fact, Returned) else before(fact, *more)
+
+    patch(outcome, "recordable", recordable)
 
 
 @mutant("a cancel stops the conversation, but its open calls go on when the user speaks again")
@@ -256,10 +302,10 @@ def _(patch: Patch) -> None:
     from legato import session
     from legato.drive import tools
 
-    def stop(self: state.State, why: str) -> None:
-        self._halt, self.halted_at = why, self.length
+    def stop(now: state.State, why: str) -> None:
+        now.stop = state.Stop(why, now.length)
 
-    patch(state.State, "_stop", stop)
+    patch(state, "_stop", stop)
     for room in (session, tools):
         patch(room, "answers_of", lambda *given: iter(()))
 
@@ -354,41 +400,37 @@ def _(patch: Patch) -> None:
 
 @mutant("a tool that is not idempotent is started again after its attempt was lost")
 def _(patch: Patch) -> None:
-    before = owed._settle
-
-    def settle(now: Any, graph: Any, rules: Any, call: Any, tool: Any, *more: Any) -> bool:
-        return before(now, graph, rules, call, msgspec.structs.replace(tool, idempotent=True), *more)
-
-    patch(owed, "_settle", settle)
+    before = owed._Batch.rules_for
+    patch(owed._Batch, "rules_for", lambda self, call: replace(before(self, call), idempotent=True))
 
 
 @mutant("an attempt whose outcome is unknown is answered as failed, and nobody is asked")
 def _(patch: Patch) -> None:
-    rule = state._RULES[owed.Lost]
+    rule = _rule(owed.Lost)
 
     def lost(self: state.State, fact: Any) -> None:
         rule(self, fact)
         call = self.call(fact.call)
         assert call is not None
-        self._output(call, groups.Output("It failed.", "error", self.length))
+        state._give_output(self, call, groups.Output("It failed.", "error", self.length))
 
-    patch(state._RULES, owed.Lost, lost)
+    _patch_rule(patch, owed.Lost, lost)
 
 
 @mutant("a delivery's key is ignored")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Said]
-    patch(state._RULES, Said, lambda self, fact: rule(self, msgspec.structs.replace(fact, key="")))
+    rule = _rule(Said)
+    _patch_rule(patch, Said, lambda self, fact: rule(self, msgspec.structs.replace(fact, key="")))
 
 
 @mutant("cancel stops the world: the user's next message gets no answer")
 def _(patch: Patch) -> None:
-    patch(folded.Folded, "halt", property(lambda self: self._halt))
+    patch(state.State, "halt", property(lambda self: self.stop.why))
 
 
 @mutant("a message ends a cancel even if a guardrail withholds it")
 def _(patch: Patch) -> None:
-    patch(folded.Folded, "spoken_at", property(lambda self: self.tail[-1].position if self.tail else -1))
+    patch(state.State, "spoken_at", property(lambda self: self.tail[-1].position if self.tail else -1))
 
 
 # -- messages that guardrails judge --------------------------------------------------------------------------------------
@@ -396,8 +438,8 @@ def _(patch: Patch) -> None:
 
 @mutant("a message that is yet to be judged is part of the conversation at once")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Said]
-    patch(state._RULES, Said, lambda self, fact: rule(self, replace(fact, guarded=False)))
+    rule = _rule(Said)
+    _patch_rule(patch, Said, lambda self, fact: rule(self, replace(fact, guarded=False)))
 
 
 @mutant("a model is asked while a message is being judged")
@@ -428,14 +470,14 @@ def _(patch: Patch) -> None:
 
 @mutant("a message that is withheld begins a new run all the same")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Judged]
+    rule = _rule(Judged)
 
     def judged(self: state.State, fact: Judged) -> None:
         rule(self, fact)
         if fact.kind == "input" and fact.stop:
             self.tally = self.tally.following()
 
-    patch(state._RULES, Judged, judged)
+    _patch_rule(patch, Judged, judged)
 
 
 # -- agents that work as tools, and wait for people ----------------------------------------------------------------------
@@ -626,7 +668,7 @@ def _(patch: Patch) -> None:
 @mutant("a request can be answered twice")
 def _(patch: Patch) -> None:
     before = Given._asked
-    rule = state._RULES[Decided]
+    rule = _rule(Decided)
 
     def asked(self: Given, now: state.State, definition: Any) -> Any:
         request = self.request
@@ -644,41 +686,41 @@ def _(patch: Patch) -> None:
         rule(self, fact)
 
     patch(Given, "_asked", asked)
-    patch(state._RULES, Decided, decided)
+    _patch_rule(patch, Decided, decided)
 
 
 @mutant("what needs approval runs without it")
 def _(patch: Patch) -> None:
-    before = tools.ToolRunner.gate
+    before = claims.Claims.gate
 
     def gate(self: Any, now: state.State, effect: Any) -> Any:
         fact = before(self, now, effect)
         return msgspec.structs.replace(fact, needed=False) if isinstance(fact, Gated) else fact
 
-    patch(tools.ToolRunner, "gate", gate)
+    patch(claims.Claims, "gate", gate)
 
 
 @mutant("a fork keeps the standing approvals of its parent")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Opened]
+    rule = _rule(Opened)
 
     def opened(self: state.State, fact: Opened) -> None:
         standing = set(self.standing)
         rule(self, fact)
         self.standing |= standing
 
-    patch(state._RULES, Opened, opened)
+    _patch_rule(patch, Opened, opened)
 
 
 def _keep_consents(patch: Patch, kind: str) -> None:
     """Treat a fork or a copy as a session that was moved."""
-    rule = state._RULES[Opened]
+    rule = _rule(Opened)
 
     def opened(self: state.State, fact: Opened) -> None:
         same = fact.origin is not None and fact.origin.kind == kind
         rule(self, replace(fact, origin=replace(fact.origin, kind="move")) if same else fact)
 
-    patch(state._RULES, Opened, opened)
+    _patch_rule(patch, Opened, opened)
 
 
 @mutant("a fork keeps what was approved in its parent")
@@ -693,23 +735,23 @@ def _(patch: Patch) -> None:
 
 @mutant("a standing approval of one agent's tool holds for all agents")
 def _(patch: Patch) -> None:
-    before = owed._settle
+    before = owed._next_step
 
-    def settle(now: state.State, graph: Any, rules: Any, call: Any, *more: Any) -> bool:
-        kept = set(now.standing)
-        now.standing |= {msgspec.structs.replace(each, agent=rules.name) for each in kept}
+    def next_step(batch: Any, call: Any) -> Any:
+        kept = set(batch.state.standing)
+        batch.state.standing |= {msgspec.structs.replace(each, agent=batch.rules.name) for each in kept}
         try:
-            return before(now, graph, rules, call, *more)
+            return before(batch, call)
         finally:
-            now.standing = kept
+            batch.state.standing = kept
 
-    patch(owed, "_settle", settle)
+    patch(owed, "_next_step", next_step)
     patch(owed, "_has_effects", lambda *given: True)
 
 
 @mutant("an edited call runs with the arguments the model wrote")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Decided]
+    rule = _rule(Decided)
 
     def decided(self: state.State, fact: Decided) -> None:
         call = self.call(fact.call) if fact.call else None
@@ -718,19 +760,19 @@ def _(patch: Patch) -> None:
         if call is not None and fact.verdict == "edit":
             call.arguments = arguments
 
-    patch(state._RULES, Decided, decided)
+    _patch_rule(patch, Decided, decided)
 
 
 @mutant("what a person declined is cancelled for good: later messages are not heard")
 def _(patch: Patch) -> None:
-    rule = state._RULES[Decided]
+    rule = _rule(Decided)
 
     def decided(self: state.State, fact: Decided) -> None:
         rule(self, fact)
         if fact.verdict == "reject":
             self.tail.clear()
 
-    patch(state._RULES, Decided, decided)
+    _patch_rule(patch, Decided, decided)
 
 
 
@@ -812,7 +854,7 @@ def _(patch: Patch) -> None:
 
 @mutant("a reply that was made from erased words is recorded")
 def _(patch: Patch) -> None:
-    patch(folded.Folded, "overtaken_at", property(lambda self: self.halted_at))
+    patch(state.State, "overtaken_at", property(lambda self: self.stop.at))
 
 
 @mutant("a model goes on thinking about words that were erased")
@@ -821,7 +863,7 @@ def _(patch: Patch) -> None:
 
     def call_model(now: state.State, *given: Any) -> owed.Plan:
         made = before(now, *given)
-        effects = [replace(each, stop=now.halted_at) if isinstance(each, owed.CallModel) else each for each in made.effects]
+        effects = [replace(each, stop=now.stop.at) if isinstance(each, owed.CallModel) else each for each in made.effects]
         return owed.Plan(effects, made.requests)
 
     patch(owed, "_call_model", call_model)
@@ -829,14 +871,14 @@ def _(patch: Patch) -> None:
 
 @mutant("a call is run although its arguments were erased")
 def _(patch: Patch) -> None:
-    before = state._RULES[Redacted]
+    before = _rule(Redacted)
 
     def redacted(self: state.State, fact: Redacted) -> None:
         before(self, fact)
         for call in self.batch:
             call.stopped = "" if call.stopped == "erased" else call.stopped
 
-    patch(state._RULES, Redacted, redacted)
+    _patch_rule(patch, Redacted, redacted)
 
 
 @mutant("what is erased in one branch stays in the others")
@@ -863,15 +905,15 @@ def _(patch: Patch) -> None:
 
 @mutant("a frame is kept although an answer brought other tools of the client")
 def _(patch: Patch) -> None:
-    patch(folded.Folded, "frame", property(lambda self: self._frame if self._framed_at >= self.spoken_at else ""))
+    patch(state.State, "frame", property(lambda self: self.request.frame if self.request.upto >= self.spoken_at else ""))
 
 
 @mutant("the tools of a client are offered in the runs that follow")
 def _(patch: Patch) -> None:
-    before = state.State._set_options
+    before = state._set_options
 
-    def set_options(self: state.State, options: Any) -> None:
+    def set_options(now: state.State, options: Any) -> None:
         if options != NO_OPTIONS:
-            before(self, options)
+            before(now, options)
 
-    patch(state.State, "_set_options", set_options)
+    patch(state, "_set_options", set_options)

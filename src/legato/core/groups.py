@@ -39,7 +39,7 @@ class Output(Struct, frozen=True, gc=False):
 
 
 class Attempt(Struct, eq=False):
-    """One start of a tool. `open`: nobody has said yet how it ended."""
+    """One start of a tool."""
 
     number: int
     epoch: int
@@ -52,9 +52,10 @@ class Attempt(Struct, eq=False):
         return f"<attempt {self.number} epoch {self.epoch}{' lost' if self.lost else ''}{' known' if self.known else ''}>"
 
 
-Stage: TypeAlias = Literal["new", "free", "asked", "started", "stopped"]
-"""Where an unanswered call stands: nothing is decided about it (`new`); it may start as far as approval goes (`free`); it waits for an
-approval (`asked`); an attempt was `started`; or it does not start, because it was `stopped` or is beyond a limit."""
+Phase: TypeAlias = Literal["unchecked", "needs_approval", "ready", "running", "lost", "paused", "stopped", "answered"]
+"""Where a call stands. `unchecked`: nothing is decided about it. `needs_approval`: a person must approve it. `ready`: it may start, as far
+as approval goes. `running`: an attempt is open. `lost`: nobody knows how its last attempt ended. `paused`: it waits for its child
+session. `stopped`: it is not to run (any further), and is yet to be answered. `answered`: it has its output."""
 
 
 class CallState(Struct, eq=False):
@@ -64,7 +65,7 @@ class CallState(Struct, eq=False):
     call: Call
     arguments: str  # as the model wrote them, or as a person changed them
     edited: bool = False
-    gate: bool | None = None  # None: not judged yet
+    gate: bool | None = None  # whether it needs approval; None: not decided yet
     guarded: bool = False  # a guardrail let it pass
     approved: bool = False
     redo: bool = False  # a person asked to run a lost attempt again
@@ -74,18 +75,29 @@ class CallState(Struct, eq=False):
     attempts: tuple[Attempt, ...] = ()
     output: Output | None = None
     decisions: tuple[int, ...] = ()  # the positions of the facts that asked for a decision about it, and of the decisions
-    kept_in: tuple[Stage, str] | None = None  # where `OpenCalls` keeps it
+    filed: tuple[Phase, str] | None = None  # where `OpenCalls` has it
 
     @property
-    def stage(self) -> Stage:
-        """Where the call stands, if it is unanswered."""
-        if self.attempts:
-            return "started"
-        if self.stopped or self.refused:
+    def phase(self) -> Phase:
+        """Where the call stands."""
+        if self.output is not None:
+            return "answered"
+        last = self.attempts[-1] if self.attempts else None
+        runs = last is not None and not last.lost and last.paused is None
+        if self.stopped and not (runs and self.stopped == "erased"):  # what runs has its arguments already
+            return "stopped"
+        if last is not None:
+            return "running" if runs else "paused" if last.paused is not None else "ready" if self.redo else "lost"
+        if self.refused:
             return "stopped"
         if self.gate is None:
-            return "new"
-        return "asked" if self.gate and not self.approved else "free"
+            return "unchecked"
+        return "needs_approval" if self.unapproved else "ready"
+
+    @property
+    def unapproved(self) -> bool:
+        """Whether the call needs an approval that it does not have."""
+        return bool(self.gate) and not self.approved
 
     @property
     def running(self) -> Attempt | None:
@@ -106,47 +118,67 @@ class CallState(Struct, eq=False):
         return next((attempt.paused for attempt in reversed(self.attempts) if attempt.paused), None)
 
     @property
-    def lost(self) -> Attempt | None:
-        """The attempt whose outcome nobody knows, if that is where the call stands."""
-        if self.output is None and self.attempts and self.attempts[-1].lost and not self.redo:
-            return self.attempts[-1]
-        return None
+    def next_attempt(self) -> int:
+        """The number that the next start of its tool has."""
+        return len(self.attempts) + 1
 
     def __repr__(self) -> str:
-        return f"<call {self.ref} {self.call.tool} {self.output.status if self.output else 'unanswered'}>"
+        return f"<call {self.ref} {self.call.tool} {self.output.status if self.output else self.phase}>"
 
 
 class OpenCalls(Struct, eq=False):
-    """The unanswered calls of the newest reply, by stage and tool, so that nobody has to go through all of them for every fact.
+    """The unanswered calls of the newest reply, by phase and tool, so that nobody has to go through all of them for every fact.
 
     They are filed when somebody looks: reading a ledger changes the calls of every reply, and looks at those of the last one.
     """
 
     changed: list[CallState] = []
     """Calls that have changed since they were filed; at first, all."""
-    _filed: dict[tuple[Stage, str], list[int]] = {}
+    _filed: dict[tuple[Phase, str], list[int]] = {}
+    _begun: list[int] = []
 
     @property
-    def indexes(self) -> dict[tuple[Stage, str], list[int]]:
-        """For each stage and tool the indexes of its calls, in call order."""
+    def indexes(self) -> dict[tuple[Phase, str], list[int]]:
+        """For each phase and tool the indexes of its calls, in call order."""
+        self._file_changed()
+        return self._filed
+
+    @property
+    def begun(self) -> list[int]:
+        """The indexes of the calls whose tool was started, in call order."""
+        self._file_changed()
+        return self._begun
+
+    def _file_changed(self) -> None:
         for call in self.changed:
             self._file(call)
         self.changed.clear()
-        return self._filed
 
     def _file(self, call: CallState) -> None:
-        place = (call.stage, call.call.tool) if call.output is None else None
-        if place == call.kept_in:
+        phase = call.phase
+        place = (phase, call.call.tool) if phase != "answered" else None
+        if place == call.filed:
             return
         index = call.ref.index
-        if call.kept_in is not None:
-            left = self._filed[call.kept_in]
+        if call.filed is not None:
+            left = self._filed[call.filed]
             del left[bisect_left(left, index)]
             if not left:
-                del self._filed[call.kept_in]
+                del self._filed[call.filed]
         if place is not None:
             insort(self._filed.setdefault(place, []), index)
-        call.kept_in = place
+        call.filed = place
+        _keep_sorted(self._begun, index, bool(call.attempts) and place is not None)
+
+
+def _keep_sorted(indexes: list[int], index: int, present: bool) -> None:
+    """Have a sorted list contain an index, or not."""
+    at = bisect_left(indexes, index)
+    found = at < len(indexes) and indexes[at] == index
+    if present and not found:
+        indexes.insert(at, index)
+    elif found and not present:
+        del indexes[at]
 
 
 class UserEntry(Struct, frozen=True):

@@ -7,16 +7,28 @@ stops. Bookkeeping effects need nobody's help: `fact_of` turns them into facts a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from legato.core import wording
 from legato.core.digest import digest_arguments
-from legato.core.facts import NO_USAGE, STANDING, AnyFact, CallRef, Decided, Lost, Paused, Prompted, Returned, Standing, Usage
-from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules
-from legato.core.groups import AssistantEntry, CallState, Group, Stage
+from legato.core.facts import (
+    NO_USAGE,
+    STANDING,
+    Answered,
+    AnyFact,
+    CallRef,
+    Decided,
+    Lost,
+    Prompted,
+    Returned,
+    Standing,
+    Usage,
+)
+from legato.core.graph import AgentRules, Graph, Limits, ToolRules
+from legato.core.groups import AssistantEntry, CallState, Group, Phase
 from legato.core.history import last_turns
 from legato.core.requests import Kind, Pending, about_call, about_limit, call_of_request
 from legato.core.state import State
@@ -115,9 +127,11 @@ class Prompt(Struct, frozen=True, gc=False):
 
 
 class GiveUp(Struct, frozen=True, gc=False):
-    """Stop the conversation that a call waits for: a message has superseded the call, or its arguments were erased."""
+    """Stop the child session that a call waits for, and then answer the call: so nothing can be approved there any more."""
 
     call: CallRef
+    status: Literal["cancelled", "superseded", "stopped"]
+    words: str
 
 
 Work: TypeAlias = CallModel | RunTool | Admit | HandOver | JudgeInput | JudgeOutput | JudgeTermination | Summarise | GiveUp
@@ -177,14 +191,15 @@ def plan(
     if state.batch:
         if epoch is not None and (lost := _lost_attempts(state.started, epoch, children.missing)):
             return Plan(lost, [])
-        now = _batch(state, graph, children, about)
+        now = _plan_batch(_Batch.of(state, graph, children), about)
     elif state.halt:
         now = Plan([], [])
     else:
         now = _after_batch(state, graph)
     # A message that waits changes nothing but this: it is being judged.
-    if state.waiting and (state.halt != "cancelled" or state.waiting[-1].position > state.halted_at):
-        now.effects.append(JudgeInput(receiver(state, graph), state.waiting[0].position))
+    if state.waiting and (state.halt != "cancelled" or state.waiting[-1].position > state.stop.at):
+        judge = JudgeInput(receiver(state, graph), state.waiting[0].position)
+        return Plan([*now.effects, judge], now.requests, now.not_before)
     return now
 
 
@@ -195,7 +210,7 @@ def _lost_attempts(started: list[CallState], epoch: int, missing: frozenset[Call
         gone = call.ref in missing
         if (running := call.running) is not None and running.epoch < epoch:
             lost.append(DeclareLost(call.ref, running.number, gone))
-        elif gone and call.paused and not call.stopped:
+        elif gone and call.phase == "paused":
             lost.append(DeclareLost(call.ref, len(call.attempts), gone))
     return lost
 
@@ -231,16 +246,22 @@ def resting(state: State, graph: Graph, children: ChildStatus = NO_CHILDREN) -> 
         return "new", []
     now = plan(state, graph, children=children)
     if now.effects:
-        broken = state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel) and not state.waiting
-        return "failed" if broken else "running", now.requests
+        return "failed" if _gave_up(state, now) else "running", now.requests
     paused = [call.paused for call in state.started if call.paused]
     if now.requests or any(not each.error for each in paused):
         return "pending", now.requests
-    if paused:
-        return "failed", []
+    return "failed" if paused else _idle(state), []
+
+
+def _gave_up(state: State, now: Plan) -> bool:
+    """Whether what is owed is a request that failed, and that is not made again unasked."""
+    return state.failed is not None and state.failed.final and isinstance(now.effects[0], CallModel) and not state.waiting
+
+
+def _idle(state: State) -> Status:
     if state.halt == "cancelled":
-        return "cancelled", []
-    return "terminated" if state.ended else "waiting", []
+        return "cancelled"
+    return "terminated" if state.ended else "waiting"
 
 
 # -- while a batch is open ---------------------------------------------------------------------------------------------
@@ -260,228 +281,263 @@ def find_request(state: State, graph: Graph, id: str, children: ChildStatus = NO
     return next((each for each in requests if each.id == id), None)
 
 
-def _batch(
-    state: State, graph: Graph, children: ChildStatus, about: CallRef | Literal["effects", "everything"] = "everything"
-) -> Plan:
-    assert state.reply is not None and state.reply.fact is not None
-    rules = graph.rules_in_run(state.reply.agent, state.reply.options)
-    effects: list[Effect] = []
-    requests: list[Pending] = []
-    ready: list[tuple[CallState, ToolRules]] = []
-    handoffs: list[tuple[CallState, Edge]] = []
-    limits_asked: set[str] = set()
-    cut = len(state.reply.fact.items) - 1 if state.reply.fact.finish != "stop" else -1  # nobody knows whether its last call is whole
-    most_calls = state.reply.fact.calls_allowed  # -1, if the reply does not exceed it
-    superseded = graph.supersede and bool(state.unseen)
-    calls, later_handoffs = _calls_to_plan(state, graph, rules, cut, about)
+class _Batch(Struct, frozen=True):
+    """The calls of the newest reply, and what their plan depends on."""
+
+    state: State
+    graph: Graph
+    reply: Group
+    fact: Answered
+    rules: AgentRules
+    children: ChildStatus
+    superseded: bool
+    """A message has come, and messages supersede calls that wait for people."""
+
+    @classmethod
+    def of(cls, state: State, graph: Graph, children: ChildStatus) -> _Batch:
+        """The open batch of a state."""
+        reply = state.reply
+        assert reply is not None and reply.fact is not None
+        rules = graph.rules_in_run(reply.agent, reply.options)
+        return cls(state, graph, reply, reply.fact, rules, children, graph.supersede and bool(state.unseen))
+
+    @property
+    def cut(self) -> int:
+        """The index of a call that may be incomplete, because the reply was cut off: the last item; -1 if there is none."""
+        return len(self.fact.items) - 1 if self.fact.finish != "stop" else -1
+
+    def rules_for(self, call: CallState) -> ToolRules:
+        """How the tool of a call is treated; a handoff is one that may need approval."""
+        name = call.call.tool
+        if (edge := self.rules.edges.get(name)) is not None:
+            return ToolRules(name, admission=edge.needs_approval)
+        return self.rules.tools.get(name) or ToolRules(name, gone=True)
+
+
+class _MayRun(Struct, frozen=True):
+    """A call that runs, or that nothing but limits keeps from it; or a handoff that may be taken."""
+
+    call: CallState
+    tool: ToolRules
+
+
+_Step: TypeAlias = Effect | Pending | _MayRun | None
+"""What a call needs next."""
+
+
+def _plan_batch(batch: _Batch, about: CallRef | Literal["effects", "everything"]) -> Plan:
+    calls, later_handoffs = _calls_to_plan(batch, about)
+    ends: list[Answer | GiveUp] = []
+    calls_left: list[CallState] = []
     for call in calls:
-        tool, edge = rules.tools.get(call.call.tool), rules.edges.get(call.call.tool)
-        if call.stopped in ("erased", "limit") and call.paused:
-            effects.append(GiveUp(call.ref))
-        elif call.stopped and not (call.stopped == "erased" and call.running):  # what is running has its arguments
-            effects.append(_stopped(call, tool))
-        elif call.ref.index == cut:
-            effects.append(Answer(call.ref, 0, "error", wording.cut_short(call.call.tool)))
-        elif call.refused:
-            effects.append(Answer(call.ref, 0, "error", call.refused))
-        elif edge is not None and most_calls >= 0:
-            effects.append(Answer(call.ref, 0, "error", wording.handoff_with_too_many_calls(len(state.reply.calls), most_calls)))
-        elif edge is not None:
-            handoffs.append((call, edge))
-        elif tool is None and call.gate is None and not call.attempts:
-            effects.append(Answer(call.ref, 0, "error", wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges])))
-        elif call.paused and tool is not None and (over := _limit_of_child(state, graph.limits, call.paused)):
-            if over.limit not in limits_asked:  # one answer is for all calls that wait for it
-                limits_asked.add(over.limit)
-                requests.append(_limit(state, over.limit, state.reply.agent, over.reason))
-        elif call.paused and tool is not None and not call.paused.retry_at and not _can_go_on(call, children, superseded):
-            if superseded:
-                effects.append(GiveUp(call.ref))
+        if (end := _end_of(batch, call)) is not None:
+            ends.append(end)
         else:
-            ready.append((call, tool or ToolRules(call.call.tool, gone=True)))
-    free = [(call, tool) for call, tool in ready if not _settle(state, graph, rules, call, tool, effects, requests)]
-    _run(state, graph, free, effects, requests)
+            calls_left.append(call)
+    edges = batch.rules.edges
+    steps = [_next_step(batch, call) for call in calls_left if call.call.tool not in edges]
+    runs, limit = _runs(batch, [step for step in steps if isinstance(step, _MayRun)])
+    handoffs = [call for call in calls_left if call.call.tool in edges]
     if handoffs:
-        alone = len(handoffs) + later_handoffs == state.reply.unanswered
-        _hand_over(state, graph, rules, handoffs, alone, effects, requests)
-    if len(requests) > 1:
-        requests.sort(key=lambda request: (request.call is None, request.call or CallRef(0, 0)))
-    return Plan(effects, requests, _retries_of_children(ready, effects))
+        steps_of_handoffs = [_next_step(batch, call) for call in handoffs]
+        alone = len(handoffs) + later_handoffs == batch.reply.unanswered
+        if alone and all(isinstance(step, _MayRun) for step in steps_of_handoffs):
+            steps_of_handoffs = [_hand_over(batch, handoffs[0])]
+    else:
+        steps_of_handoffs = []
+    found = [*steps, limit, *steps_of_handoffs]
+    requests = {step.id: step for step in found if isinstance(step, Pending)}  # of a limit that several calls wait for, one
+    return Plan(
+        [*ends, *_effects(steps), *(RunTool(each.call.ref, _attempt(each.call)) for each in runs), *_effects(steps_of_handoffs)],
+        sorted(requests.values(), key=lambda request: (request.call is None, request.call or CallRef(0, 0))),
+        {
+            RunTool(each.call.ref, _attempt(each.call)): each.call.paused.retry_at
+            for each in runs
+            if each.call.paused is not None and each.call.paused.retry_at
+        },
+    )
 
 
-def _calls_to_plan(
-    state: State, graph: Graph, rules: AgentRules, cut: int, about: CallRef | Literal["effects", "everything"]
-) -> tuple[list[CallState], int]:
+def _effects(steps: Iterable[_Step]) -> list[Effect]:
+    return [step for step in steps if step is not None and not isinstance(step, (Pending, _MayRun))]
+
+
+def _attempt(call: CallState) -> int:
+    """The attempt that is to run: the open one, or the next."""
+    return len(call.attempts) if call.phase == "running" else call.next_attempt
+
+
+def _calls_to_plan(batch: _Batch, about: CallRef | Literal["effects", "everything"]) -> tuple[list[CallState], int]:
     """The unanswered calls that a plan depends on, in call order, and how many handoffs it leaves out.
 
     Of calls that may start at once, no more are looked at than may run beside each other, and of handoffs without approval only the first:
-    so a plan costs the same however many calls wait behind them. `cut` is the index of a call that is answered because it is incomplete.
+    so a plan costs the same however many calls wait behind them.
     """
-    assert state.reply is not None
+    state = batch.state
     if isinstance(about, CallRef):
         found = state.call(about)
         return [found] if found is not None and found.output is None else [], 0
-    last = state.reply.call(cut)
+    last = batch.reply.call(batch.cut)
     if last is not None and last.output is None:
         return [call for call in state.batch if call.output is None], 0
     indexes: list[int] = []
     later_handoffs = 0
-    for (stage, name), waiting in state.open.indexes.items():
-        most = _most_to_plan(stage, graph, rules.tools.get(name), rules.edges.get(name))
-        if name in rules.edges and state.reply.fact is not None and state.reply.fact.calls_allowed >= 0:
-            most = None  # they are all answered
-        if about == "effects" and most is None and not _has_effects(state, graph, rules, stage, name):
+    for (phase, name), waiting in state.open.indexes.items():
+        if about == "effects" and not _has_effects(batch, phase, name):
             continue
+        most = _most_to_plan(batch, phase, name)
         indexes += waiting[:most]
-        if name in rules.edges and most is not None:
+        if most is not None and name in batch.rules.edges:
             later_handoffs += max(0, len(waiting) - most)
     return state.calls_at(indexes), later_handoffs
 
 
-def _most_to_plan(stage: Stage, graph: Graph, tool: ToolRules | None, edge: Edge | None) -> int | None:
-    """How many calls of one tool at one stage a plan depends on; None: on all of them."""
-    if stage not in ("new", "free"):
+def _most_to_plan(batch: _Batch, phase: Phase, name: str) -> int | None:
+    """How many calls of one tool in one phase a plan depends on; None: on all of them."""
+    if phase not in ("unchecked", "ready"):
         return None
-    if edge is not None:
-        return None if edge.needs_approval and stage == "new" else 1
+    if (edge := batch.rules.edges.get(name)) is not None:
+        all_answered = batch.fact.calls_allowed >= 0
+        return None if all_answered or (edge.needs_approval and phase == "unchecked") else 1
+    tool = batch.rules.tools.get(name)
     if tool is None or tool.deferred:
         return None
-    return ADMISSIONS_AT_ONCE if tool.admission and stage == "new" else graph.parallel_tools
+    return ADMISSIONS_AT_ONCE if tool.admission and phase == "unchecked" else batch.graph.parallel_tools
 
 
-def _has_effects(state: State, graph: Graph, rules: AgentRules, stage: Stage, name: str) -> bool:
-    """Whether the calls of one tool at one stage may be owed more than the answer of a person."""
-    tool = rules.tools.get(name)
-    deferred = tool is not None and tool.deferred and stage in ("new", "free") and not (tool.admission and stage == "new")
-    if stage != "asked" and not deferred:
-        return True
-    return (graph.supersede and bool(state.unseen)) or (stage == "asked" and Standing(rules.name, name) in state.standing)
+def _has_effects(batch: _Batch, phase: Phase, name: str) -> bool:
+    """Whether the calls of one tool in one phase may be owed more than the answer of a person."""
+    if phase == "needs_approval":
+        return batch.superseded or Standing(batch.rules.name, name) in batch.state.standing
+    tool = batch.rules.tools.get(name)
+    waits_for_result = tool is not None and tool.deferred and (phase == "ready" or (phase == "unchecked" and not tool.admission))
+    return batch.superseded or not waits_for_result
 
 
-def _retries_of_children(ready: list[tuple[CallState, ToolRules]], effects: list[Effect]) -> dict[Effect, int]:
-    """The next attempts of calls whose child session waits until its model is requested again."""
-    times: dict[Effect, int] = {}
-    planned = set(effects)
-    for call, _ in ready:
-        if call.paused and call.paused.retry_at and (attempt := RunTool(call.ref, len(call.attempts) + 1)) in planned:
-            times[attempt] = call.paused.retry_at
-    return times
+def _end_of(batch: _Batch, call: CallState) -> Answer | GiveUp | None:
+    """How a call ends that will not run (any further); None if it goes on."""
+    name, rules = call.call.tool, batch.rules
+    if call.stopped and call.phase == "stopped":
+        return _stopped(call, rules.tools.get(name))
+    if call.ref.index == batch.cut:
+        return Answer(call.ref, 0, "error", wording.cut_short(name))
+    if call.refused:
+        return Answer(call.ref, 0, "error", call.refused)
+    if name in rules.edges:
+        most = batch.fact.calls_allowed
+        words = wording.handoff_with_too_many_calls(len(batch.reply.calls), most)
+        return Answer(call.ref, 0, "error", words) if most >= 0 else None
+    if name not in rules.tools:
+        unknown = call.phase == "unchecked"
+        return Answer(call.ref, 0, "error", wording.unknown_tool(name, [*rules.tools, *rules.edges])) if unknown else None
+    if batch.superseded and call.phase == "paused" and _limit_of_child(batch, call) is None and not _can_go_on(batch, call):
+        return GiveUp(call.ref, "superseded", wording.given_up(name))
+    return None
 
 
-def _can_go_on(call: CallState, children: ChildStatus, superseded: bool) -> bool:
-    """Tell whether the next attempt of a paused call is to start.
+def _stopped(call: CallState, tool: ToolRules | None) -> Answer | GiveUp:
+    """The answer to a call that was stopped. What it waits for is stopped first, unless the cancel did that."""
+    begun, idempotent = bool(call.attempts), tool is not None and tool.idempotent
+    status: Literal["cancelled", "stopped"] = "cancelled"
+    attempt = call.attempts[-1] if begun and call.paused is None and not call.redo else None
+    if call.stopped == "limit":
+        status, words, attempt = "stopped", wording.stopped(call.call.tool, begun), None
+    elif call.stopped == "erased":
+        words = wording.arguments_erased(call.call.tool, begun, idempotent or call.paused is not None)
+    else:
+        words = wording.cancelled(call.call.tool, begun, idempotent)
+    if call.paused is not None and call.stopped != "cancelled":
+        return GiveUp(call.ref, status, words)
+    return Answer(call.ref, attempt.number if attempt else 0, status, words)
+
+
+def _next_step(batch: _Batch, call: CallState) -> _Step:
+    """What a call that has not ended needs next: an effect, a person's answer, to run; or nothing, while its child session waits."""
+    tool, phase = batch.rules_for(call), call.phase
+    if phase == "running":
+        return _MayRun(call, tool)
+    if phase == "unchecked" and tool.admission:
+        return Admit(call.ref)
+    if phase == "lost" and (not tool.idempotent or call.attempts[-1].missing or call.unapproved):
+        return _ask(batch, "outcome", call, tool)
+    if phase == "paused" and not tool.gone:
+        if (over := _limit_of_child(batch, call)) is not None:
+            return _limit(batch.state, over.limit, batch.rules.name, over.reason)
+        if not _can_go_on(batch, call):
+            return None
+    if call.unapproved:
+        standing = Standing(batch.rules.name, call.call.tool) in batch.state.standing
+        return AdmitStanding(call.ref, digest_arguments(call.arguments)) if standing else _ask(batch, "approval", call, tool)
+    if tool.gone:
+        words = wording.unknown_tool(call.call.tool, [*batch.rules.tools, *batch.rules.edges], bool(call.attempts))
+        return Answer(call.ref, 0, "error", words)
+    if tool.deferred and not call.attempts:
+        return _ask(batch, "result", call, tool)
+    return _MayRun(call, tool)
+
+
+def _limit_of_child(batch: _Batch, call: CallState) -> LimitReached | None:
+    """The limit of this session that a paused child session waits for."""
+    if call.paused is None or call.paused.needed == NO_USAGE:
+        return None
+    return limit_reached(batch.state, batch.graph.limits, call.paused.needed)
+
+
+def _can_go_on(batch: _Batch, call: CallState) -> bool:
+    """Whether the next attempt of a paused call is to start: now, or at the time that it waits for.
 
     Giving up a call that a message superseded cancels its child session first. That is no reason for the call to go on instead.
     """
-    return RunTool(call.ref, len(call.attempts) + 1) in children.resumable and not (superseded and call.ref in children.cancelled)
-
-
-def _stopped(call: CallState, tool: ToolRules | None) -> Answer:
-    if call.stopped == "limit":
-        return Answer(call.ref, 0, "stopped", wording.stopped(call.call.tool, bool(call.attempts)))
-    attempt = call.running or call.lost
-    told = wording.arguments_erased if call.stopped == "erased" else wording.cancelled
-    words = told(call.call.tool, bool(call.attempts), tool is not None and tool.idempotent)
-    return Answer(call.ref, attempt.number if attempt else 0, "cancelled", words)
-
-
-def _settle(
-    state: State, graph: Graph, rules: AgentRules, call: CallState, tool: ToolRules, effects: list[Effect], requests: list[Pending]
-) -> bool:
-    """Deal with a call that is not to be run now: True if it waits for user code or a person, False if it may run."""
-    if call.attempts:
-        if call.running:
-            return False
-        if call.lost and (not tool.idempotent or call.lost.missing or (call.gate and not call.approved)):
-            _ask(state, graph, "outcome", call, rules.name, tool.gone, effects, requests)
-            return True
-    elif call.gate is None and tool.admission:
-        effects.append(Admit(call.ref))
+    if call.paused is not None and call.paused.retry_at:
         return True
-    if call.gate and not call.approved:
-        if Standing(rules.name, call.call.tool) in state.standing:
-            effects.append(AdmitStanding(call.ref, digest_arguments(call.arguments)))
-        else:
-            _ask(state, graph, "approval", call, rules.name, tool.gone, effects, requests)
-        return True
-    if tool.gone:
-        words = wording.unknown_tool(call.call.tool, [*rules.tools, *rules.edges], bool(call.attempts))
-        effects.append(Answer(call.ref, call.attempts[-1].number if call.lost else 0, "error", words))
-        return True
-    if tool.deferred and not call.attempts:
-        _ask(state, graph, "result", call, rules.name, tool.gone, effects, requests)
-        return True
-    return False
+    resumable = RunTool(call.ref, call.next_attempt) in batch.children.resumable
+    return resumable and not (batch.superseded and call.ref in batch.children.cancelled)
 
 
-def _ask(
-    state: State, graph: Graph, kind: Kind, call: CallState, agent: str, gone: bool, effects: list[Effect], requests: list[Pending]
-) -> None:
+def _ask(batch: _Batch, kind: Kind, call: CallState, tool: ToolRules) -> Pending | Answer:
     """Ask a person, or, where messages supersede pending calls and one has come, answer the call in their place."""
-    if graph.supersede and state.unseen:
+    state, graph, agent, name = batch.state, batch.graph, batch.rules.name, call.call.tool
+    if batch.superseded:
         lost = call.attempts[-1].number if kind == "outcome" else 0
-        effects.append(Answer(call.ref, lost, "superseded", wording.superseded(call.call.tool, kind == "outcome")))
-    else:
-        assert state.reply is not None
-        options = state.reply.options
-        secrets = graph.secrets(agent, call.call.tool, options)
-        theirs = (graph.agents.get(agent) or AgentRules(agent)).is_client_tool(call.call.tool, options)
-        requests.append(about_call(state.session, state.ledger, kind, call, agent, secrets, gone, theirs))
+        return Answer(call.ref, lost, "superseded", wording.superseded(name, kind == "outcome"))
+    options = batch.reply.options
+    theirs = (graph.agents.get(agent) or AgentRules(agent)).is_client_tool(name, options)
+    return about_call(state.session, state.ledger, kind, call, agent, graph.secrets(agent, name, options), tool.gone, theirs)
 
 
-def _run(
-    state: State, graph: Graph, ready: list[tuple[CallState, ToolRules]], effects: list[Effect], requests: list[Pending]
-) -> None:
-    """Start what may start: in call order, within the parallel limit, 'alone' tools by themselves, within the allowance."""
-    waiting: list[tuple[CallState, ToolRules]] = []
-    running, alone = 0, False
-    for call, tool in ready:
-        if call.running:
-            effects.append(RunTool(call.ref, len(call.attempts)))
-            running, alone = running + 1, alone or tool.alone
-        else:
-            waiting.append((call, tool))
+def _runs(batch: _Batch, able: list[_MayRun]) -> tuple[list[_MayRun], Pending | None]:
+    """The calls that run or start, and the limit that keeps others from it: in call order, no more than may run beside each other, tools
+    that are `alone` by themselves."""
+    state, limits = batch.state, batch.graph.limits
+    runs = [each for each in able if each.call.phase == "running"]
+    alone = any(each.tool.alone for each in runs)
     started = state.tally.tool_calls
-    for call, tool in waiting:
-        if running >= graph.parallel_tools or alone or (tool.alone and running):
+    for each in [each for each in able if each.call.phase != "running"]:
+        if alone or len(runs) >= batch.graph.parallel_tools or (each.tool.alone and runs):
             break
+        goes_on = each.call.paused is not None
         # A limit that was refused stopped what had not started; what is still to run here comes to its end.
-        if not state.halt and not call.paused and (over := _over(state, graph.limits, "tool_calls", started)):
-            told = f"{state.active} has made {started} tool calls, the limit is {over:g}."
-            requests.append(_limit(state, "tool_calls", state.active, told))
-            break
-        effects.append(RunTool(call.ref, len(call.attempts) + 1))
-        started += call.paused is None
-        running, alone = running + 1, tool.alone
+        if not state.halt and not goes_on and (over := _over(state, limits, "tool_calls", started)):
+            reason = f"{state.active} has made {started} tool calls, the limit is {over:g}."
+            return runs, _limit(state, "tool_calls", state.active, reason)
+        runs.append(each)
+        started += not goes_on
+        alone = each.tool.alone
+    return runs, None
 
 
-def _hand_over(
-    state: State,
-    graph: Graph,
-    rules: AgentRules,
-    handoffs: list[tuple[CallState, Edge]],
-    alone: bool,
-    effects: list[Effect],
-    requests: list[Pending],
-) -> None:
-    """Take the first handoff that is not rejected, once all are decided and the rest of the batch is answered."""
-    undecided = False
-    for call, edge in handoffs:
-        gate = ToolRules(edge.tool, admission=edge.needs_approval)
-        undecided = _settle(state, graph, rules, call, gate, effects, requests) or undecided
-    if undecided or not alone:
-        return
-    call, edge = handoffs[0]
+def _hand_over(batch: _Batch, call: CallState) -> HandOver | Pending:
+    """Take this handoff, unless a limit keeps it."""
+    state, limits, edge = batch.state, batch.graph.limits, batch.rules.edges[call.call.tool]
     taken = state.tally.edges.get((edge.source, edge.target), 0)
-    if over := _over(state, graph.limits, "handoffs", state.tally.handoffs):
+    if over := _over(state, limits, "handoffs", state.tally.handoffs):
         wish = f"{edge.source} wants to hand to {edge.target}."
-        told = f"{state.tally.handoffs} handoffs since the user last spoke, the limit is {over:g}; {wish}"
-        requests.append(_limit(state, "handoffs", edge.source, told))
-    elif over := _over(state, graph.limits, "same_edge", taken):
-        told = f"This looks like a loop. {_loop_seen(state)}; {edge.source} handed to {edge.target} {taken} times, the limit is {over:g}."
-        requests.append(_limit(state, "same_edge", edge.source, told))
-    else:
-        effects.append(HandOver(call.ref))
+        reason = f"{state.tally.handoffs} handoffs since the user last spoke, the limit is {over:g}; {wish}"
+        return _limit(state, "handoffs", edge.source, reason)
+    if over := _over(state, limits, "same_edge", taken):
+        reason = f"This looks like a loop. {_loop_seen(state)}; {edge.source} handed to {edge.target} {taken} times, the limit is {over:g}."
+        return _limit(state, "same_edge", edge.source, reason)
+    return HandOver(call.ref)
 
 
 # -- between replies ---------------------------------------------------------------------------------------------------
@@ -505,7 +561,7 @@ def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan 
     """What user code has yet to say about the newest reply."""
     newest = state.groups[-1] is reply
     # Whatever leaves as the run's answer is judged: a reply without calls, or one that the termination condition ended the run at.
-    if newest and rules.judges_output and not state.output_checked and (not reply.calls or state.ended):
+    if newest and rules.judges_output and not state.judgements.output and (not reply.calls or state.ended):
         return Plan([JudgeOutput(reply.position)], [])
     if state.feedback and not state.unseen:
         allowed = rules.output_retries + max(1, rules.output_retries) * state.tally.allowances.get("output", 0)
@@ -514,7 +570,7 @@ def _judge(state: State, graph: Graph, rules: AgentRules, reply: Group) -> Plan 
             told = f"{rules.name}: {number} not accepted: {state.feedback.rstrip('.')}."
             return Plan([], [_limit(state, "output", rules.name, told)])
         return None
-    if graph.judges_termination and not state.termination_judged and not reply.rejected:
+    if graph.judges_termination and not state.judgements.termination and not reply.rejected:
         return Plan([JudgeTermination(reply.position)], [])
     return None
 
@@ -609,11 +665,6 @@ def next_request_usage(state: State) -> Usage:
             return call.paused.needed
     tokens = max(state.spent.letters // LETTERS_PER_TOKEN, state.spent.last.total, 1)
     return Usage(input=tokens, cost=state.spent.last.cost)
-
-
-def _limit_of_child(state: State, limits: Limits, paused: Paused) -> LimitReached | None:
-    """The limit of this session that a paused child session waits for."""
-    return limit_reached(state, limits, paused.needed) if paused.needed != NO_USAGE else None
 
 
 def limit_reached(state: State, limits: Limits, needed: Usage, turns: int = 0, working_ms: int = 0) -> LimitReached | None:

@@ -120,7 +120,7 @@ def request_for(
         agent_turn=state.replies_of.get(agent, 0),
         summary=compacted.summary if compacted else "",
         since=state.names[-1][0] if state.names else 0,
-        conversations=dict(state.conversations) if state.conversations else {},
+        conversations=dict(state.provider.ends) if state.provider.ends else {},
     )
 
 

@@ -7,7 +7,7 @@ Whoever drives then waits until that time, so a restart between two attempts goe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from copy import copy
 from functools import partial
@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 
 from legato.core.call_limits import with_exceeded_limits
 from legato.core.checking import provides
-from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, AnyFact, Asked, Attempted, Usage
+from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, Asked, Attempted, Usage
 from legato.core.frame import Frame
 from legato.core.graph import Limits
 from legato.core.groups import Group
@@ -123,7 +123,7 @@ class ModelCaller:
             raise  # a store of ours that failed is no failure of the model: the drive ends, and the next one asks
         except Exception as error:
             if left is not None and bound.expired():
-                return Outcome(partial(_record_failure, effect, _stopped(effect, request, number, error, left, begun)), contents)
+                return Outcome((_stopped(effect, request, number, error, left, begun),), contents)
             # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
             failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
             if provides(agent.model, HasAlternatives):
@@ -146,8 +146,8 @@ class ModelCaller:
                 took=_took(begun),
                 retry_at=0 if final else at + ceil(_retry_wait(failure, number, random_fraction()) * 1000),
             )
-            return Outcome(partial(_record_failure, effect, attempted), contents)
-        return Outcome(partial(_record_reply, effect, answered, number), contents)
+            return Outcome((attempted,), contents)
+        return Outcome((answered,), contents, attempt=number)
 
     def _seconds_left(self) -> float | None:
         """The seconds that a request may take before a limit is reached, of this session or of those that it works for."""
@@ -186,16 +186,9 @@ class ModelCaller:
         conversation = await keeper.conversation_for(request)
         if not conversation:
             return request
-        known = request.conversations.get(conversation)
         asked = Asked(at=now_ms(), agent=request.agent, conversation=conversation, upto=request.upto)
-
-        def propose(state: State) -> Iterator[AnyFact]:
-            if state.replies != request.turn or not state.awaits_reply or state.batch or request.upto < state.redacted_at:
-                return
-            if state.conversations.get(conversation) == known:
-                yield asked
-
-        return replace(request, conversation=conversation) if await self._ledger.append(propose) else None
+        recorded = await self._ledger.append(Outcome((asked,)).propose)
+        return replace(request, conversation=conversation) if recorded else None
 
     def _ask(self, agent: AgentDefinition, request: Request, emit: Emit) -> Awaitable[Reply]:
         if not agent.middleware:
@@ -277,35 +270,6 @@ def _counted(usage: Any) -> Usage:
         return NO_USAGE
     counts = (count for name, count in asdict(usage).items() if name != "cost" or count is not None)
     return usage if all(type(count) is int and 0 <= count <= MAX_COUNT for count in counts) else NO_USAGE
-
-
-def _record_reply(effect: CallModel, answered: Answered, number: int, state: State) -> Iterator[AnyFact]:
-    if state.replies != effect.turn:
-        return
-    if state.halt or answered.upto < state.overtaken_at:
-        # The reply came when nobody wanted it any more. It is not part of the conversation; what it cost is.
-        erased = answered.upto < state.redacted_at
-        unwanted = Attempted(
-            at=answered.at,
-            agent=answered.agent,
-            frame="" if erased else answered.frame,  # that may quote what was erased, as the reply may
-            upto=answered.upto,
-            error="something it was shown was erased" if erased else "cancelled",
-            code="erased" if erased else "cancelled",
-            number=number,
-            usage=answered.usage,
-            took=answered.took,
-        )
-        yield from _record_failure(effect, unwanted, state)
-        return
-    yield answered
-
-
-def _record_failure(effect: CallModel, attempted: Attempted, state: State) -> Iterator[AnyFact]:
-    if state.replies == effect.turn and not state.batch and state.awaits_reply:
-        if attempted.upto < state.redacted_at and attempted.frame:
-            attempted = replace(attempted, frame="", error="it failed, and something it was shown was erased")
-        yield attempted
 
 
 def _choose(state: State, spec: HistorySpec, history: History, agent: str) -> tuple[list[Group], Kept]:

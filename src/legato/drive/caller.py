@@ -7,19 +7,18 @@ one that a crash prevented is made good by the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from legato.core.facts import NO_USAGE, AnyFact, CallRef, Usage, UsageReported
+from legato.core.facts import NO_USAGE, CallRef, Usage, UsageReported
 from legato.core.graph import Limits
 from legato.core.owed import limit_reached, seconds_left
-from legato.core.state import State
 from legato.core.sums import Spent
 from legato.drive.clock import now_ms
 from legato.drive.ledger import Ledger, used
+from legato.drive.outcome import Outcome
 from legato.drive.slots import Slot
 from legato.errors import UnknownLedger
 from legato.stores.contract import Store
@@ -126,15 +125,8 @@ class Caller:
         self._reserve(NOTHING)
 
     async def _record(self, spent: Spent) -> None:
-        agents, turns = tuple(spent.of.items()), spent.turns
-
-        def propose(state: State) -> Iterator[AnyFact]:
-            call = state.call(self._call)
-            known = (call.reported.agents, call.reported.turns) if call is not None and call.reported else ((), 0)
-            if call is not None and known != (agents, turns):
-                yield UsageReported(at=now_ms(), call=self._call, agents=agents, turns=turns)
-
-        await self._ledger.append(propose)
+        used_so_far = UsageReported(at=now_ms(), call=self._call, agents=tuple(spent.of.items()), turns=spent.turns)
+        await self._ledger.append(Outcome((used_so_far,)).propose)
         if self._outer is not None:
             await self._outer._record(self._ledger.state.spent)
 

@@ -42,6 +42,7 @@ from legato.core.owed import (
 from legato.core.state import State
 from legato.drive.asking import ModelCaller, seconds_until
 from legato.drive.caller import Caller
+from legato.drive.claims import Claims
 from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms
 from legato.drive.cursor import Cursor
@@ -130,7 +131,8 @@ class Driver:
         clients = ClientDefinitions(ledger)
         frames = Frames(definition, ledger, context, clients)
         self._models = ModelCaller(definition, ledger, frames, caller)
-        self._tools = ToolRunner(definition, ledger, context, others, caller, slot, clients)
+        self._claims = Claims(definition)
+        self._tools = ToolRunner(definition, ledger, context, others, self._claims, caller, slot)
         self._judge = Judge(definition, ledger, context, clients)
 
     def leave(self) -> None:
@@ -221,7 +223,7 @@ class Driver:
     def _is_next(self, attempt: RunTool) -> bool:
         """Whether an attempt is still to be started."""
         call = self._ledger.state.call(attempt.call)
-        return call is not None and call.paused is not None and len(call.attempts) + 1 == attempt.attempt
+        return call is not None and call.paused is not None and call.next_attempt == attempt.attempt
 
     def _is_open(self, attempt: RunTool) -> bool:
         """Whether an attempt is the one that runs."""
@@ -360,11 +362,11 @@ class Driver:
                 continue
             match effect:
                 case RunTool():
-                    facts.append(self._tools.start(state, effect, self._epoch))
+                    facts.append(self._claims.start(state, effect, self._epoch))
                 case HandOver():
-                    facts.append(self._tools.hand_over(state, effect.call))
+                    facts.append(self._claims.hand_over(state, effect.call))
                 case Admit():
-                    facts.append(self._tools.gate(state, effect))
+                    facts.append(self._claims.gate(state, effect))
                 case Answer() | AdmitStanding() | DeclareLost() | Prompt():
                     facts.append(fact_of(effect, now_ms()))
                 case _:
@@ -450,7 +452,7 @@ class Driver:
             case RunTool():
                 return self._tools.run(effect)
             case Admit():
-                return self._tools.admit(effect)
+                return self._judge.call(effect)
             case GiveUp():
                 return self._tools.give_up(effect)
             case JudgeInput():

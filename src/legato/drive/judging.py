@@ -1,22 +1,24 @@
-"""Asking user code for verdicts. May know: guardrails, typed outputs, the termination condition, summarisers. Decides: nothing.
+"""Asks user code for verdicts: guardrails, approval functions, output types, the termination condition, summarisers.
 
 Every verdict is a fact, recorded once and never asked for again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from legato.core import wording
-from legato.core.facts import AnyFact, Compacted, Judged
-from legato.core.groups import message_of, refusal_of, spoken
+from legato.core.digest import digest_arguments
+from legato.core.facts import AnyFact, Compacted, Gated, Judged
+from legato.core.groups import CallState, message_of, refusal_of, spoken
 from legato.core.history import Summarised
 from legato.core.messages import text_of
-from legato.core.owed import JudgeInput, JudgeOutput, JudgeTermination, Summarise
+from legato.core.owed import Admit, JudgeInput, JudgeOutput, JudgeTermination, Summarise
 from legato.core.state import State
 from legato.core.view import visible
+from legato.drive.claims import call_and_agent, is_client_call, tool_context, wrong_arguments
 from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms
 from legato.drive.conversation import accepted_messages
@@ -24,7 +26,8 @@ from legato.drive.definition import Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput
-from legato.tools import parse_output
+from legato.tools import BadArguments, ToolCall, parse_output
+from legato.tools.client import arguments_of
 
 
 class Judge:
@@ -47,7 +50,37 @@ class Judge:
         fact = Judged(
             at=now_ms(), kind="input", position=effect.position, stop=bool(words), words=words, by=by, agent=effect.agent
         )
-        return Outcome(partial(_input_if_open, fact, known))
+        return Outcome((fact,), known=known)
+
+    async def call(self, effect: Admit) -> Outcome:
+        """What tool guardrails and the approval function say of a call."""
+        state, known = self._ledger.state, self._ledger.recorded
+        call, agent = call_and_agent(self._definition, state, effect.call)
+        own = None if is_client_call(self._definition, state, call) else agent.tools[call.call.tool]
+        try:
+            values = own.validate(call.arguments) if own is not None else await self._client_arguments(state, call)
+        except BadArguments as error:
+            return Outcome((wrong_arguments(call, error),), known=known)
+        seen = ToolCall(str(call.ref), call.call.tool, values)
+        verdict = Judged(at=now_ms(), kind="tool", position=call.ref.position, index=call.ref.index)
+        facts: list[AnyFact] = []
+        if agent.guards("tool") and not call.guarded:
+            words, by = await self._objection(agent.name, "tool", seen)
+            facts.append(replace(verdict, at=now_ms(), stop=bool(words), words=words, by=by))
+            if words:
+                return Outcome(tuple(facts), known=known)
+        needed = own.needs_approval if own is not None else False
+        if not isinstance(needed, bool):
+            needed = bool(await called(needed, tool_context(self._ledger, self._context, agent.name, call, 1, values), values, seen))
+        facts.append(Gated(at=now_ms(), call=call.ref, needed=needed, digest=digest_arguments(call.arguments)))
+        return Outcome(tuple(facts), known=known)
+
+    async def _client_arguments(self, state: State, call: CallState) -> dict[str, object]:
+        """The arguments of a client's tool as its schema has them; `BadArguments` if they do not fit it."""
+        definitions = await self._clients.definitions(state.options_of(call.ref.position))
+        spec = definitions.tool(call.call.tool)
+        assert spec is not None, "the options of a run name the tools that their definitions have"
+        return arguments_of(spec).validate(spec.name, call.arguments)
 
     async def output(self, effect: JudgeOutput) -> Outcome:
         """Whether a reply fits its type and passes the agent's output guardrails."""
@@ -74,7 +107,7 @@ class Judge:
         if not words and value is not None:
             words, by = await self._objection(reply.agent, "output", value)
         fact = Judged(at=now_ms(), kind="output", position=effect.position, stop=bool(words), words=words, by=by)
-        return Outcome(partial(_if_newest, fact, known))
+        return Outcome((fact,), known=known)
 
     async def termination(self, effect: JudgeTermination) -> Outcome:
         """Whether the conversation has come to its end."""
@@ -82,7 +115,7 @@ class Judge:
         known = self._ledger.recorded
         ended = bool(await called(self._definition.termination, accepted_messages(self._ledger.state)))
         fact = Judged(at=now_ms(), kind="termination", position=effect.position, stop=ended)
-        return Outcome(partial(_if_newest, fact, known))
+        return Outcome((fact,), known=known)
 
     async def summarise(self, effect: Summarise) -> Outcome:
         """A summary of what an agent has seen up to a position."""
@@ -100,36 +133,10 @@ class Judge:
                 f"the summariser of agent {effect.agent!r} gave no summary", found=repr(summary)[:80], do="return text from it"
             )
         fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary)
-        return Outcome(partial(_if_further, fact, known))
+        return Outcome((fact,), known=known)
 
     async def _objection(self, agent: str, on: str, what: Any) -> tuple[str, str]:
         for guardrail in self._definition.agents[agent].guards(on):
             if words := await guardrail.judge(self._context, what):
                 return words, guardrail.name
         return "", ""
-
-
-def _erased_since(known: int, state: State) -> bool:
-    """Whether words were erased since so many facts were known: what was made from those may hold what is gone, and is made anew."""
-    return state.redacted_at >= known
-
-
-def _input_if_open(fact: Judged, known: int, state: State) -> Iterator[AnyFact]:
-    if not _erased_since(known, state) and any(
-        group.position == fact.position and group.judged != fact.agent for group in (*state.waiting, *state.unseen)
-    ):
-        yield fact
-
-
-def _if_newest(fact: Judged, known: int, state: State) -> Iterator[AnyFact]:
-    if _erased_since(known, state):
-        return
-    judged = state.output_checked if fact.kind == "output" else state.termination_judged
-    if state.reply is not None and state.reply.position == fact.position and state.reply.complete and not judged:
-        yield fact
-
-
-def _if_further(fact: Compacted, known: int, state: State) -> Iterator[AnyFact]:
-    before = state.summaries.get(fact.agent)
-    if not _erased_since(known, state) and (before is None or fact.upto > before.upto):
-        yield fact

@@ -182,7 +182,7 @@ class Ledger:
         """Begin the ledger `new` with the first `at` facts of this one, then `opened`, and what it must know of words that are gone."""
         while True:
             state = await self.refresh()
-            known = _erased_since(state, at) if state.redacted_at >= at else []
+            known = _erased_since(state, at) if state.erasures.at >= at else []
             try:
                 await used(
                     self.store,

@@ -1,7 +1,7 @@
-"""What performing an effect leads to, and how it gets recorded. May know: ledgers. Decides: that what is finished is not forgotten.
+"""What performing an effect leads to, and how it gets recorded, so that what is finished is not forgotten.
 
-An outcome proposes facts when it is recorded, not when it happened: by then the state may have moved, and what is no longer legal
-is not proposed.
+An outcome is recorded after it happened, and by then the state may have moved. The core says in which form it is still recorded, if in
+any (`recordable`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from legato.core.facts import AnyFact
-from legato.core.state import State
+from legato.core.state import State, recordable
 from legato.drive.ledger import Ledger, Propose
 from legato.errors import BadInput, IllegalFact, LegatoError, StoreError
 
@@ -24,16 +24,25 @@ PATIENCE = (0.0, 0.1, 0.5, 2.0, 8.0)
 _background: set[asyncio.Task[Any]] = set()  # the event loop holds tasks weakly; these outlive the driver that began them
 
 
-def nothing(state: State) -> Iterator[AnyFact]:
-    """Propose nothing."""
-    yield from ()
-
-
 class Outcome(Struct, frozen=True):
-    """Facts to propose, and contents to keep with them."""
+    """What performing an effect led to: facts to record, and contents to keep with them."""
 
-    propose: Propose = nothing
+    facts: tuple[AnyFact, ...] = ()
     contents: Mapping[str, bytes] = field(default_factory=dict)
+    known: int | None = None
+    """How many facts there were when its making began, where that matters: see `classify`."""
+    attempt: int = 1
+    """The number of the model request that a reply came from."""
+    decide: Propose | None = None
+    """In place of facts: what decides them when they are recorded."""
+
+    def propose(self, state: State) -> Iterator[AnyFact]:
+        """The facts that are still to be recorded, in the form in which they may be."""
+        if self.decide is not None:
+            yield from self.decide(state)
+        for fact in self.facts:
+            if (recorded := recordable(fact, state, self.known, self.attempt)) is not None:
+                yield recorded
 
 
 async def no_outcome() -> Outcome:

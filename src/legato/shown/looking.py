@@ -70,7 +70,7 @@ async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
         if passed is not None and fact.usage.input:
             framed_before = any(each.frame == fact.frame for _, each in found[:n])
             resent = tokens_again(fact, frame, framed_before, state, Letters())
-        erased = dict(session.state.erased)
+        erased = dict(session.state.erasures.facts)
         told = await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
         told = [replace(each, group=hidden_group(each.group, graph, hidden)) if each.group.calls else each for each in told]
         looked[n] = Look(n, position, fact, shown_seen(exact, graph, hidden), exact, told, passed, resent)

@@ -28,7 +28,7 @@ def is_said(state: State, id: str) -> bool:
 
 def is_erased(state: State, id: str) -> bool:
     """Whether the words of the message of this id were erased."""
-    return _position(state, id) in state.erased
+    return _position(state, id) in state.erasures.facts
 
 
 def _position(state: State, id: str) -> int:
