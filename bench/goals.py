@@ -85,7 +85,7 @@ def durable_handoffs(of: Measured) -> Iterator[Goal]:
         asks = f"at most 5x the bare limit (durability {level}, synchronous={bare.upper()})"
         yield judged("W2", asks, ratio, lambda v: v <= 5, "{:.1f}x")
     kept, said = (of.value("W2", LEGATO, "effects", 400, what) for what in ("stored_bytes", "said_bytes"))
-    yield judged("W2", "bytes in the file at most 1.5x the bytes said", over(kept, said), lambda v: v <= 1.5, "{:.2f}x")
+    yield judged("W2", "bytes in the file at most 2x the bytes said", over(kept, said), lambda v: v <= 2, "{:.2f}x")
 
 
 def chats(of: Measured) -> Iterator[Goal]:
@@ -97,10 +97,10 @@ def approvals(of: Measured) -> Iterator[Goal]:
     yield cheaper(of, "W4", 200, "store", 20, "cycle (a new handle of the process's store)", any_way)
     yield cheaper(of, "W4", 200, "opened anew", 20, "cycle (the file opened anew)", lambda cell: not cell.kept_open)
     history = of.value("W4", BARE, "whole state", 200, "stored_bytes")
-    for variant in ("store", "text"):
+    for variant, most in (("store", 2.0), ("text", 1.3)):
         ratio = over(of.value("W4", LEGATO, variant, 200, "stored_bytes"), history)
-        asks = f"saved state ({variant}) at most 1.3x the history, as the bare limit writes it"
-        yield judged("W4", asks, ratio, lambda v: v <= 1.3, "{:.2f}x")
+        asks = f"saved state ({variant}) at most {most:g}x the history, as the bare limit writes it"
+        yield judged("W4", asks, ratio, lambda v, most=most: v <= most, "{:.2f}x")
 
 
 def crowds(of: Measured) -> Iterator[Goal]:

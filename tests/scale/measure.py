@@ -23,7 +23,6 @@ from legato.models.base import Emit
 from legato.session import Session
 from legato.stores import SQLiteStore
 from legato.stores.contract import Store
-from legato.stores.sqlite_shorthand import written_out
 from legato.testing import handoff
 
 REPLY = "I have looked into this part of the question and will pass on what I found, so that nothing is lost on the way. " * 4
@@ -85,7 +84,7 @@ def said(session: Session) -> int:
 
 
 async def opening(path: Path, facts: int = 10_000) -> dict[str, float]:
-    """Open a conversation of many facts, compared with the least that must be done: read the rows, write their JSON out and parse it."""
+    """Open a conversation of many facts, compared with the least that must be done: read the rows and parse their JSON."""
     async with SQLiteStore(path) as store:
         workflow = ping_pong(Passing(facts // 2), store)
         await workflow.session("s").run("go")
@@ -99,7 +98,7 @@ async def opening(path: Path, facts: int = 10_000) -> dict[str, float]:
             assert session.status == "waiting"
         begun = time.perf_counter()
         with sqlite3.connect(path) as connection:
-            rows = [json.loads(written_out(body)) for (body,) in connection.execute("SELECT body FROM facts ORDER BY key")]
+            rows = [json.loads(body) for (body,) in connection.execute("SELECT body FROM facts ORDER BY key")]
         limit = min(limit, time.perf_counter() - begun)
         connection.close()
     return {"facts": len(rows), "open_ms": best * 1e3, "bare_ms": limit * 1e3, "open/bare": best / limit}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from legato import Agent, HandoffBuilder, tool
+from legato.core.codec import encode
 from legato.core.facts import Answered, AnyFact, Call, CallRef, HandedOff, Opened, Words
 from legato.core.view import Request
 from legato.models import Reply
@@ -20,7 +21,6 @@ from legato.models.base import Emit
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores.contract import Store
-from legato.stores.sqlite_shorthand import shorthand
 from tests.scale.measure import REPLY, Passing, ping_pong
 
 TIMES = 2_000
@@ -65,7 +65,7 @@ async def appending(path: Path) -> None:
         show("an append of two facts", begun)
     connection = ledgers.sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous=NORMAL")
-    bodies, row = [shorthand(fact) for fact in HANDOFF], ledgers.find(connection, "s")
+    bodies, row = [encode(fact) for fact in HANDOFF], ledgers.find(connection, "s")
     assert row is not None
     place = iter(range(0, 10**9, 2))
 
@@ -80,7 +80,7 @@ async def appending(path: Path) -> None:
         "its two rows alone": lambda: rows(False),
         "its two rows and the ledger's entry": lambda: rows(True),
         "finding the entry": lambda: ledgers.find(connection, "s"),
-        "writing the facts in shorthand": lambda: [shorthand(fact) for fact in HANDOFF],
+        "writing the facts as JSON": lambda: [encode(fact) for fact in HANDOFF],
     }
     for what, part in parts.items():
         begun = time.process_time()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import sqlite3
 import threading
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from legato import Agent, HandoffBuilder, image
 from legato.core.codec import encode
 from legato.errors import StoreError
 from legato.stores import MemoryStore, SQLiteStore, Store, sqlite_ledgers
 from legato.stores.sqlite_thread import LOG_PAGES, PAGE, Job, _Service
+from legato.testing import ScriptedModel
 from tests.stores.conftest import said, until, wait_for_idle_writer
 
 
@@ -31,6 +34,26 @@ async def test_the_file_is_hardly_larger_than_the_facts_in_it(tmp_path: Path, si
             written += len(encode(facts[0])) * sessions
     assert path.stat().st_size < 1.5 * written
     assert [file.name for file in tmp_path.iterdir()] == ["store.db"]  # no log is left behind
+
+
+async def test_facts_in_the_file_are_plain_json(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, said(0, 1))
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        assert [body for (body,) in file.execute("SELECT body FROM facts ORDER BY key")] == [encode(fact) for fact in said(0, 1)]
+        kinds = file.execute("SELECT json_extract(CAST(body AS TEXT), '$.fact') FROM facts").fetchall()
+    assert kinds == [("said",), ("said",)]
+
+
+async def test_a_picture_that_is_delivered_with_a_key_is_read_again(tmp_path: Path) -> None:
+    desk = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(["A crack."]))]).build()
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        await desk.session("s", store=store).run(["Look", image(b"\x89PNG\r\n\x1a\n", "image/png")], key="first")
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        session = await desk.session("s", store=store).refresh()
+        assert [message.role for message in session.messages] == ["user", "assistant"]
+        assert not await store.verify()
 
 
 async def test_an_append_writes_as_much_to_a_long_ledger_as_to_a_short_one(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Literal, TypeVar
 
+from legato.core.codec import encode
 from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
@@ -31,7 +32,6 @@ from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_o
 from legato.stores.sqlite_errors import in_our_words
 from legato.stores.sqlite_file import absolute, open_file, tenants_file
 from legato.stores.sqlite_leases import LeaseFile, close_lease_file, open_lease_file
-from legato.stores.sqlite_shorthand import shorthand
 from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous
 from legato.stores.waiters import Waiters
 
@@ -119,7 +119,7 @@ class SQLiteStore:
         born: str = "",
     ) -> int:
         """Record the facts at `expected` and return the new length."""
-        bodies = [shorthand(fact) for fact in facts]
+        bodies = [encode(fact) for fact in facts]
         updated, epoch = facts[-1].at if facts else 0, newest_epoch(facts)
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
         size = sum(map(len, bodies)) + sum(map(len, kept.values()))
@@ -163,7 +163,7 @@ class SQLiteStore:
         self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
     ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
-        bodies = [shorthand(fact) for fact in facts]
+        bodies = [encode(fact) for fact in facts]
         updated, epoch = facts[-1].at if facts else 0, newest_epoch(facts)
         length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of, expected, epoch))
         self._waiters.wake(new, length)

@@ -26,7 +26,6 @@ from legato.core.facts import FORMAT, AnyFact
 from legato.errors import DamagedStore, LedgerConflict, LegatoError
 from legato.stores.refusals import another_ledger, beyond_end, check_lengths, ledger_exists, no_content, unknown_ledger
 from legato.stores.sqlite_lines import lines
-from legato.stores.sqlite_shorthand import written_out
 
 _SECOND_INDEX = "CREATE UNIQUE INDEX ledgers_names ON ledgers(name DESC)"
 """The names once more. A damaged page of the first index can make a ledger seem absent, and then another would be made under its name. So
@@ -388,8 +387,7 @@ def _facts(
                         if most_bytes < 0:
                             raise _TooMuch
                     whole = _count_whole(some, id, position, end)
-                    written = [written_out(body) for _, _, _, body in some[:whole]]
-                    yield from [decode(body, fact[1]) for body, fact in zip(written, some, strict=False)]
+                    yield from [decode(body, format) for _, format, _, body in some[:whole]]
                     position += whole
                     if whole < len(some):
                         raise _damage(row.name, position, row.length)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import sqlite3
 import time
 
+from legato.core.codec import encode
 from legato.core.erasing import Erased, Erases
 from legato.core.facts import FORMAT
 from legato.errors import StoreLocked
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores.refusals import unknown_ledger
 from legato.stores.sqlite_ledgers import Row
-from legato.stores.sqlite_shorthand import shorthand
 
 _FAMILY = """WITH RECURSIVE family(id) AS (VALUES (?) UNION SELECT l.id FROM ledgers l JOIN family f ON l.parent = f.id)
     SELECT id FROM family"""
@@ -66,7 +66,7 @@ def _apply(connection: sqlite3.Connection, row: Row, erased: Erased) -> int:
         return next(id for id, first, end in stretches if first <= position < end)
 
     for position, fact in erased.replaced.items():
-        id, body = owner(position), shorthand(fact)
+        id, body = owner(position), encode(fact)
         connection.execute(
             "UPDATE facts SET format = ?, crc = ?, body = ? WHERE key = ?",
             (FORMAT, ledgers._crc(id, position, body), body, id << ledgers._SHIFT | position),
@@ -78,7 +78,7 @@ def _apply(connection: sqlite3.Connection, row: Row, erased: Erased) -> int:
             " WHERE excluded.position < position",
             (id, digest, position, ledgers._crc(id, position, body), body),
         )
-    bodies = [shorthand(fact) for fact in erased.added]
+    bodies = [encode(fact) for fact in erased.added]
     ledgers._record(connection, row.id, row.length, bodies)
     grown = row._replace(length=row.length + len(bodies), updated=erased.added[-1].at, touched=ledgers._touch())
     ledgers._save(connection, grown)
