@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.core.facts import MAX_COUNT, AnyFact, Started
 from legato.core.messages import contents_of
 from legato.errors import CodecError, StoreError
-from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy, postgres_schema, postgres_statements
+from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy
 from legato.testing import ScriptedModel, call
 
 
@@ -91,23 +90,3 @@ async def test_largest_epoch_stops_its_own_session_alone(store: Store) -> None:
     await acme.delete("s")
     result = await desk().session("s", store=acme).run("Ann")
     assert starts(result.session.facts) == [1]
-
-
-@pytest.mark.parametrize(("newest", "first"), [(7_000_000, 7_000_001), (2**63 - 1, 5)])
-async def test_upgrade_keeps_epochs_and_mends_a_spent_sequence(database: str, newest: int, first: int) -> None:
-    """Databases of before put the epochs that facts name into a sequence, which all leases shared."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA legato CASCADE")
-        for statement in postgres_statements.SCHEMA:
-            connection.execute(statement)
-        for number, path in postgres_schema.migrations().items():
-            if number < 7:
-                connection.execute(path.read_bytes())
-                connection.execute(postgres_statements.MIGRATED, (number, path.name))
-        connection.execute("INSERT INTO legato.ledgers (tenant, name, epoch) VALUES ('', 's', 4)")
-        connection.execute("SELECT setval('legato.epochs', %s)", (newest,))
-    async with PostgresStore(database) as store:
-        for name, epoch in (("s", first), ("new", 1)):
-            lease = await store.lease(name)
-            assert lease is not None
-            assert lease.epoch == epoch

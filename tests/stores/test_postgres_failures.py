@@ -207,6 +207,15 @@ def test_the_migrations_are_numbered_without_a_gap_and_without_a_double() -> Non
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+async def test_database_of_a_development_version_is_refused(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE legato.migrations SET name = '0001_tables.sql'")
+        connection.execute("INSERT INTO legato.migrations VALUES (2, '0002_functions.sql')")
+    async with PostgresStore(database) as store:
+        with pytest.raises(StoreError, match=r"made by a development version of Legato(?s:.*)to_string"):
+            await store.append("s", 0, said(0))
+
+
 SETTING = """
 CREATE ROLE clerk LOGIN PASSWORD 'right';
 CREATE ROLE porter;

@@ -177,6 +177,16 @@ async def test_a_ledger_whose_entry_is_damaged_is_told_and_its_facts_are_salvage
             assert await store.read("s") == said(0, 1, 2)
 
 
+async def test_a_birth_name_that_was_changed_is_told_as_damage(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "new.db") as store:
+        await store.append("s", 0, said(0), born="first")
+        for value in ("'another'", "''"):
+            await store._writer.submit(lambda connection, v=value: connection.execute(f"UPDATE ledgers SET born = {v}"))
+            with pytest.raises(DamagedStore, match="entry of ledger 's'"):
+                await store.born("s")
+            assert await store.salvage("s") == said(0)
+
+
 async def test_circle_of_parents_is_damage(tmp_path: Path) -> None:
     """Whoever made the file up can write checksums too. Following the circle would take all memory."""
     path = tmp_path / "store.db"
@@ -374,6 +384,32 @@ async def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(NewerFormat, match=r"schema 99.*newer Legato") as raised:
             await store.read("s")
     assert "upgrade" in raised.value.do
+
+
+@pytest.mark.parametrize("version", [0, -5])
+async def test_a_schema_that_there_never_was_is_told_as_damage(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "store.db"
+    async with SQLiteStore(path) as store:
+        await store.append("s", 0, said(0))
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA user_version={version}")
+    async with SQLiteStore(path) as store:
+        with pytest.raises(DamagedStore, match=f"schema {version}"):
+            await store.read("s")
+
+
+async def test_file_of_a_development_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE ledgers(id)")
+        file.execute("PRAGMA application_id=0x4C474154")
+        file.execute("PRAGMA user_version=5")
+    before = path.read_bytes()
+    async with SQLiteStore(path) as store:
+        for operation in (lambda: store.append("s", 0, said(0)), lambda: store.read("s"), lambda: store.list()):
+            with pytest.raises(StoreError, match=r"store\.db was made by a development version of Legato(?s:.*)to_string"):
+                await operation()
+    assert path.read_bytes() == before
 
 
 async def test_a_fact_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from legato.errors import NewerFormat
 from legato.stores import postgres_statements as sql
 from legato.stores.postgres_deadline import LONG_SILENCE_S, AsyncDeadlineConnection
 from legato.stores.postgres_errors import NO_SCHEMA
+from legato.stores.refusals import never_released
 
 FOLDER = Path(__file__).with_name("postgres_sql")
 
@@ -49,12 +50,14 @@ async def _applied(connection: psycopg.AsyncConnection[Any], where: str) -> set[
         if error.sqlstate not in NO_SCHEMA:
             raise
         return set()
-    applied = {int(number) for (number,) in rows}
-    if unknown := applied - migrations().keys():
+    applied = {int(number): str(name) for number, name in rows}
+    if other := [name for number, name in applied.items() if number in migrations() and name != migrations()[number].name]:
+        raise never_released(f"the database at {where}", f"schema {min(other)}")
+    if unknown := applied.keys() - migrations().keys():
         raise NewerFormat(
             f"the database at {where} has schema {max(unknown)}, made by a newer Legato",
             expected=f"schema {max(migrations())} or older",
             found=f"schema {max(unknown)}",
             do="upgrade legato to use it; nothing was changed",
         )
-    return applied
+    return set(applied)

@@ -78,7 +78,7 @@ LENGTHS: Final = (
 NAMES: Final = "SELECT name FROM legato.ledgers WHERE tenant = %s::text AND name IS NOT NULL AND length > 0 ORDER BY id"
 CONTENTS: Final = 'SELECT ledger, "position", crc, body FROM legato.contents WHERE tenant = %s::text ORDER BY ledger, digest'
 
-APPLIED: Final = "SELECT number FROM legato.migrations"
+APPLIED: Final = "SELECT number, name FROM legato.migrations"
 ALONE: Final = "SELECT pg_advisory_xact_lock(5498133208417362244)"
 SCHEMA: Final = (
     "CREATE SCHEMA IF NOT EXISTS legato",

@@ -54,6 +54,15 @@ def no_content(ledger: str, digest: str) -> StoreError:
     )
 
 
+def never_released(place: str, found: str) -> StoreError:
+    return StoreError(
+        f"{place} was made by a development version of Legato, before the first release",
+        found=found,
+        do="begin in a new one, and bring sessions along as text: session.to_string() with the version that made it, then workflow.load(); "
+        "nothing was changed",
+    )
+
+
 def bad_start(start: int) -> BadInput:
     return BadInput(f"a ledger cannot be read from position {start}", expected="0 or more", found=str(start))
 

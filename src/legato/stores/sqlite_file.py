@@ -13,10 +13,13 @@ from pathlib import Path
 
 from legato.errors import DamagedStore, NewerFormat, StoreError
 from legato.private_files import create_private
-from legato.stores.sqlite_ledgers import SCHEMA, UPGRADES
+from legato.stores.refusals import never_released
+from legato.stores.sqlite_ledgers import SCHEMA
 
-APPLICATION_ID = 0x4C474154  # "LGAT", in the file's header, where `file` and SQLite's own tools show it
-VERSION = 5
+APPLICATION_ID = 0x4C47544F  # "LGTO", in the file's header, where `file` and SQLite's own tools show it
+DEVELOPMENT_ID = 0x4C474154  # of files that were made before the first release
+VERSION = 1
+"""The schema. A later one has the next number, and `_make_store` the statements that lead to it."""
 
 
 def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
@@ -32,8 +35,8 @@ def open_file(path: str, busy_timeout: float) -> sqlite3.Connection:
         connection.execute("COMMIT")
         if not version or _pragma(connection, "journal_mode") != "wal":
             _use_wal(connection, busy_timeout)
-        if version != VERSION:
-            _bring_up_to_date(connection, path)
+        if not version:
+            _make_store(connection, path)
         return connection
     except BaseException:
         connection.close()
@@ -54,6 +57,8 @@ def _version(connection: sqlite3.Connection, path: str) -> int:
                 do="upgrade legato to use it; nothing was changed",
             )
         return version
+    if application == DEVELOPMENT_ID:
+        raise never_released(path, f"schema {version} of a development version")
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application or version or objects:
         raise StoreError(
@@ -65,15 +70,13 @@ def _version(connection: sqlite3.Connection, path: str) -> int:
     return 0
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
-    """Make an empty file a store, and one of an older version one of ours: whole or not at all, whoever else tries."""
+def _make_store(connection: sqlite3.Connection, path: str) -> None:
+    """Make an empty file a store: whole or not at all, whoever else tries."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection, path)  # another process may have been quicker
-        upgrades = [UPGRADES[older] for older in range(version, VERSION)] if version else [SCHEMA]
-        for statement in (statement for upgrade in upgrades for statement in upgrade):
-            connection.execute(statement)
-        if upgrades:
+        if not _version(connection, path):  # another process may have been quicker
+            for statement in SCHEMA:
+                connection.execute(statement)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")

@@ -27,11 +27,6 @@ from legato.errors import DamagedStore, LedgerConflict, LegatoError
 from legato.stores.refusals import another_ledger, beyond_end, check_lengths, ledger_exists, no_content, unknown_ledger
 from legato.stores.sqlite_lines import lines
 
-_SECOND_INDEX = "CREATE UNIQUE INDEX ledgers_names ON ledgers(name DESC)"
-"""The names once more. A damaged page of the first index can make a ledger seem absent, and then another would be made under its name. So
-what the first index does not have is looked for in this one, which is stored elsewhere. Looking through the table itself would take longer
-with every session: 3 ms among 100,000, and this takes 3 µs."""
-
 SCHEMA = (
     """CREATE TABLE ledgers(
         id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: it names a lease's byte and the facts' keys
@@ -44,7 +39,7 @@ SCHEMA = (
         updated INTEGER NOT NULL DEFAULT 0,   -- `at` of the last fact
         touched INTEGER NOT NULL DEFAULT 0,   -- when it was recorded, in microseconds: the order of list()
         crc INTEGER NOT NULL DEFAULT 0,       -- of all the rest; with the name, so that a broken index cannot lead elsewhere
-        born TEXT,                            -- the birth name; NULL in rows from before there was this column
+        born TEXT NOT NULL DEFAULT '',        -- the birth name
         rested INTEGER NOT NULL DEFAULT 0     -- how many facts a driver had seen when it came to rest; not in the checksum: see `unrested`
     )""",
     "CREATE TABLE facts(key INTEGER PRIMARY KEY, format INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL)",
@@ -52,21 +47,12 @@ SCHEMA = (
         ledger INTEGER NOT NULL, digest TEXT NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL, body BLOB NOT NULL,
         PRIMARY KEY(ledger, digest)
     ) WITHOUT ROWID""",
-    _SECOND_INDEX,
+    # The names once more. A damaged page of the first index can make a ledger seem absent, and then another would be made under its name.
+    # So what the first index does not have is looked for in this one, which is stored elsewhere. Looking through the table itself would
+    # take longer with every session: 3 ms among 100,000, and this takes 3 µs.
+    "CREATE UNIQUE INDEX ledgers_names ON ledgers(name DESC)",
+    "CREATE INDEX ledgers_parent ON ledgers(parent) WHERE parent IS NOT NULL",
 )
-_INDEX_OF_FORKS = "CREATE INDEX IF NOT EXISTS ledgers_parent ON ledgers(parent) WHERE parent IS NOT NULL"
-"""Made when it is first needed, by a fork or a deletion: most files have neither."""
-
-# What makes a file of an older version one of the next. Rows stay as they are, so that it costs the same whatever is in the file, and
-# what is damaged stays damaged and what is whole whole.
-UPGRADES: dict[int, tuple[str, ...]] = {
-    1: ("ALTER TABLE ledgers ADD COLUMN born TEXT",),
-    # From here on facts are written in shorthand; those that are there are read as they are.
-    2: ("DROP TABLE epochs",),
-    3: ("ALTER TABLE ledgers ADD COLUMN rested INTEGER NOT NULL DEFAULT 0",),
-    # Epochs belong to their ledger alone. The second index fails to be made where two ledgers have one name.
-    4: ("DELETE FROM sqlite_sequence WHERE name = 'epochs'", _SECOND_INDEX),
-}
 
 TOGETHER = 64  # rows that are read, checked and decoded in one go each: an eighth quicker than all of that for each row
 _ANY = 1 << 62  # more bytes than anything has
@@ -87,12 +73,7 @@ class Row(NamedTuple):
     epoch: int
     updated: int
     touched: int
-    born: str | None
-
-    @property
-    def birth_name(self) -> str:
-        """Of a ledger that was made before there were any, its number is one: it is never used again."""
-        return f"number {self.id}" if self.born is None else self.born
+    born: str
 
 
 _ROW = "SELECT id, parent, shared, origin, length, epoch, updated, touched, born, crc FROM ledgers WHERE "
@@ -117,7 +98,7 @@ def length(connection: sqlite3.Connection, ledger: str) -> int:
 
 def born(connection: sqlite3.Connection, ledger: str) -> str:
     row = find(connection, ledger)
-    return row.birth_name if row and row.length else ""
+    return row.born if row and row.length else ""
 
 
 def append(
@@ -255,7 +236,6 @@ def fork(
         born=born,
     )
     sharing_of = (branch.parent, branch.shared, branch.origin, branch.id)
-    connection.execute(_INDEX_OF_FORKS)
     connection.execute("UPDATE ledgers SET parent = ?, shared = ?, origin = ? WHERE id = ?", sharing_of)
     _save(connection, branch)
     _record(connection, branch.id, at, bodies)
@@ -315,8 +295,7 @@ def _save(connection: sqlite3.Connection, row: Row) -> None:
 
 
 def _row_crc(row: Row) -> int:
-    """Of all columns; in a row from before there was `born`, of those that there were."""
-    return crc32(repr(tuple(row) if row.born is not None else tuple(row)[:-1]).encode())
+    return crc32(repr(tuple(row)).encode())
 
 
 def _check_birth(ledger: str, row: Row | None, born: str) -> None:
@@ -325,7 +304,7 @@ def _check_birth(ledger: str, row: Row | None, born: str) -> None:
         return
     if row is None or row.length == 0:
         raise unknown_ledger(ledger)
-    if row.birth_name != born:
+    if row.born != born:
         raise another_ledger(ledger)
 
 
@@ -438,7 +417,6 @@ def _content(connection: sqlite3.Connection, row: Row, digest: str) -> tuple[int
 
 def _drop_unshared(connection: sqlite3.Connection, row: Row) -> None:
     """Drop what no ledger with a name can see any more, from this nameless row upwards."""
-    connection.execute(_INDEX_OF_FORKS)
     while True:
         (kept,) = connection.execute("SELECT max(shared) FROM ledgers WHERE parent = ?", (row.id,)).fetchone()
         beyond = 0 if kept is None else kept
