@@ -22,8 +22,6 @@ from legato.core.view import Request, request_seen
 from legato.drive.folding import apply_in_slices
 from legato.session import Session
 from legato.shown.hiding import hidden_group, shown_seen
-from legato.shown.letters import Letters
-from legato.shown.spending import Passed, first_replies, tokens_again
 from legato.shown.wired import Wired, sent, shown_sent
 
 
@@ -36,8 +34,6 @@ class Look(Struct, frozen=True):
     request: Request
     exact: Request
     told: list[Explained]
-    passed: Passed | None
-    resent: int | None
 
     @property
     def marks(self) -> dict[int, Mark]:
@@ -57,7 +53,7 @@ def replies(session: Session) -> list[tuple[int, Answered]]:
 async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
     """The calls of these numbers, rebuilt."""
     state, facts, graph = State(session=session.id), session.facts, session.workflow.definition.graph
-    found, known, first = replies(session), _Contents(session), first_replies(facts)
+    found, known = replies(session), _Contents(session)
     hidden: dict[int, Group] = {}
     looked: dict[int, Look] = {}
     for n in sorted(set(numbers)):
@@ -66,14 +62,10 @@ async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
         frame = await known.frame(fact.frame)
         exact = request_seen(state, frame, fact)
         exact = replace(exact, contents=await known.named_in(exact))
-        passed, resent = first.get(position), None
-        if passed is not None and fact.usage.input:
-            framed_before = any(each.frame == fact.frame for _, each in found[:n])
-            resent = tokens_again(fact, frame, framed_before, state, Letters())
         erased = dict(session.state.erasures.facts)
         told = await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
         told = [replace(each, group=hidden_group(each.group, graph, hidden)) if each.group.calls else each for each in told]
-        looked[n] = Look(n, position, fact, shown_seen(exact, graph, hidden), exact, told, passed, resent)
+        looked[n] = Look(n, position, fact, shown_seen(exact, graph, hidden), exact, told)
     return looked
 
 

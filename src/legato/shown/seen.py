@@ -26,7 +26,7 @@ from legato.seeing import numbered
 from legato.session import Session
 from legato.shown.differences import unified
 from legato.shown.looking import Look, looks, readable, replies
-from legato.shown.spending import Passed, Used, first_replies, sent_again, used
+from legato.shown.spending import Passed, TokenRange, Used, first_replies, sent_again, used
 from legato.shown.wired import Proof
 
 K = TypeVar("K", bound=Hashable)
@@ -50,7 +50,7 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     finish: str
     usage: Used
     after_handoff: Passed | None
-    resent: int | None
+    resent: TokenRange | None
     losses: tuple[str, ...]
 
 
@@ -160,8 +160,7 @@ class Seen(ModelCall, frozen=True, kw_only=True):
 async def calls(session: Session) -> list[ModelCall]:
     """Every reply of a session, in order."""
     first, resent = first_replies(session.state.facts), await sent_again(session)
-    found = enumerate(replies(session))
-    return [ModelCall(**_about(n, position, fact, first.get(position), resent.get(position))) for n, (position, fact) in found]
+    return [ModelCall(**_about(n, *found, first, resent)) for n, found in enumerate(replies(session))]
 
 
 async def seen(session: Session, n: int = -1) -> Seen:
@@ -170,15 +169,16 @@ async def seen(session: Session, n: int = -1) -> Seen:
     agent = found[number][1].agent
     other = next((each for each in range(number - 1, -1, -1) if found[each][1].agent != agent), -1)
     looked = await looks(session, {number, number - 1, other} - {-1})
-    return await asyncio.to_thread(_compared_with, looked, number, other)  # the thread has the calls that were looked at to itself
+    about = _about(number, *found[number], first_replies(session.state.facts), await sent_again(session))
+    return await asyncio.to_thread(_compared_with, looked, number, other, about)  # the thread has the calls that were looked at to itself
 
 
-def _compared_with(looked: dict[int, Look], number: int, other: int) -> Seen:
+def _compared_with(looked: dict[int, Look], number: int, other: int, about: dict[str, Any]) -> Seen:
     look, frame = looked[number], looked[number].request.frame
     bodies = {each: _Body(looked[each]) for each in looked}
     diffs = {each: _diff(looked[each], look, bodies[each].pretty, bodies[number].pretty) for each in looked if each != number}
     return Seen(
-        **_about(number, look.position, look.fact, look.passed, look.resent),
+        **about,
         instructions=frame.instructions,
         added=frame.messages,
         tools=tuple(ShownTool(tool.name, tool.description, _plain(tool.parameters)) for tool in frame.tools),
@@ -222,7 +222,7 @@ def _calls(group: Group) -> tuple[ShownCall, ...]:
     )
 
 
-def _about(n: int, position: int, fact: Answered, passed: Passed | None, resent: int | None) -> dict[str, Any]:
+def _about(n: int, position: int, fact: Answered, first: Mapping[int, Passed], resent: Mapping[int, TokenRange]) -> dict[str, Any]:
     return {
         "n": n,
         "position": position,
@@ -234,8 +234,8 @@ def _about(n: int, position: int, fact: Answered, passed: Passed | None, resent:
         "frame": fact.frame,
         "finish": fact.finish,
         "usage": used(fact.usage),
-        "after_handoff": passed,
-        "resent": resent,
+        "after_handoff": first.get(position),
+        "resent": resent.get(position),
         "losses": fact.losses,
     }
 

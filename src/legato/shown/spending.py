@@ -1,17 +1,17 @@
-"""What a conversation has cost, and what handoffs add to it. May know: sessions. Decides: what counts as sent again.
+"""Tokens and cost of a session: in all, by agent and by handoff; and bounds on what handoffs had sent again.
 
-Tokens, cached tokens and cost are the provider's figures, as they were recorded with each reply. *Sent again because of a handoff* is
-computed from them and from what the ledger says was sent:
+All figures are the provider's, as they were recorded with each reply. *Sent again because of a handoff* means:
 
     Of the input of the first reply after a handoff, the tokens that an earlier call of this session had sent or produced, and that the
     provider did not read from its cache.
 
 The agent that takes over has other instructions and tools, which stand before the conversation: so a provider's cache, which knows
-requests by how they begin, seldom helps it, and what was said before is paid for as if it were new. What had been sent or produced is all
-that the new agent is shown of what was recorded up to the reply that handed over, and its instructions and tools if it had replied in
-the same frame before. What was not is the rest: outputs and messages that came since, and a frame of its own. How many of the provider's
-tokens each part is, no provider says; they are shared out by letters (`letters.py`), so the figure is an estimate. What was cached is taken
-to be the beginning of the request, as it is for every provider.
+requests by how they begin, seldom helps it, and what was said before is paid for as if it were new. No provider says how many tokens each
+part of a request has. What their figures give is a range (`TokenRange`):
+
+- At most all of the input that was not read from the cache; that includes instructions, messages and outputs that were new.
+- At least what an earlier request of the same agent had, less what was read from the cache; for this request begins as that one did. This
+  holds if both went to the same model, in the same frame, with a history policy that only ever adds. Otherwise nothing is known: 0.
 
 It says what was paid again, and not what could have been saved: where a provider caches nothing, a reply of the same agent would have been
 sent all of it again, too.
@@ -24,12 +24,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from legato.core.facts import Answered, AnyFact, HandedOff, Usage
-from legato.core.frame import Frame, decode_frame
-from legato.core.history import Summarised
-from legato.core.state import State
-from legato.drive.folding import apply_in_slices
+from legato.core.frame import decode_frame
+from legato.core.history import Dialogue, Everything, OwnTools
 from legato.session import Session
-from legato.shown.letters import Letters, of_frame
+
+GROWING_POLICIES = (Everything, Dialogue, OwnTools)
+"""History policies under which an agent's request begins with all of its request before."""
 
 
 class Used(Struct, frozen=True):
@@ -54,23 +54,40 @@ class Passed(Struct, frozen=True):
     position: int
 
 
+class TokenRange(Struct, frozen=True):
+    """A number of tokens that is known to lie between two others.
+
+    >>> TokenRange(700, 1200) + TokenRange(0, 40)
+    TokenRange(least=700, most=1240)
+    """
+
+    least: int = 0
+    most: int = 0
+
+    def __add__(self, other: TokenRange) -> TokenRange:
+        return TokenRange(self.least + other.least, self.most + other.most)
+
+
 class SpentAfter(Struct, frozen=True):
-    """What was used after a handoff, until the next one; and what of that was sent again because of it."""
+    """What was used after a handoff, until the next one; and what of that was sent again because of it.
+
+    `resent` is None as long as the target has not replied, and if its model did not say what it used.
+    """
 
     source: str
     target: str
     position: int
     usage: Used
-    resent: int
+    resent: TokenRange | None
 
 
 class Spending(Struct, frozen=True):
-    """What a session has used: in all, by agent, by handoff."""
+    """What a session has used: in all, by agent, by handoff. `resent` is the sum over those handoffs of which it is known."""
 
     total: Used
     agents: dict[str, Used]
     handoffs: list[SpentAfter]
-    resent: int
+    resent: TokenRange
 
 
 def used(usage: Usage) -> Used:
@@ -83,17 +100,17 @@ async def spending(session: Session) -> Spending:
     facts = session.state.facts
     first = first_replies(facts)
     resent = await sent_again(session)
-    by_handoff = {passed.position: resent.get(reply, 0) for reply, passed in first.items()}
+    by_handoff = {passed.position: resent.get(reply) for reply, passed in first.items()}
     taken = [(position, fact) for position, fact in enumerate(facts) if isinstance(fact, HandedOff)]
     after = zip(taken, session.usage_by_handoff, strict=True)
     return Spending(
         used(session.usage),
         {agent: used(usage) for agent, usage in session.usage_by_agent.items()},
         [
-            SpentAfter(fact.source, fact.target, position, used(usage), by_handoff.get(position, 0))
+            SpentAfter(fact.source, fact.target, position, used(usage), by_handoff.get(position))
             for (position, fact), (_, _, usage) in after
         ],
-        sum(resent.values()),
+        sum(resent.values(), TokenRange()),
     )
 
 
@@ -111,41 +128,24 @@ def first_replies(facts: Sequence[AnyFact]) -> dict[int, Passed]:
     return found
 
 
-async def sent_again(session: Session) -> dict[int, int]:
-    """For the first reply after each handoff, by its position: the tokens that were sent again. Those without recorded usage are left out.
-
-    One pass: the conversation is folded once, and grows from one handoff to the next.
-    """
-    facts = session.facts
+async def sent_again(session: Session) -> dict[int, TokenRange]:
+    """For the first reply after each handoff, by its position: what was sent again. Replies without recorded usage are left out."""
+    facts = session.state.facts
     first = first_replies(facts)
-    found: dict[int, int] = {}
-    frames: dict[str, Frame] = {}
-    named: set[str] = set()  # the frames of earlier replies
-    state, letters = State(session=session.id), Letters()
+    found: dict[int, TokenRange] = {}
+    before: dict[tuple[str, str], int] = {}  # by frame, which names its agent, and model: the input of the request before
+    grows: dict[str, bool] = {}  # by frame
     for position, fact in enumerate(facts):
-        if not isinstance(fact, Answered):
+        if not isinstance(fact, Answered) or not fact.usage.input:
             continue
-        if position in first and fact.usage.input:
-            await apply_in_slices(state, facts[state.length : fact.upto + 1])
-            if fact.frame not in frames:
-                frames[fact.frame] = decode_frame(await session.store.content(session.id, fact.frame))
-            found[position] = tokens_again(fact, frames[fact.frame], fact.frame in named, state, letters)
-        named.add(fact.frame)
+        usage, sender = fact.usage, (fact.frame, fact.model)
+        if position in first:
+            same = before.get(sender, 0)
+            if same and fact.frame not in grows:
+                frame = decode_frame(await session.store.content(session.id, fact.frame))
+                grows[fact.frame] = isinstance(frame.history, GROWING_POLICIES)
+            same = same if grows.get(fact.frame) else 0
+            found[position] = TokenRange(max(0, min(same, usage.input) - usage.cached), max(0, usage.input - usage.cached))
+        before[sender] = usage.input
     return found
 
-
-def tokens_again(fact: Answered, frame: Frame, framed_before: bool, state: State, letters: Letters) -> int:
-    """The estimate that the module's docstring defines, for one reply. `state` is what its request saw."""
-    front = of_frame(frame) + _summary(state, frame)
-    old, new = letters.of_view(state, frame.history, fact.agent, fact.kept)
-    of_all = front + old + new
-    if not of_all:
-        return 0
-    usage, per_letter = fact.usage, fact.usage.input / of_all
-    again = (front + old) * per_letter - usage.cached if framed_before else old * per_letter - max(0.0, usage.cached - front * per_letter)
-    return round(min(max(again, 0.0), usage.input - usage.cached))
-
-
-def _summary(state: State, frame: Frame) -> int:
-    told = state.summaries.get(frame.agent) if type(frame.history) is Summarised else None
-    return len(told.summary) if told else 0

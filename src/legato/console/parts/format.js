@@ -15,6 +15,13 @@ export function counted(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** A number that is known to lie between two others, or that is not known at all. */
+export function between(range) {
+  if (!range) return "an unknown number";
+  if (range.least === range.most) return count(range.most);
+  return range.least ? `${count(range.least)} to ${count(range.most)}` : `at most ${count(range.most)}`;
+}
+
 /** When, as briefly as the distance allows. */
 export function ago(at, now = Date.now()) {
   const seconds = (now - at) / 1000;

@@ -2,7 +2,7 @@
 
 import { ask } from "../parts/api.js";
 import { el, show } from "../parts/dom.js";
-import { clock, count, dollars } from "../parts/format.js";
+import { between, clock, count, dollars } from "../parts/format.js";
 import { failure } from "../parts/notices.js";
 import { agentTag, tabs } from "../parts/pieces.js";
 import { go, to } from "../parts/routes.js";
@@ -144,7 +144,7 @@ export class Seen {
             "p",
             { class: "small-print" },
             `The first call after ${handoff.source} handed over to ${handoff.target}`,
-            seen.resent ? `: ${count(seen.resent)} tokens were sent again for it` : "",
+            seen.resent ? `: ${between(seen.resent)} tokens were sent again for it` : "",
             ".",
           ),
         seen.losses?.length > 0 && el("p", { class: "small-print warn-ink" }, `Left out for the provider: ${seen.losses.join("; ")}`),

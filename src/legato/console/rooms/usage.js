@@ -2,7 +2,7 @@
 
 import { ask } from "../parts/api.js";
 import { el, show } from "../parts/dom.js";
-import { count, counted, dollars } from "../parts/format.js";
+import { between, count, counted, dollars } from "../parts/format.js";
 import { failure } from "../parts/notices.js";
 import { agentTag } from "../parts/pieces.js";
 import { to } from "../parts/routes.js";
@@ -71,7 +71,7 @@ export class UsageView {
           dollars(total.dollars),
           total.unpriced && total.dollars !== null ? `no price known for ${count(total.unpriced)} tokens` : "",
         ),
-        sum("Sent again for handoffs", count(resent), `${share(resent, total.input)} of all tokens in`),
+        sum("Sent again for handoffs", between(resent), `${resent.least === resent.most ? "" : "at most "}${share(resent.most, total.input)} of all tokens in`),
       ),
       el("h2", null, "By agent"),
       key(),
@@ -85,7 +85,7 @@ export class UsageView {
         el(
           "p",
           { class: "soft small-print" },
-          "What was used from a handoff until the next. Hatched: what its first call sent again, since an agent before it had sent it.",
+          "What was used from a handoff until the next. Hatched: what its first call sent again of what had been sent before, as far as the provider's figures tell; faintly, what may have been.",
         ),
         el(
           "div",
@@ -104,15 +104,16 @@ export class UsageView {
               ),
               bar(
                 [
-                  ["used", edge.tokens - edge.resent],
-                  ["resent", edge.resent],
+                  ["used", edge.tokens - edge.resent.most],
+                  ["perhaps", edge.resent.most - edge.resent.least],
+                  ["resent", edge.resent.least],
                 ],
                 longestEdge,
               ),
               el(
                 "span",
                 { class: "bar-told" },
-                costing(`${count(edge.tokens)} tokens, ${count(edge.resent)} again`, edge.dollars, edge.unpriced),
+                costing(`${count(edge.tokens)} tokens, ${between(edge.resent)} again`, edge.dollars, edge.unpriced),
               ),
             ),
           ),
@@ -158,7 +159,7 @@ export class UsageView {
       el(
         "span",
         { class: "soft small-print" },
-        costing(`${count(tokens(each.usage))} tokens, ${count(each.resent ?? 0)} again`, each.usage.dollars, each.usage.unpriced),
+        costing(`${count(tokens(each.usage))} tokens, ${between(each.resent)} again`, each.usage.dollars, each.usage.unpriced),
       ),
     );
   }
@@ -201,10 +202,11 @@ function byEdge(handoffs) {
   for (const each of handoffs) {
     const name = `${each.source}\n${each.target}`;
     const { source, target } = each;
-    const edge = edges.get(name) ?? { source, target, times: 0, tokens: 0, resent: 0, unpriced: 0, dollars: null };
+    const edge = edges.get(name) ?? { source, target, times: 0, tokens: 0, resent: { least: 0, most: 0 }, unpriced: 0, dollars: null };
     edge.times++;
     edge.tokens += tokens(each.usage);
-    edge.resent += each.resent ?? 0;
+    edge.resent.least += each.resent?.least ?? 0;
+    edge.resent.most += each.resent?.most ?? 0;
     edge.unpriced += each.usage.unpriced ?? 0;
     if (each.usage.dollars !== null) edge.dollars = (edge.dollars ?? 0) + each.usage.dollars;
     edges.set(name, edge);
