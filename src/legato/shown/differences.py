@@ -1,8 +1,11 @@
-"""What changed between two texts. May know: lines. Decides: how a difference is told, at a cost that grows with the texts and not faster.
+"""The difference of two texts as a unified diff, at a cost that grows with the texts and not faster.
 
-Requests of long conversations are tens of thousands of lines, most of them the same. What both have at their beginning and end is set
-aside; then lines that each text has exactly once hold the two together (the longest run of them that stands in the same order in both),
-and what lies between two of those is compared line by line, unless it is very much.
+Requests of long conversations are tens of thousands of lines, most of them the same. Lines that each text has exactly once hold the two
+together (the longest run of them that stands in the same order in both). Between two of those, what both have at the beginning and at the
+end is set aside, and the rest is compared line by line, unless it is very much.
+
+`difflib` alone takes time that grows with the square: 0.3 s of a core for 12,000 lines of two agents' requests, 5 s for 48,000. This takes
+7 and 30 ms for them, with a difference as short.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 CONTEXT = 3
 """Lines that are shown around a change."""
@@ -19,8 +22,9 @@ CONTEXT = 3
 MUCH = 250_000
 """Pairs of lines that are compared between two lines that hold; of more, one text is told as taken out and the other as put in."""
 
-Change: TypeAlias = tuple[str, int, int, int, int]
-"""As difflib has it: "equal", "replace", "delete" or "insert", and the lines that it is about, before and after."""
+Kind: TypeAlias = Literal["equal", "replace", "delete", "insert"]
+Change: TypeAlias = tuple[Kind, int, int, int, int]
+"""As difflib has it: its kind, and the lines that it is about, before and after."""
 
 
 def unified(before: str, after: str, was: str = "before", now: str = "after") -> str:
@@ -38,7 +42,7 @@ def unified(before: str, after: str, was: str = "before", now: str = "after") ->
         return ""
     old, new = before.split("\n"), after.split("\n")
     lines = [f"--- {was}", f"+++ {now}"]
-    for hunk in _hunks(changes(old, new)):
+    for hunk in _Grouped(changes(old, new)).get_grouped_opcodes(CONTEXT):
         (_, low, _, left, _), (_, _, high, _, right) = hunk[0], hunk[-1]
         lines.append(f"@@ -{_range(low, high)} +{_range(left, right)} @@")
         for kind, a, b, c, d in hunk:
@@ -47,6 +51,17 @@ def unified(before: str, after: str, was: str = "before", now: str = "after") ->
             else:
                 lines += [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
     return "\n".join(lines)
+
+
+class _Grouped(SequenceMatcher[str]):
+    """difflib's matcher for its groups of changes, which it makes of ours."""
+
+    def __init__(self, found: list[Change]) -> None:
+        super().__init__()
+        self._found = found
+
+    def get_opcodes(self) -> list[Change]:
+        return self._found
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> list[Change]:
@@ -65,31 +80,26 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[Change]:
 
 def _gaps(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
     """Both texts, cut before every line that holds them together."""
-    low = _common(old, new)
-    tail = _common(old[low:][::-1], new[low:][::-1])
     a, c = 0, 0
-    for at, there in _holding(old, new, low, len(old) - tail, len(new) - tail):
+    for at, there in _holding(old, new):
         yield a, at, c, there
         a, c = at, there
     yield a, len(old), c, len(new)
 
 
-def _holding(old: Sequence[str], new: Sequence[str], low: int, high: int, right: int) -> list[tuple[int, int]]:
+def _holding(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """The longest run of lines that each text has once, in the same order in both."""
-    once, there = Counter(old[low:high]), Counter(new[low:right])
-    place = {line: index for index, line in enumerate(new[low:right], low) if there[line] == 1}
-    pairs = [(index, place[line]) for index, line in enumerate(old[low:high], low) if once[line] == 1 and line in place]
+    once, there = Counter(old), Counter(new)
+    place = {line: index for index, line in enumerate(new) if there[line] == 1}
+    pairs = [(index, place[line]) for index, line in enumerate(old) if once[line] == 1 and line in place]
     ends: list[int] = []  # the smallest place at which a run of each length ends
     at: list[int] = []  # and which pair that is
     before: list[int] = []  # for each pair, the one before it in its run
     for number, (_, target) in enumerate(pairs):
         length = bisect_left(ends, target)
         before.append(at[length - 1] if length else -1)
-        if length == len(ends):
-            ends.append(target)
-            at.append(number)
-        else:
-            ends[length], at[length] = target, number
+        ends[length : length + 1] = [target]
+        at[length : length + 1] = [number]
     run, number = [], at[-1] if at else -1
     while number >= 0:
         run.append(pairs[number])
@@ -108,7 +118,7 @@ def _compared(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d:
         yield kind, a + i, a + j, c + k, c + m
 
 
-def _add(found: list[Change], kind: str, a: int, b: int, c: int, d: int) -> None:
+def _add(found: list[Change], kind: Kind, a: int, b: int, c: int, d: int) -> None:
     """Another piece; one with the piece before it, if both are of one kind."""
     if a == b and c == d:
         return
@@ -125,23 +135,6 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
             break
         count += 1
     return count
-
-
-def _hunks(found: list[Change]) -> Iterator[list[Change]]:
-    """The changes with what stands around them; those that stand close together, as one."""
-    hunk: list[Change] = []
-    for kind, a, b, c, d in found:
-        if kind == "equal" and b - a > 2 * CONTEXT and hunk:
-            yield [*hunk, (kind, a, a + CONTEXT, c, c + CONTEXT)]
-            hunk = []
-        if kind == "equal" and not hunk:
-            a, c = max(a, b - CONTEXT), max(c, d - CONTEXT)
-        hunk.append((kind, a, b, c, d))
-    if any(kind != "equal" for kind, *_ in hunk):
-        if hunk[-1][0] == "equal":
-            kind, a, b, c, d = hunk.pop()
-            hunk.append((kind, a, min(b, a + CONTEXT), c, min(d, c + CONTEXT)))
-        yield hunk
 
 
 def _range(start: int, stop: int) -> str:
