@@ -27,7 +27,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.base ## a support desk through the openai SDK, killed twice; no key and no network needed
-	@$(PY) -m legato.demo $(ARGS)
+	@$(PY) examples/demo/support_desk.py $(ARGS)
 
 test: lint types layers pytest ## everything that a change must pass
 
