@@ -5,10 +5,16 @@ Every import is looked at in a fresh interpreter, because this one has imported 
 
 from __future__ import annotations
 
+import copy
+import inspect
 import json
+import os
+import pickle
+import pkgutil
 import pydoc
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,11 +23,14 @@ import legato
 import legato.models
 import legato.stores
 
-SOURCES = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
+SOURCES = ROOT / "src"
+TOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+CONTRACTS = {each["id"]: each for each in TOOLS["importlinter"]["contracts"]}
 
 MOST_MODULES = 82
-"""How many modules `import legato` may bring beyond `asyncio, json, sqlite3`, which most programs have anyway. There are 82 on Python 3.11:
-62 of Legato and 20 of msgspec with what that imports."""
+"""How many modules all names of `legato` may bring beyond `asyncio, json, sqlite3`, which most programs have anyway. There are 82 on Python
+3.11: 62 of Legato and 20 of msgspec with what that imports."""
 
 HEAVY = {
     "pydantic": "with the first tool, output type or result that is data",
@@ -73,16 +82,83 @@ def brought_by(code: str) -> set[str]:
     return imported_by(code) - imported_by("pass")
 
 
-@pytest.mark.parametrize("code", ["import legato", "from legato import Agent, HandoffBuilder, tool", "from legato import *"])
+@pytest.mark.parametrize("code", ["import legato; legato.Workflow", "from legato import Agent, HandoffBuilder", "from legato import *"])
 def test_what_is_heavy_is_imported_when_it_is_first_needed(code: str) -> None:
     brought = brought_by(code)
     assert "legato.workflow" in brought, "the test looks at nothing"
     assert not {name: HEAVY[name] for name in HEAVY if name in brought}
 
 
-def test_importing_legato_brings_few_modules_beyond_those_of_asyncio_json_and_sqlite3() -> None:
-    beyond = imported_by("import legato") - imported_by("import asyncio, json, sqlite3")
+def test_all_names_of_legato_bring_few_modules() -> None:
+    beyond = imported_by("from legato import *") - imported_by("import asyncio, json, sqlite3")
     assert len(beyond) <= MOST_MODULES, f"{len(beyond)}: {sorted(beyond)}"
+
+
+def legato_modules_of(code: str) -> set[str]:
+    return {name for name in imported_by(code) if name.partition(".")[0] == "legato"}
+
+
+def test_legato_itself_imports_none_of_its_modules() -> None:
+    """A name is imported when it is first used."""
+    assert legato_modules_of("import legato") == {"legato"}
+    assert legato_modules_of("import legato; legato.LegatoError") == {"legato", "legato.errors"}
+
+
+ALLOWED_FOR_EMULATOR = ("emulator", "errors", "listening", "private_files", "wire")
+
+
+def test_a_running_emulator_loads_no_runtime() -> None:
+    loaded = legato_modules_of("from legato.emulator import serve\nwith serve() as emulator: emulator.openai_url")
+    rooms = {name.split(".")[1] for name in loaded if "." in name}
+    assert {"emulator", "wire"} <= rooms, "the test looks at nothing"
+    assert rooms <= set(ALLOWED_FOR_EMULATOR)
+    assert not {name for name in loaded if name.endswith((".compile", ".read", ".stream"))}
+
+
+@pytest.mark.parametrize("api", ["responses", "chat", "anthropic"])
+def test_a_providers_rules_load_nothing_but_rules(api: str) -> None:
+    loaded = legato_modules_of(f"from legato.wire.{api}.laws import judge\nassert judge({{}})")
+    assert f"legato.wire.{api}.laws" in loaded
+    assert {name for name in loaded if not name.startswith("legato.wire")} == {"legato"}
+    assert not {name for name in loaded if name.endswith((".compile", ".read", ".stream"))}
+
+
+@pytest.mark.parametrize(("contract", "allowed"), [("rules", ("wire",)), ("emulator", ALLOWED_FOR_EMULATOR)])
+def test_a_contract_names_every_module_that_it_forbids(contract: str, allowed: tuple[str, ...]) -> None:
+    """A new module of the package is forbidden to the rules and to the emulator until a contract says otherwise."""
+    modules = {module.name for module in pkgutil.iter_modules(legato.__path__)}
+    assert set(CONTRACTS[contract]["forbidden_modules"]) == {f"legato.{name}" for name in modules.difference(allowed)}
+
+
+def test_the_rules_contract_names_every_law_book() -> None:
+    books = {f"legato.wire.{path.parent.name}" for path in SOURCES.glob("legato/wire/*/laws.py")}
+    assert {f"{book}.{part}" for book in books for part in ("laws", "profile", "held")} <= set(CONTRACTS["rules"]["source_modules"])
+
+
+@pytest.mark.parametrize("module", ["errors", "history", "models", "stores", "tools"])
+def test_a_module_is_an_attribute_before_it_is_imported(module: str) -> None:
+    assert f"legato.{module}" in legato_modules_of(f"import legato; legato.{module}.__name__")
+
+
+def test_names_survive_pickling_and_copying() -> None:
+    found = [getattr(legato, name) for name in legato.__all__]
+    for each in filter(lambda each: inspect.isclass(each) or inspect.isfunction(each), found):
+        assert pickle.loads(pickle.dumps(each)) is each
+        assert copy.deepcopy(each) is each
+
+
+def test_a_type_checker_sees_what_a_name_is(tmp_path: Path) -> None:
+    """A module with a `__getattr__` that a checker can see has every name, and of no type."""
+    program = tmp_path / "program.py"
+    lines = ["import legato.models", "reveal_type(legato.Agent.run)", "legato.Agnt", "legato.models.Anthropc", "from legato import Agnt"]
+    program.write_text("\n".join(lines))
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", f"--cache-dir={tmp_path}", "--config-file=", str(program)]
+    here = {**os.environ, "MYPYPATH": str(SOURCES)}
+    said = subprocess.run(command, capture_output=True, text=True, check=False, env=here).stdout
+    assert "Revealed type is" in said
+    assert "Any" not in said.partition("Revealed type is")[2].partition("\n")[0].partition("->")[2]
+    assert said.count("Agnt") == 2
+    assert said.count("Anthropc") == 1
 
 
 def test_a_store_or_a_providers_model_is_imported_without_pydantic_and_sdks() -> None:
@@ -147,7 +223,7 @@ def test_every_public_name_is_there_is_listed_and_can_be_asked_for_help(module: 
         assert pydoc.render_doc(getattr(module, name))
 
 
-@pytest.mark.parametrize("module", [legato.models, legato.stores])
+@pytest.mark.parametrize("module", [legato, legato.models, legato.stores])
 def test_a_name_that_a_module_does_not_have_is_told_as_ever(module: object) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nonesuch'"):
         module.Nonesuch  # type: ignore[attr-defined]

@@ -1,21 +1,27 @@
 """Legato: conversations in which LLM agents hand control to one another, and nothing is lost or repeated.
 
 One append-only ledger owns the conversation; agents, checkpoints and requests are projections of it or positions in it.
+
+A name is imported when it is first used. So `legato.emulator` and the providers' rules (`legato.wire`) can be used without the runtime.
 """
 
-from legato import errors, history
-from legato.agent import Agent, guardrail
-from legato.core.facts import File, Image, Text, Usage
-from legato.core.graph import Limits
-from legato.core.messages import Message, file, image
-from legato.core.requests import Pending
-from legato.drive.definition import ContextProvider, Middleware, Provided, Turn
-from legato.drive.events import Event
-from legato.errors import LegatoError
-from legato.run import Result, Run
-from legato.session import Session
-from legato.tools import ClientTool, Secret, Tool, ToolContext, tool
-from legato.workflow import HandoffBuilder, Workflow
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from legato import errors, history
+    from legato.agent import Agent, guardrail
+    from legato.core.facts import File, Image, Text, Usage
+    from legato.core.graph import Limits
+    from legato.core.messages import Message, file, image
+    from legato.core.requests import Pending
+    from legato.drive.definition import ContextProvider, Middleware, Provided, Turn
+    from legato.drive.events import Event
+    from legato.errors import LegatoError
+    from legato.run import Result, Run
+    from legato.session import Session
+    from legato.tools import ClientTool, Secret, Tool, ToolContext, tool
+    from legato.workflow import HandoffBuilder, Workflow
 
 __version__ = "0.1.0"
 
@@ -50,3 +56,38 @@ __all__ = [
     "image",
     "tool",
 ]
+
+_HOMES = {
+    "agent": ("Agent", "guardrail"),
+    "core.facts": ("File", "Image", "Text", "Usage"),
+    "core.graph": ("Limits",),
+    "core.messages": ("Message", "file", "image"),
+    "core.requests": ("Pending",),
+    "drive.definition": ("ContextProvider", "Middleware", "Provided", "Turn"),
+    "drive.events": ("Event",),
+    "errors": ("LegatoError",),
+    "run": ("Result", "Run"),
+    "session": ("Session",),
+    "tools": ("ClientTool", "Secret", "Tool", "ToolContext", "tool"),
+    "workflow": ("HandoffBuilder", "Workflow"),
+}
+"""The modules that public names are defined in."""
+
+_MODULES = ("errors", "history", "models", "stores", "tools")
+"""Modules that are attributes of the package, whether a program has imported them or not."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one that is found here
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,13 +12,12 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from legato.core.checking import provides
 from legato.emulator.asks import Answer, Ask, Event, Failure
 from legato.emulator.dialect import Dialect
 from legato.emulator.exchanges import Exchange, Exchanges
@@ -30,24 +29,6 @@ from legato.emulator.reading import BAD_JSON, TOO_LARGE, TooLarge, json_of, read
 from legato.emulator.turn import Cut, EventStream, HungUp, Refused, Torn, Turn
 from legato.errors import BadInput, LegatoError
 from legato.listening import HANG_UP
-
-
-@runtime_checkable
-class Faulty(Protocol):
-    """A mind whose script has faults too."""
-
-    def fault(self, prompt: Prompt) -> str:
-        """The fault of the rule that applies, or nothing."""
-        ...
-
-
-@runtime_checkable
-class Noting(Protocol):
-    """A mind that can say how it came to its answer."""
-
-    def note(self, prompt: Prompt) -> str:
-        """What a person should know of it, or nothing."""
-        ...
 
 
 @runtime_checkable
@@ -219,16 +200,20 @@ class Serving:
     async def _speak(self, turn: Turn) -> Say:
         """What the mind says, spoiled if that is the fault. A script may have a fault of its own."""
         prompt = turn.exchange.prompt = self._seeded(turn.dialect.prompt(turn.ask))
-        if turn.fault is None and provides(self.mind, Faulty) and (text := self.mind.fault(prompt)):
+        if turn.fault is None and (text := self._ask_mind("fault", prompt)):
             fault = parse(text)
             turn.strike(fault)
             await self._fail(turn)
             if fault.stage == "state":
                 turn.judge_again()
         turn.exchange.say = self._reply(turn, prompt)
-        if provides(self.mind, Noting):
-            turn.exchange.note = self.mind.note(prompt)
+        turn.exchange.note = self._ask_mind("note", prompt)
         return turn.exchange.say
+
+    def _ask_mind(self, question: Literal["fault", "note"], prompt: Prompt) -> str:
+        """What a mind says that it need not know of: the fault that its script has here, or how it came to its answer."""
+        answer: Callable[[Prompt], str] | None = getattr(self.mind, question, None)
+        return "" if answer is None else answer(prompt)
 
     def _others(self, turn: Turn, dialect: Choosy) -> list[Say]:
         """What the mind says for the choices after the first."""

@@ -50,11 +50,13 @@ _FOUND_IN = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _FOUND_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_FOUND_IN[name]}"), name)
-    return found
+if not TYPE_CHECKING:  # a type checker would take any name for one that is found here
+
+    def __getattr__(name: str) -> object:
+        if name not in _FOUND_IN:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_FOUND_IN[name]}"), name)
+        return found
 
 
 def __dir__() -> list[str]:

@@ -22,17 +22,19 @@ __all__ = ["Lease", "LedgerInfo", "MemoryStore", "PostgresStore", "SQLiteStore",
 _LATER = {"PostgresStore": "postgres", "SQLiteStore": "sqlite", "open_store": "opening", "copy": "copying", "retire": "retiring"}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        found: object = getattr(import_module(f"legato.stores.{_LATER[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "psycopg":
-            raise
-        raise BadInput("PostgresStore needs the package 'psycopg'", do="pip install '.[postgres]' in a clone of Legato") from None
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # a type checker would take any name for one that is found here
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            found: object = getattr(import_module(f"legato.stores.{_LATER[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name != "psycopg":
+                raise
+            raise BadInput("PostgresStore needs the package 'psycopg'", do="pip install '.[postgres]' in a clone of Legato") from None
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
