@@ -96,7 +96,8 @@ class ModelFailed(LegatoError):
 
     `status`: of the provider's HTTP answer, 0 if it is not known. `usage`: what the failed call cost, as far as the provider told (a
     `legato.models.Usage`). `retry_after`: seconds; what is no finite number from 0 on is dropped. `another`: another model stands by, and
-    is asked next, whatever this failure was.
+    is asked next, whatever this failure was. `conversation_unchanged`: the provider's conversation is certain to be as it was before the
+    request, so the next one may go on in it.
     """
 
     code = "model_failed"
@@ -110,6 +111,7 @@ class ModelFailed(LegatoError):
         reason: str = "",
         status: int = 0,
         usage: Any = None,
+        conversation_unchanged: bool = False,
         found: str = "",
         do: str = "",
     ) -> None:
@@ -120,6 +122,7 @@ class ModelFailed(LegatoError):
         self.retry_after = retry_after if number and 0 <= retry_after < inf else None  # type: ignore[operator]
         self.status = status
         self.usage = usage
+        self.conversation_unchanged = conversation_unchanged
         self.another = False
 
 

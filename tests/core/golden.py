@@ -63,7 +63,7 @@ def ledgers() -> dict[str, tuple]:
         ),
         "a_lost_attempt_and_a_cancel": (
             opened(), attached, Judged(at=6, kind="input", position=1, by="g"),
-            Attempted(at=7, agent="a", frame="f", error="503", code="model_failed", number=1, usage=Usage(1), retry_at=507),
+            Attempted(at=7, agent="a", frame="f", error="503", code="busy", number=1, usage=Usage(1), retry_at=507, cause="ModelFailed"),
             answered("a", 3, call(), finish="length", kept=((0, 0),), losses=("reasoning",), took=4),
             Judged(at=8, kind="tool", position=4, index=0), started(4), Lost(at=9, call=started(4).call, attempt=1),
             decided(4, kind="outcome"), started(4, attempt=2, epoch=2), Cancelled(at=10, words="stop"),
@@ -82,7 +82,7 @@ def ledgers() -> dict[str, tuple]:
             answered("a", 2, Hosted("web_search_call", '{"query":"x"}', "ws_1"), Words("found", "msg_1", '[{"url":"https://x"}]'),
                      response_id="resp_1", stored=True, base="conv_1", origin="responses x", held="h", request_id="req_1"),
             said("and?"), Asked(at=6, agent="a", conversation="conv_1", upto=5),
-            Attempted(at=7, agent="a", frame="f", error="busy", upto=5, code="conversation_locked"),
+            Attempted(at=7, agent="a", frame="f", error="busy", upto=5, code="conversation_locked", conversation_unchanged=True),
             answered("a", 7, Reasoning(encrypted="blob", redacted=True), "nothing more"),
         ),
         "an_agent_as_a_tool_that_waited_for_people": (

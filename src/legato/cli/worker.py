@@ -92,7 +92,8 @@ def run(
         if not value:
             raise BadInput(f"a worker needs {option}", do="look at legato worker run --help")
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", level=logging.WARNING)
-    logging.getLogger("legato.worker").setLevel(logging.WARNING if quiet else logging.INFO)
+    for name in ("legato.worker", "legato.models"):
+        logging.getLogger(name).setLevel(logging.WARNING if quiet else logging.INFO)
     given: dict[str, Any] = {
         "concurrency": concurrency,
         "grace": grace,

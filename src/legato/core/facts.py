@@ -344,7 +344,10 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     """A model call that left no words: it failed, broke off, or was cancelled. `upto` is what it saw; `final`: not tried again unasked.
 
     `limit` names the limit that stopped it, which is no failure of the model: it is made again as the same attempt.
-    `retry_at`: not made again before this time, in milliseconds since the epoch. A driver that takes over waits until then too.
+    `retry_at`: not made again before this time, in milliseconds since the epoch. A driver that takes over waits until then too. After a
+    `final` attempt, only a worker makes the request again unasked, not before this time; never, if it is 0.
+    `cause`: the kind of error and its codes, without its words. `conversation_unchanged`: the provider's conversation is as it was
+    before the request.
     """
 
     agent: str
@@ -358,6 +361,8 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     took: Count = 0
     limit: str = ""
     retry_at: TimeMs = 0
+    cause: str = ""
+    conversation_unchanged: bool = False
 
 
 class Gated(Fact, frozen=True, tag="gated"):

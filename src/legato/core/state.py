@@ -98,9 +98,6 @@ from legato.errors import IllegalFact
 NEW, UNKNOWN = -1, -2
 """What a provider's conversation ends with, where that is no reply."""
 
-UNTOUCHED = "conversation_locked"
-"""The code of a failure that left the provider's conversation as it was."""
-
 
 # -- the parts of a state ----------------------------------------------------------------------------------------------
 
@@ -154,9 +151,9 @@ class ProviderConversations(Struct, eq=False):
             self.ends[conversation] = reply
         self.asked = ""
 
-    def fail(self, untouched: bool) -> None:
-        """No reply has come. `untouched`: the provider has refused the request and kept nothing of it."""
-        if untouched and self.asked:
+    def fail(self, unchanged: bool) -> None:
+        """No reply has come. `unchanged`: the provider has kept nothing of the request."""
+        if unchanged and self.asked:
             self.ends[self.asked] = self.before
         self.asked = ""
 
@@ -658,7 +655,7 @@ def _asked(state: State, fact: Asked) -> None:
 
 
 def _attempted(state: State, fact: Attempted) -> None:
-    state.provider.fail(untouched=fact.code == UNTOUCHED)
+    state.provider.fail(fact.conversation_unchanged)
     state.frames.add(fact.frame)
     # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
     state.request = LastRequest("" if fact.final else fact.frame, fact.upto, fact)

@@ -7,6 +7,7 @@ Whoever drives then waits until that time, so a restart between two attempts goe
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from copy import copy
@@ -18,7 +19,7 @@ from msgspec.structs import asdict, replace
 
 from legato.core.call_limits import with_exceeded_limits
 from legato.core.checking import provides
-from legato.core.facts import MAX_COUNT, NO_USAGE, Answered, Asked, Attempted, Usage
+from legato.core.facts import MAX_COUNT, MAX_TIME_MS, NO_USAGE, Answered, Asked, Attempted, Usage
 from legato.core.frame import Frame
 from legato.core.graph import Limits
 from legato.core.groups import Group
@@ -29,6 +30,7 @@ from legato.core.view import Request, request_for, visible
 from legato.drive.caller import Caller, min_seconds
 from legato.drive.clock import now_ms, random_fraction, seconds
 from legato.drive.definition import AgentDefinition, Definition, History, unless_cancelled
+from legato.drive.error_kinds import describe_error, error_kind
 from legato.drive.frames import Frames, history_in_force
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
@@ -39,11 +41,14 @@ from legato.tools import tool_output
 if TYPE_CHECKING:
     from legato.drive.watching import Watch
 
+log = logging.getLogger("legato.models")
+"""Told of each failed attempt: its kind, and where it was raised."""
+
 BACK_OFF = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before the first, second, ... attempt, at most: half of it is random (jitter). A provider may ask for more (`retry_after`)."""
 
 LONGEST_ERROR, LONGEST_CODE = 4000, 100
-"""How much is recorded of what a failure says, in letters."""
+"""How much is recorded of what a failure says, in letters. Its cause is cut as its code is."""
 
 LONGEST_WAIT = 300.0
 """Seconds that a provider may ask to wait for; beyond that the session pauses, and whoever runs it decides when to go on."""
@@ -59,6 +64,16 @@ def seconds_until(retry_at: int) -> float:
     """
     wait_ms = retry_at - now_ms()
     return wait_ms / 1000 if 0 < wait_ms <= LONGEST_RETRY_WAIT * 1000 else 0.0
+
+
+def _retry_at(failure: ModelFailed, number: int, final: bool, at: int) -> int:
+    """When the request may be made again, in milliseconds since the epoch; 0 if that would lead to the same.
+
+    A request that is not made again by itself has no jitter: those who have the session driven again have a pace of their own.
+    """
+    if not final:
+        return at + ceil(_retry_wait(failure, number, random_fraction()) * 1000)
+    return min(at + ceil((failure.retry_after or 0.0) * 1000), MAX_TIME_MS) if failure.retryable else 0
 
 
 def _retry_wait(failure: ModelFailed, number: int, fraction: float) -> float:
@@ -130,6 +145,8 @@ class ModelCaller:
                 agent.model.attribute_failure(failure, request)
             else:
                 failure.another = False  # a model may raise one object again and again, also one that another model has marked
+            if log.isEnabledFor(logging.INFO):
+                log.info("session %r: %s, the model of %r: %s", self._ledger.session, agent.model.name, effect.agent, describe_error(error))
             too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
             final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)
             at = now_ms()
@@ -144,7 +161,9 @@ class ModelCaller:
                 final=final,
                 usage=_counted(failure.usage),
                 took=_took(begun),
-                retry_at=0 if final else at + ceil(_retry_wait(failure, number, random_fraction()) * 1000),
+                retry_at=_retry_at(failure, number, final, at),
+                cause=error_kind(error)[:LONGEST_CODE],
+                conversation_unchanged=failure.conversation_unchanged,
             )
             return Outcome((attempted,), contents)
         return Outcome((answered,), contents, attempt=number)

@@ -9,13 +9,16 @@ from legato.core.facts import Usage
 from legato.errors import ModelFailed
 from legato.wire.loose import mapping, text
 
+CONVERSATION_LOCKED = "conversation_locked"
+"""Another request is at work on the conversation, so this one was not let in: the provider's conversation is as it was."""
+
 PASSING_STATUS = (408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529)
 PASSING_CODES = (
     "server_error",
     "rate_limit_exceeded",
     "server_is_overloaded",
     "slow_down",
-    "conversation_locked",
+    CONVERSATION_LOCKED,
     "overloaded_error",
     "api_error",
     "rate_limit_error",
@@ -43,7 +46,15 @@ def refusal_of(
     about = f" (request {request_id})" if request_id else ""
     about += f"; {SHORTEN}" if not again and (code in TOO_LONG or any(words in said for words in TOO_LONG_WORDS)) else ""
     summary = f"{status} {said}{about}" if status else f"{said}{about}"
-    return ModelFailed(summary, retryable=again, retry_after=retry_after, reason=code, status=status, usage=usage)
+    return ModelFailed(
+        summary,
+        retryable=again,
+        retry_after=retry_after,
+        reason=code,
+        status=status,
+        usage=usage,
+        conversation_unchanged=code == CONVERSATION_LOCKED,
+    )
 
 
 def _wait_in(said: str) -> float | None:
