@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.child_ids import child_session_id
-from legato.core.facts import CallRef, Cancelled, Paused, Standing
+from legato.core.facts import Attempted, CallRef, Cancelled, Paused, Standing
 from legato.core.groups import CallState
 from legato.core.owed import NO_CHILDREN, ChildStatus, RunTool, failure_of, in_control, next_request_usage, plan
 from legato.core.requests import Pending
@@ -129,6 +129,14 @@ def next_request(session: Session) -> tuple[Model, int] | None:
     return (agent.model, session.state.next_attempt) if agent is not None else None
 
 
+def failed_requests(session: Session) -> Iterator[tuple[Session, Attempted]]:
+    """Yield the failed model requests that a session is waiting behind: its own, and those of child sessions, each with its session."""
+    if (failed := session.state.failed) is not None:
+        yield session, failed
+    for child in session._nested.paused():
+        yield from failed_requests(child)
+
+
 def _failed(session: Session, error: Exception) -> ChildPaused:
     """Code of the user's failed, a guardrail for example, or the agent has another name now. What the child session has done is recorded,
     and must not be done again: its parent waits until somebody has mended this, and resumes it."""
@@ -200,11 +208,6 @@ class Nested:
                     found.append(RunTool(call.ref, call.running.number))
         return frozenset(found)
 
-    def failed(self) -> frozenset[RunTool]:
-        """The next attempts of calls whose child session failed."""
-        calls = [call for call, handle in self._waiting() if call.paused and call.paused.error]
-        return frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in calls)
-
     def watch(self, moved: Callable[[int], None]) -> Callable[[], None]:
         """Be told when something happens in one of them; call what this returns to be told no more."""
         ends = ExitStack()
@@ -234,6 +237,10 @@ class Nested:
         resumable = {attempt.call for attempt in self.known.resumable}
         able = (handle for call, handle in self._waiting() if call.ref in resumable or (call.paused and call.paused.retry_at))
         return next((handle for handle in able if handle is not None), None)
+
+    def paused(self) -> list[Session]:
+        """The child sessions that calls wait for."""
+        return [handle for _, handle in self._waiting() if handle is not None and handle.state.length]
 
     def requests(self, own: list[Pending]) -> list[Pending]:
         """What is asked of people, here and there, in the order of calls."""

@@ -69,6 +69,7 @@ class Run:
         self._ended: tuple[int, Usage] | None = None  # the iteration came to its end, and what there was before it
         self._driver: Driver | None = None
         self._left = False
+        self.since = 0
 
     def __await__(self) -> Generator[Any, None, Result]:
         return self._complete().__await__()
@@ -91,6 +92,7 @@ class Run:
 
     async def _begun(self, show: Callable[[Event], None] | None) -> tuple[Driver, int, Usage]:
         self._driver, since, spent = await self._begin(show)
+        self.since = since
         if self._left:
             self._driver.leave()
         return self._driver, since, spent

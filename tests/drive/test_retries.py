@@ -178,10 +178,52 @@ def test_too_long_retry_after_pauses_session(retry_after: float) -> None:
         limited = Limited(failures=1, retry_after=retry_after)
         session = limited.session()
         assert (await session.run("Hello")).status == "failed"
-        assert [fact.retry_at for fact in session.facts if isinstance(fact, Attempted)] == [0]
+        (attempted,) = [fact for fact in session.facts if isinstance(fact, Attempted)]
+        assert (attempted.final, attempted.retry_at - attempted.at) == (True, retry_after * 1000)
         assert (await session.resume()).text == "Hello!"
 
     in_virtual_time(play)
+
+
+class LeasedLate(MemoryStore):
+    """A store in which the first driver gets its lease only when `first` is done."""
+
+    first: Callable[[], Coroutine[Any, Any, object]] | None = None
+
+    async def lease(self, session: str) -> Any:
+        first, self.first = self.first, None
+        if first is not None:
+            await first()
+        return await super().lease(session)
+
+
+async def test_request_that_another_driver_gave_up_is_not_repeated() -> None:
+    """A run that began before the last attempt failed ends with that failure, whichever driver made the attempt."""
+    requested: list[Request] = []
+
+    def reply(seen: Request) -> str:
+        requested.append(seen)
+        raise ModelFailed("no such key")
+
+    workflow = HandoffBuilder("desk", [Agent("clerk", model=ScriptedModel(reply))]).build()
+    store = LeasedLate()
+    await workflow.session("s", store=store).say("Hello")
+    store.first = workflow.session("s", store=store).resume()._complete
+    assert (await workflow.session("s", store=store).resume()).status == "failed"
+    assert len(requested) == 1
+    assert (await workflow.session("s", store=store).resume()).status == "failed"
+    assert len(requested) == 2
+
+
+async def test_failure_that_stays_has_no_retry_time() -> None:
+    model = ScriptedModel([ModelFailed("no such key", status=401), ModelFailed("full", retryable=True), ValueError("a bug")])
+    session = HandoffBuilder("desk", [Agent("clerk", model=model)]).with_model_attempts(1).build().session()
+    await session.run("Hello")
+    await session.resume()
+    await session.resume()
+    failed = [fact for fact in session.facts if isinstance(fact, Attempted)]
+    assert [(fact.final, fact.retry_at == fact.at) for fact in failed] == [(True, False), (True, True), (True, False)]
+    assert [fact.cause for fact in failed] == ["ModelFailed (model_failed, HTTP:401)", "ModelFailed (model_failed)", "ValueError"]
 
 
 def test_plan_says_when_request_is_made_again() -> None:

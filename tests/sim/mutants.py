@@ -450,7 +450,7 @@ def _(patch: Patch) -> None:
         now = self._ledger.state
         going = reconcile(self)
         for effect in owed.plan(now, self._definition.graph, self._epoch).effects if now.waiting and not self._nothing_new(now) else ():
-            if isinstance(effect, owed.CallModel) and effect not in self._running and not self._gave_up:
+            if isinstance(effect, owed.CallModel) and effect not in self._running and not self._has_given_up(now):
                 self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
         return going or bool(self._running)
 

@@ -10,18 +10,19 @@ import pytest
 from legato import Agent, HandoffBuilder, Workflow, history, image, tool
 from legato.core.facts import Lost, Returned
 from legato.drive import spare
-from legato.engines.advance import Failures, Rest, advance, told
+from legato.engines.advance import Rest, advance, told
 from legato.engines.pace import Pace, Step
 from legato.errors import BadInput, ModelFailed, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable, UnknownLedger
+from legato.nested import failed_requests
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call
 
 
 def desk(*script: Any, name: str = "desk", **more: Any) -> Workflow:
-    """A workflow of one agent, served as a worker serves it."""
+    """A workflow of one agent, whose model is requested once."""
     agent = Agent("clerk", model=ScriptedModel(list(script)), **more)
-    return HandoffBuilder(name, [agent]).with_model_attempts(1).build().observed_by(Failures())
+    return HandoffBuilder(name, [agent]).with_model_attempts(1).build()
 
 
 async def step(workflow: Workflow, store: Store, stop: asyncio.Event | None = None) -> Rest:
@@ -95,7 +96,26 @@ async def test_a_model_failure_that_may_pass_says_when_to_come_again_and_another
     workflow = desk(slow_down, overloaded, ModelFailed("no such key"), "Hello!")
     await workflow.session("s", store=store).say("Hi")
     rests = [await step(workflow, store) for _ in range(4)]
-    assert [(rest.how, rest.again) for rest in rests] == [("failed", 900), ("failed", 0.0), ("failed", None), ("waiting", None)]
+    assert [(rest.how, rest.again) for rest in rests[1:]] == [("failed", 0.0), ("failed", None), ("waiting", None)]
+    assert (rests[0].how, rests[0].again) == ("failed", pytest.approx(900, abs=60))
+
+
+async def test_failure_of_child_session_is_read_from_its_ledger() -> None:
+    """The step's answer names the child's model and its wait, also in a process that did not see it fail."""
+    failure = ModelFailed("slow down", retryable=True, retry_after=900, reason="rate_limited", status=429)
+    helper = Agent("helper", model=ScriptedModel([failure], name="small"))
+
+    def team(*script: Any) -> Workflow:
+        tools = [helper.as_tool("ask_helper", "Helps.")]
+        return HandoffBuilder("team", [Agent("boss", model=ScriptedModel(list(script)), tools=tools)]).with_model_attempts(1).build()
+
+    store, workflow = MemoryStore(), team(call("ask_helper", task="help"))
+    await workflow.session("s", store=store).say("Hi")
+    rest = await step(workflow, store)
+    assert (rest.how, rest.again) == ("failed", pytest.approx(900, abs=60))
+    assert rest.error == "small, the model of 'helper': ModelFailed (rate_limited, HTTP:429)"
+    session = await team().session("s", store=store).refresh()
+    assert [(failed.final, failed.code) for _, failed in failed_requests(session)] == [(True, "rate_limited")]
 
 
 async def test_a_store_that_cannot_be_reached_is_not_the_sessions_fault() -> None:

@@ -468,11 +468,11 @@ async def test_of_a_session_that_failed_the_log_says_which_model_how_and_where_a
     def wrong(seen: object) -> str:
         raise ValueError("Jane Doe")
 
-    caplog.set_level("INFO", "legato.worker")
-    for model, so in {
-        overloaded: "ModelFailed (overloaded, HTTP:529) at test_worker.py:{} in overloaded; again in 15 s",
-        forbidden: "ModelFailed at test_worker.py:{} in forbidden",
-        wrong: "ValueError at test_worker.py:{} in wrong",
+    caplog.set_level("INFO", "legato")
+    for model, (kind, when) in {
+        overloaded: ("ModelFailed (overloaded, HTTP:529)", "; again in 15 s"),
+        forbidden: ("ModelFailed", ""),
+        wrong: ("ValueError", ""),
     }.items():
         caplog.clear()
         engine, store = Inline(), MemoryStore()
@@ -480,7 +480,9 @@ async def test_of_a_session_that_failed_the_log_says_which_model_how_and_where_a
         await workflow.session("s", store=store).say("I am Jane Doe")
         await worked(Worker(workflow, engine=engine, store=store), lambda engine=engine: bool(engine.steps))
         line = model.__code__.co_firstlineno + 1
-        assert f"session 's' is failed: scripted, the model of 'clerk': {so.format(line)}" in caplog.messages
+        assert f"session 's' is failed: scripted, the model of 'clerk': {kind}{when}" in caplog.messages
+        place = f"at test_worker.py:{line} in {model.__name__}"
+        assert f"session 's': scripted, the model of 'clerk': {kind} {place}" in caplog.messages
         assert "Jane Doe" not in caplog.text
     assert [record.levelname for record in caplog.records if "is failed" in record.message] == ["WARNING"]
 

@@ -98,6 +98,9 @@ class Driver:
     ) -> None:
         """`show` is called with each event, if given. `caller` is the call that this session works for, if it is a child session.
 
+        `since` is how many facts there were before the run. What had failed for good by then is tried again; what fails for good after
+        that ends the run. So the ledger alone says what was given up, whichever process recorded it.
+
         With a `slot`, this driver ends where it would only wait, for a retry or for its model's slots: whoever gave it the slot has the
         session driven again. Without one it waits.
         """
@@ -105,12 +108,12 @@ class Driver:
         self._ledger = ledger
         self._others = others
         self._children = NO_CHILDREN  # what is known of the child sessions that calls wait for
-        self._retried: frozenset[RunTool] = frozenset()  # attempts that go on with child sessions which failed before this driver began
         self._missing: frozenset[RunTool] = frozenset()  # open attempts whose child session was not there when this driver began
         self._caller = caller
         self._slot = slot
         self._timer: asyncio.TimerHandle | None = None  # wakes this driver when something that failed is tried again
         self._reported: tuple[int, dict[str, Usage]] = (0, {})  # what was last reported to the caller
+        self._since = since
         self._screen = Screen(show, definition.graph, Cursor(facts=since)) if show else None
         self._stream = stream
         self._voice = Voice(ledger)
@@ -120,7 +123,6 @@ class Driver:
         self._running: dict[Work, asyncio.Task[Outcome]] = {}
         self._unwanted: set[asyncio.Task[Outcome]] = set()  # stopped by this driver
         self._heard = 0  # how many facts the store says that there are, if that is news
-        self._gave_up = False
         self._leaving = False
         self._recording = False
         self._wake = asyncio.Event()  # something has happened: an effect ended, or somebody else appended
@@ -193,9 +195,18 @@ class Driver:
         """How many facts there are, if nothing can be done about them without its people; None if it was only told to leave."""
         state = self._ledger.state
         # Behind who may only lead there is somebody who knows whether a model that failed is asked again, and says when it is not.
-        given_up = self._gave_up and self._role != "lead"
+        given_up = self._has_given_up(state) and self._role != "lead"
         owed = [effect for effect in self._plan(state).effects if not (given_up and isinstance(effect, CallModel))]
         return None if owed else state.length
+
+    def _has_given_up(self, state: State) -> bool:
+        """Whether the model request that is owed has failed for good since the run began."""
+        return state.failed is not None and state.failed.final and self._is_of_run(state.failed)
+
+    def _is_of_run(self, fact: AnyFact) -> bool:
+        """Whether a fact was recorded since the run began."""
+        facts = self._ledger.state.facts
+        return any(facts[position] is fact for position in range(len(facts) - 1, self._since - 1, -1))
 
     def _overtaken(self, state: State) -> bool:
         """Whether the lease was lost and nobody told: a holder of a later one has started something. What runs here is finished."""
@@ -209,8 +220,7 @@ class Driver:
     async def _others_go_on(self) -> bool:
         """Look at the child sessions that calls wait for. True if that gives this driver something to do."""
         found = await self._others.look() if self._waits() else NO_CHILDREN
-        self._retried = frozenset(each for each in self._retried if self._is_next(each))
-        resumable = found.resumable | self._retried
+        resumable = found.resumable | self._retried_children()
         # One that stopped for a budget would stop there again while that is reserved for others, here or in this session's callers.
         resumable = frozenset(each for each in resumable if self._has_room(each))
         missing = frozenset(each.call for each in self._missing if self._is_open(each))
@@ -220,10 +230,11 @@ class Driver:
         effects = self._plan(self._ledger.state).effects if children != NO_CHILDREN else []
         return any(each in resumable or isinstance(each, DeclareLost) for each in effects)
 
-    def _is_next(self, attempt: RunTool) -> bool:
-        """Whether an attempt is still to be started."""
-        call = self._ledger.state.call(attempt.call)
-        return call is not None and call.paused is not None and call.next_attempt == attempt.attempt
+    def _retried_children(self) -> frozenset[RunTool]:
+        """The next attempts of calls whose child session had failed before the run began."""
+        failed = [call for call in self._ledger.state.started if call.paused and call.paused.error and not call.stopped]
+        old = [call for call in failed if call.paused and not self._is_of_run(call.paused)]
+        return frozenset(RunTool(call.ref, call.next_attempt) for call in old)
 
     def _is_open(self, attempt: RunTool) -> bool:
         """Whether an attempt is the one that runs."""
@@ -243,7 +254,7 @@ class Driver:
     async def _lead(self) -> None:
         check_definition(self._ledger.state, self._definition.graph)
         await self._others.let_go_all()  # who stopped this conversation may have died before that
-        self._missing, self._retried = await self._others.missing(), self._others.failed()
+        self._missing = await self._others.missing()
         await self._report()
         await self._others_go_on()
         self._wake.clear()
@@ -316,7 +327,6 @@ class Driver:
             if not self._nothing_new(state):
                 yield from self._follow_up(state)
 
-        before = self._ledger.state.failed
         self._recording = True
         try:
             await self._ledger.append(propose, contents)
@@ -332,9 +342,6 @@ class Driver:
             self._wake.set()  # somebody else appended right behind it
         await self._report()
         self._show_new()
-        failed = self._ledger.state.failed
-        # What it gave up is the request that failed: a message that landed since is another one.
-        self._gave_up = bool(failed and failed.final) and (self._gave_up or failed is not before)
 
     async def _report(self) -> None:
         """Report to the caller what this session has used, where it is a child session and has used more."""
@@ -392,7 +399,7 @@ class Driver:
         loop = asyncio.get_running_loop()
         waits: list[float] = []  # seconds until each effect that is too early
         for effect in wanted:
-            if effect in self._running or (type(effect) is CallModel and (self._gave_up or state.waiting)):
+            if effect in self._running or (type(effect) is CallModel and (state.waiting or self._has_given_up(state))):
                 continue  # no model is asked while a message is being judged: it may have to be seen
             if now.not_before and (wait := seconds_until(now.not_before.get(effect, 0))):
                 waits.append(wait)

@@ -31,10 +31,6 @@ class Others(Protocol):
         """The open attempts whose child session is not in the store."""
         ...
 
-    def failed(self) -> frozenset[RunTool]:
-        """The next attempts of calls whose child session failed: a driver that begins tries them once."""
-        ...
-
     def watch(self, moved: Callable[[int], None]) -> Callable[[], None]:
         """Have `moved` called when a child session grows; call what this returns to stop."""
         ...

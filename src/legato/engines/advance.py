@@ -9,36 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any, ClassVar, TypeAlias
 
 from legato.core.child_ids import root_session_id
-from legato.core.facts import AnyFact, Opened
-from legato.core.view import Request
+from legato.core.facts import AnyFact, Attempted, Opened, Paused
 from legato.drive.asking import seconds_until
-from legato.drive.definition import Middleware, called
+from legato.drive.clock import now_ms
+from legato.drive.definition import called
 from legato.drive.driver import Role
+from legato.drive.error_kinds import describe_error
 from legato.drive.ledger import failed_itself, used
 from legato.drive.slots import Slot
 from legato.engines.slots import ModelSlots
 from legato.errors import (
     DefinitionChanged,
     DrivenElsewhere,
-    LegatoError,
-    ModelFailed,
     StoreFull,
     StoreLocked,
     StoreReadOnly,
     StoreUnavailable,
     UnknownLedger,
 )
-from legato.models.base import Reply
-from legato.nested import next_request, retry_time
+from legato.nested import failed_requests, next_request, retry_time
 from legato.session import Session
 from legato.stores.contract import Store
 from legato.workflow import Workflow
@@ -51,8 +45,6 @@ MakeContext: TypeAlias = Callable[[str], Any]
 PASSING = (StoreUnavailable, StoreLocked, StoreFull, StoreReadOnly)
 """What a store raises that is not the session's fault, and passes when somebody mends the store: it is tried again until then."""
 
-_failures: ContextVar[list[Exception] | None] = ContextVar("failures", default=None)
-
 
 @dataclass(frozen=True)
 class Rest:
@@ -62,9 +54,9 @@ class Rest:
     `left` (this worker stops, another goes on), `elsewhere` (another driver holds the lease), `broken` (user code or the definition
     raised, or the ledger is damaged), `gone` (the session was deleted), `held` (it works for a call of another session, which alone
     drives it), `retrying` (its model is requested again in `again` seconds, and the ledger says so), `busy` (no slot of its model,
-    `model`, is free here; one is looked for again in `again` seconds). `again`: of a failure that may pass, how many seconds the provider
-    asks to wait, 0 if it did not say; None if trying again would lead to the same. `error` says what went wrong. `length`: of a failure,
-    how many facts there were then; the store is not told yet that the session rests.
+    `model`, is free here; one is looked for again in `again` seconds). `again`: of a failure that may pass, how many seconds are left of
+    what the provider asked to wait, 0 if it did not say; None if trying again would lead to the same. `error` says what went wrong.
+    `length`: of a failure, how many facts there were then; the store is not told yet that the session rests.
     """
 
     how: str
@@ -82,18 +74,6 @@ class Led(Session):
     def work_in(self, slot: Slot) -> None:
         """Have its runs work in this slot."""
         self._slot = slot
-
-
-class Failures(Middleware):
-    """Remembers, for the step under way, how a model failed: the ledger has the words, not where, and whether and when to try again."""
-
-    async def around_model(self, request: Request, proceed: Callable[[Request], Awaitable[Reply]]) -> Reply:
-        try:
-            return await proceed(request)
-        except Exception as failure:
-            if (failures := _failures.get()) is not None:
-                failures.append(failure)
-            raise
 
 
 async def advance(
@@ -114,8 +94,6 @@ async def advance(
     """
     if (holder := root_session_id(session)) != session:
         return Rest("held", error=f"it works for a call of {holder!r}, which goes on with it")
-    failures: list[Exception] = []
-    _failures.set(failures)
     slot = Slot()
     try:
         workflow = await _workflow_of(workflows, store, session)
@@ -129,7 +107,7 @@ async def advance(
                 return Rest("busy", slots.seconds_to_next_visit(model), model=model)
             slot = found
         handle.work_in(slot)
-        status = await _driven(handle, stop)
+        status, tried = await _driven(handle, stop)
     except DrivenElsewhere:
         return Rest("elsewhere")
     except Exception as error:
@@ -141,24 +119,24 @@ async def advance(
         return Rest("broken", error=told(error, errors_in_full))
     finally:
         slot.release()
-    last = failures[-1] if failures else None
     if slots is not None and slot.refused:
         if slots.has_room(slot.refused):
             return Rest("left")  # it became free while the step ended
         return Rest("busy", slots.seconds_to_next_visit(slot.refused), model=slot.refused)
     if status == "running":
-        if wait := seconds_until(retry_time(handle)):
-            return Rest("retrying", wait, _told_of_model(handle, last, errors_in_full))
+        if left := seconds_until(retry_time(handle)):
+            return Rest("retrying", left, _describe_failure(handle, errors_in_full))
         return Rest("left")
     if status == "failed":
-        if stop.is_set() and not failures:
+        if stop.is_set() and not tried:
             return Rest("left")  # it failed before, and was not tried: that is owed still
-        again = (last.retry_after or 0.0) if isinstance(last, ModelFailed) and last.retryable else None
-        return Rest("failed", again, _told_of_model(handle, last, errors_in_full), handle.state.length)
+        waits = [wait for _, failed in failed_requests(handle) if (wait := _seconds_to_wait(failed)) is not None]
+        return Rest("failed", min(waits, default=None), _describe_failure(handle, errors_in_full), handle.state.length)
     return Rest(status)
 
 
-async def _driven(handle: Session, stop: asyncio.Event) -> str:
+async def _driven(handle: Session, stop: asyncio.Event) -> tuple[str, bool]:
+    """Drive a session. Its status then, and whether what failed has failed in this step."""
     run = handle.resume()
 
     async def leave() -> None:
@@ -167,9 +145,10 @@ async def _driven(handle: Session, stop: asyncio.Event) -> str:
 
     leaving = asyncio.get_running_loop().create_task(leave())
     try:
-        return (await run).status
+        status = (await run).status
     finally:
         leaving.cancel()
+    return status, any(isinstance(fact, (Attempted, Paused)) for fact in handle.state.facts[run.since :])
 
 
 async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session: str) -> Workflow | None:
@@ -193,33 +172,25 @@ def workflow_named(facts: Sequence[AnyFact]) -> str:
     return facts[0].workflow if facts and isinstance(facts[0], Opened) else ""
 
 
-def _told_of_model(handle: Session, last: Exception | None, in_full: bool) -> str:
-    """Which model failed, and how: of a failure that is not of this step, the ledger has the code."""
-    failed = handle.state.failed
-    agent = handle.workflow.definition.agents.get(failed.agent) if failed is not None else None
+def _seconds_to_wait(failed: Attempted) -> float | None:
+    """Seconds until a failed request may be worth another try, as its fact says; None if that would lead to the same.
+
+    It is never longer than was asked for when it failed: a clock that was set back since makes nobody wait longer.
+    """
+    return max(0, min(failed.retry_at - now_ms(), failed.retry_at - failed.at)) / 1000 if failed.retry_at else None
+
+
+def _describe_failure(handle: Session, in_full: bool) -> str:
+    """Which model failed, and how, from the ledgers of the session and its child sessions."""
+    found = next(failed_requests(handle), None)
+    if found is None:
+        return f"a child session failed{f': {handle.error}' if in_full else ''}"
+    session, failed = found
+    agent = session.workflow.definition.agents.get(failed.agent)
     whose = f"{agent.model.name}, the model of {agent.name!r}" if agent is not None else "a model"
-    return f"{whose}: {told(last, in_full) if last is not None else _kind('a failure', failed.code if failed is not None else '')}"
-
-
-def _kind(name: str, *codes: str) -> str:
-    """What sort of error it is. A code that a provider chose is told if it looks like one, and not like words."""
-    known = [code for code in codes if re.fullmatch(r"[\w.:-]{1,60}", code)]
-    return f"{name} ({', '.join(known)})" if known else name
+    return f"{whose}: {failed.cause or 'a failure'}{f': {failed.error}' if in_full else ''}"
 
 
 def told(error: BaseException, in_full: bool = False) -> str:
-    """What an engine is told of an error: its kind and where it was raised. Its words may be those of the conversation.
-
-    >>> try:
-    ...     raise ValueError("order 7 of Jane Doe")
-    ... except ValueError as error:
-    ...     print(told(error))
-    ValueError at <doctest legato.engines.advance.told[0]>:2 in <module>
-    """
-    codes = [error.code] if isinstance(error, LegatoError) else []
-    if isinstance(error, ModelFailed):
-        codes = [error.reason or error.code, f"HTTP:{error.status}" if error.status else ""]
-    kind = _kind(type(error).__name__, *codes)
-    frames = extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
-    return f"{kind}{where}: {error}" if in_full else f"{kind}{where}"
+    """What an engine is told of an error: its kind and where it was raised. Its words may be those of the conversation."""
+    return f"{describe_error(error)}: {error}" if in_full else describe_error(error)

@@ -24,7 +24,7 @@ from legato.drive.clock import now_ms, seconds
 from legato.drive.folding import fold_in_slices
 from legato.drive.ledger import let_rest
 from legato.drive.others import waits_for
-from legato.engines.advance import PASSING, Failures, MakeContext, advance, workflow_named
+from legato.engines.advance import PASSING, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
 from legato.engines.pace import Pace, Step
@@ -94,8 +94,8 @@ class Worker:
             raise BadInput("a worker advances at least one session at a time", found=f"concurrency={concurrency}")
         if limits is not None:
             limits.check(given)
-        observed = [limits.applied_to(each, store) if limits is not None else each for each in given]
-        self._workflows = {each.name: each.observed_by(Failures()) for each in observed}
+        limited = [limits.applied_to(each, store) if limits is not None else each for each in given]
+        self._workflows = {each.name: each for each in limited}
         self._engine = engine
         self._slots = ModelSlots(given, concurrency, engine.slot_freed)
         self._store = store

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from legato.engines.advance import told
+from legato.drive.error_kinds import describe_error
 from legato.errors import (
     BadInput,
     CodecError,
@@ -81,7 +81,7 @@ def error_answer(error: Exception) -> Response:
 
 def unexpected(error: Exception) -> Refused:
     """What is told of an error that nobody expected. It is logged by its kind and place: its words may be somebody's."""
-    log.error("unexpected: %s", told(error))
+    log.error("unexpected: %s", describe_error(error))
     return Refused(500, "unexpected", "something went wrong here; the server's log says where")
 
 

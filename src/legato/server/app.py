@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from legato.engines.advance import told
+from legato.drive.error_kinds import describe_error
 from legato.engines.worker import Worker
 from legato.server.access import Access, Guarded
 from legato.server.answering import Refused
@@ -84,7 +84,7 @@ async def _living(serving: Serving, worker: Worker | None, failed: Callable[[Bas
         try:
             await worker.run(signals=False)
         except Exception as error:
-            log.error("nothing is driven any more: %s", told(error))
+            log.error("nothing is driven any more: %s", describe_error(error))
             if failed is not None:
                 failed(error)
 
