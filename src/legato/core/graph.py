@@ -143,7 +143,8 @@ class Graph(Struct, frozen=True):
 
     def rules_in_run(self, agent: str, options: RunOptions) -> AgentRules:
         """The rules of an agent, with what the client of a run asks for. Of an agent who is not there, nothing else is known."""
-        return (self.agents.get(agent) or AgentRules(agent)).in_run(options)
+        rules = self.agents.get(agent) or AgentRules(agent)
+        return rules if options is NO_OPTIONS else rules.in_run(options)
 
     @property
     def edges(self) -> list[Edge]:

@@ -134,18 +134,18 @@ class OpenCalls(Struct, eq=False):
 
     changed: list[CallState] = []
     """Calls that have changed since they were filed; at first, all."""
-    _filed: dict[tuple[Phase, str], list[int]] = {}
-    _begun: list[int] = []
+    _by_phase: dict[tuple[Phase, str], list[CallState]] = {}
+    _begun: list[CallState] = []
 
     @property
-    def indexes(self) -> dict[tuple[Phase, str], list[int]]:
-        """For each phase and tool the indexes of its calls, in call order."""
+    def by_phase(self) -> dict[tuple[Phase, str], list[CallState]]:
+        """For each phase and tool its calls, in call order."""
         self._file_changed()
-        return self._filed
+        return self._by_phase
 
     @property
-    def begun(self) -> list[int]:
-        """The indexes of the calls whose tool was started, in call order."""
+    def begun(self) -> list[CallState]:
+        """The calls whose tool was started, in call order."""
         self._file_changed()
         return self._begun
 
@@ -159,26 +159,29 @@ class OpenCalls(Struct, eq=False):
         place = (phase, call.call.tool) if phase != "answered" else None
         if place == call.filed:
             return
-        index = call.ref.index
         if call.filed is not None:
-            left = self._filed[call.filed]
-            del left[bisect_left(left, index)]
+            left = self._by_phase[call.filed]
+            _remove(left, call)
             if not left:
-                del self._filed[call.filed]
+                del self._by_phase[call.filed]
+        _remove(self._begun, call)
         if place is not None:
-            insort(self._filed.setdefault(place, []), index)
+            insort(self._by_phase.setdefault(place, []), call, key=index_of)
+            if call.attempts:
+                insort(self._begun, call, key=index_of)
         call.filed = place
-        _keep_sorted(self._begun, index, bool(call.attempts) and place is not None)
 
 
-def _keep_sorted(indexes: list[int], index: int, present: bool) -> None:
-    """Have a sorted list contain an index, or not."""
-    at = bisect_left(indexes, index)
-    found = at < len(indexes) and indexes[at] == index
-    if present and not found:
-        indexes.insert(at, index)
-    elif found and not present:
-        del indexes[at]
+def index_of(call: CallState) -> int:
+    """The place of a call in its reply."""
+    return call.ref.index
+
+
+def _remove(calls: list[CallState], call: CallState) -> None:
+    """Take a call out of a list that is in call order, if it is there."""
+    at = bisect_left(calls, call.ref.index, key=index_of)
+    if at < len(calls) and calls[at] is call:
+        del calls[at]
 
 
 class UserEntry(Struct, frozen=True):

@@ -28,7 +28,7 @@ from legato.core.facts import (
     Usage,
 )
 from legato.core.graph import AgentRules, Graph, Limits, ToolRules
-from legato.core.groups import AssistantEntry, CallState, Group, Phase
+from legato.core.groups import AssistantEntry, CallState, Group, Phase, index_of
 from legato.core.history import last_turns
 from legato.core.requests import Kind, Pending, about_call, about_limit, call_of_request
 from legato.core.state import State
@@ -320,6 +320,11 @@ class _MayRun(Struct, frozen=True):
     call: CallState
     tool: ToolRules
 
+    @property
+    def effect(self) -> RunTool:
+        """The attempt: the open one, or the next."""
+        return RunTool(self.call.ref, len(self.call.attempts) if self.call.phase == "running" else self.call.next_attempt)
+
 
 _Step: TypeAlias = Effect | Pending | _MayRun | None
 """What a call needs next."""
@@ -327,34 +332,23 @@ _Step: TypeAlias = Effect | Pending | _MayRun | None
 
 def _plan_batch(batch: _Batch, about: CallRef | Literal["effects", "everything"]) -> Plan:
     calls, later_handoffs = _calls_to_plan(batch, about)
-    ends: list[Answer | GiveUp] = []
-    calls_left: list[CallState] = []
+    ends: list[Effect] = []
+    tools: list[_Step] = []
+    handoffs: list[tuple[CallState, _Step]] = []
     for call in calls:
         if (end := _end_of(batch, call)) is not None:
             ends.append(end)
+        elif call.call.tool in batch.rules.edges:
+            handoffs.append((call, _next_step(batch, call)))
         else:
-            calls_left.append(call)
-    edges = batch.rules.edges
-    steps = [_next_step(batch, call) for call in calls_left if call.call.tool not in edges]
-    runs, limit = _runs(batch, [step for step in steps if isinstance(step, _MayRun)])
-    handoffs = [call for call in calls_left if call.call.tool in edges]
-    if handoffs:
-        steps_of_handoffs = [_next_step(batch, call) for call in handoffs]
-        alone = len(handoffs) + later_handoffs == batch.reply.unanswered
-        if alone and all(isinstance(step, _MayRun) for step in steps_of_handoffs):
-            steps_of_handoffs = [_hand_over(batch, handoffs[0])]
-    else:
-        steps_of_handoffs = []
-    found = [*steps, limit, *steps_of_handoffs]
-    requests = {step.id: step for step in found if isinstance(step, Pending)}  # of a limit that several calls wait for, one
+            tools.append(_next_step(batch, call))
+    runs, limit = _runs(batch, [step for step in tools if isinstance(step, _MayRun)])
+    passing = _pass_control(batch, handoffs, later_handoffs)
+    requests = {step.id: step for step in (*tools, limit, *passing) if isinstance(step, Pending)}  # of one limit, one for all its calls
     return Plan(
-        [*ends, *_effects(steps), *(RunTool(each.call.ref, _attempt(each.call)) for each in runs), *_effects(steps_of_handoffs)],
+        [*ends, *_effects(tools), *(each.effect for each in runs), *_effects(passing)],
         sorted(requests.values(), key=lambda request: (request.call is None, request.call or CallRef(0, 0))),
-        {
-            RunTool(each.call.ref, _attempt(each.call)): each.call.paused.retry_at
-            for each in runs
-            if each.call.paused is not None and each.call.paused.retry_at
-        },
+        {each.effect: each.call.paused.retry_at for each in runs if each.call.paused is not None and each.call.paused.retry_at},
     )
 
 
@@ -362,9 +356,11 @@ def _effects(steps: Iterable[_Step]) -> list[Effect]:
     return [step for step in steps if step is not None and not isinstance(step, (Pending, _MayRun))]
 
 
-def _attempt(call: CallState) -> int:
-    """The attempt that is to run: the open one, or the next."""
-    return len(call.attempts) if call.phase == "running" else call.next_attempt
+def _pass_control(batch: _Batch, handoffs: list[tuple[CallState, _Step]], later: int) -> list[_Step]:
+    """What the handoffs of a batch need. When all are decided and nothing else is unanswered, the first is taken."""
+    undecided: list[_Step] = [step for _, step in handoffs if not isinstance(step, _MayRun)]
+    alone = len(handoffs) + later == batch.reply.unanswered
+    return [_hand_over(batch, handoffs[0][0])] if handoffs and alone and not undecided else undecided
 
 
 def _calls_to_plan(batch: _Batch, about: CallRef | Literal["effects", "everything"]) -> tuple[list[CallState], int]:
@@ -375,21 +371,21 @@ def _calls_to_plan(batch: _Batch, about: CallRef | Literal["effects", "everythin
     """
     state = batch.state
     if isinstance(about, CallRef):
-        found = state.call(about)
-        return [found] if found is not None and found.output is None else [], 0
+        call = state.call(about)
+        return [call] if call is not None and call.output is None else [], 0
     last = batch.reply.call(batch.cut)
     if last is not None and last.output is None:
         return [call for call in state.batch if call.output is None], 0
-    indexes: list[int] = []
+    found: list[CallState] = []
     later_handoffs = 0
-    for (phase, name), waiting in state.open.indexes.items():
+    for (phase, name), waiting in state.open.by_phase.items():
         if about == "effects" and not _has_effects(batch, phase, name):
             continue
         most = _most_to_plan(batch, phase, name)
-        indexes += waiting[:most]
+        found += waiting[:most]
         if most is not None and name in batch.rules.edges:
             later_handoffs += max(0, len(waiting) - most)
-    return state.calls_at(indexes), later_handoffs
+    return sorted(found, key=index_of), later_handoffs
 
 
 def _most_to_plan(batch: _Batch, phase: Phase, name: str) -> int | None:
@@ -465,9 +461,16 @@ def _next_step(batch: _Batch, call: CallState) -> _Step:
             return _limit(batch.state, over.limit, batch.rules.name, over.reason)
         if not _can_go_on(batch, call):
             return None
-    if call.unapproved:
-        standing = Standing(batch.rules.name, call.call.tool) in batch.state.standing
-        return AdmitStanding(call.ref, digest_arguments(call.arguments)) if standing else _ask(batch, "approval", call, tool)
+    return _approve(batch, call, tool) if call.unapproved else _begin(batch, call, tool)
+
+
+def _approve(batch: _Batch, call: CallState, tool: ToolRules) -> _Step:
+    if Standing(batch.rules.name, call.call.tool) in batch.state.standing:
+        return AdmitStanding(call.ref, digest_arguments(call.arguments))
+    return _ask(batch, "approval", call, tool)
+
+
+def _begin(batch: _Batch, call: CallState, tool: ToolRules) -> _Step:
     if tool.gone:
         words = wording.unknown_tool(call.call.tool, [*batch.rules.tools, *batch.rules.edges], bool(call.attempts))
         return Answer(call.ref, 0, "error", words)

@@ -333,12 +333,7 @@ class State(Struct, eq=False):
     @property
     def started(self) -> list[CallState]:
         """The unanswered calls whose tool was started: it runs, or its child session waits, or its outcome is unknown."""
-        return self.calls_at(self.open.begun)
-
-    def calls_at(self, indexes: Iterable[int]) -> list[CallState]:
-        """The calls of the newest reply with these indexes, in call order."""
-        reply = self.reply
-        return [call for index in sorted(indexes) if reply is not None and (call := reply.call(index)) is not None]
+        return [*self.open.begun] if self.reply is not None and self.reply.unanswered else []
 
     def call(self, ref: CallRef) -> CallState | None:
         """What is recorded about a call, of any reply."""
