@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from legato import Agent, HandoffBuilder, tool
-from legato.core.groups import Group
+from legato.core.groups import CallState, Group, OpenCalls
 from legato.core.state import fold
 from legato.core.sums import Spent
 from legato.drive import spare
@@ -71,7 +71,8 @@ def meaning(state):
         names = getattr(value, "__struct_fields__", ()) or getattr(value, "__slots__", ())
         if not names or (hasattr(value, "__struct_config__") and value.__struct_config__.frozen):
             return repr(value)
-        cached = [name for name in names if name.startswith("_") or name == "wire"] if isinstance(value, (Group, Spent)) else ()
+        has_caches = isinstance(value, (Group, Spent, OpenCalls, CallState))
+        cached = [name for name in names if name.startswith("_") or name in ("wire", "filed", "changed")] if has_caches else ()
         return {name: told(getattr(value, name)) for name in names if name not in cached}
 
     return told(state)

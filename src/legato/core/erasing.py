@@ -121,9 +121,7 @@ class Erasing(Struct, frozen=True):
 
     def _targets(self, facts: Sequence[AnyFact], shared: int) -> set[int]:
         """Those that are still to be erased."""
-        before = [fact for fact in facts if isinstance(fact, Redacted)]
-        done = {position for fact in before for position in fact.positions}
-        done |= {position for fact in before for position in fact.along if not has_words(facts[position])}
+        done = _erased_before(facts)
         if self.positions is None:
             return {position for position, fact in enumerate(facts[:shared]) if has_words(fact)} - done
         targets = {position for position in self.positions if position < shared} - done
@@ -142,6 +140,13 @@ class Erasing(Struct, frozen=True):
     def digest_of(self, fact: AnyFact) -> str:
         """The digest by which a fact is known after its words are gone."""
         return keyed_digest(encode(fact), self.key)
+
+
+def _erased_before(facts: Sequence[AnyFact]) -> set[int]:
+    """The facts that lost their words already."""
+    before = [fact for fact in facts if isinstance(fact, Redacted)]
+    asked_for = {position for fact in before for position in fact.positions}
+    return asked_for | {position for fact in before for position in fact.along if not has_words(facts[position])}
 
 
 def has_words(fact: AnyFact) -> bool:
@@ -314,22 +319,16 @@ class _Erasure:
         """A fact that points at no digest of what is gone."""
         match fact:
             case Answered():
-                if position in self._targets:
-                    calls = [(index, item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
-                    self._written.update((CallRef(position, index), call.arguments) for index, call in calls)
-                    self._arguments.update(self._written)
-                held = "" if fact.upto >= self._lowest or position in self._targets else fact.held
-                return replace(fact, held=held, frame=self._frames.get(fact.frame, fact.frame))
+                return self._reply_without_traces(position, fact)
             case Attempted():
                 return replace(fact, frame=self._frames.get(fact.frame, fact.frame))
             case Gated():
                 return replace(fact, digest=self._digest(fact.call, fact.digest))
             case Decided(call=call) if call is not None:
+                decided = replace(fact, digest=self._digest(call, fact.digest))
                 if fact.arguments and (fact.arguments == ERASED_ARGUMENTS or call in self._arguments):
-                    decided = replace(fact, digest=self._digest(call, fact.digest))
                     self._arguments[call] = fact.arguments
-                    return decided
-                return replace(fact, digest=self._digest(call, fact.digest))
+                return decided
             case Started():
                 self._started.add(fact.call)
                 return replace(fact, digest=self._digest(fact.call, fact.digest))
@@ -340,6 +339,15 @@ class _Erasure:
                 return fact
             case _:
                 return fact
+
+    def _reply_without_traces(self, position: int, fact: Answered) -> Answered:
+        erased = position in self._targets
+        if erased:
+            calls = [(index, item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
+            self._written.update((CallRef(position, index), call.arguments) for index, call in calls)
+            self._arguments.update(self._written)
+        held = "" if fact.upto >= self._lowest or erased else fact.held
+        return replace(fact, held=held, frame=self._frames.get(fact.frame, fact.frame))
 
     def _digest(self, call: CallRef, digest: str) -> str:
         return digest_arguments(self._arguments[call]) if digest and call in self._arguments else digest

@@ -6,7 +6,7 @@ A `Message` is a rendering, made from the ledger when asked for; it is never sto
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -131,6 +131,19 @@ def content_from(message: Sendable | Iterable[Sendable]) -> tuple[Content, dict[
     """What a caller handed to `run`, as content and the bytes that go with it; `BadInput` if it is not a message."""
     if isinstance(message, str):
         return checked_text(message, "message"), {}
+    parts: list[Part] = []
+    contents: dict[str, bytes] = {}
+    for piece in _pieces(message):
+        parts.append(_part_from(piece))
+        if isinstance(piece, Attachment) and piece.part.digest:
+            contents[piece.part.digest] = piece.data
+    if not parts:
+        raise BadInput("the message is empty", do="say something, or call session.resume() to go on without a message")
+    plain = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else tuple(parts)
+    return plain, contents
+
+
+def _pieces(message: Any) -> Iterable[Any]:
     if isinstance(message, Message):
         if message.role != "user" or message.calls or message.call:
             raise BadInput(
@@ -140,26 +153,20 @@ def content_from(message: Sendable | Iterable[Sendable]) -> tuple[Content, dict[
             )
         message = message.parts
     if isinstance(message, (Text, Image, File, Attachment)):
-        message = (message,)
+        return (message,)
     if not isinstance(message, Iterable) or isinstance(message, (bytes, dict)):
         raise _not_a_message(message)
-    parts: list[Part] = []
-    contents: dict[str, bytes] = {}
-    for piece in message:
-        if isinstance(piece, str):
-            parts.append(Text(checked_text(piece, "message")))
-        elif isinstance(piece, Attachment):
-            parts.append(_checked(piece.part))
-            if piece.part.digest:
-                contents[piece.part.digest] = piece.data
-        elif isinstance(piece, (Text, Image, File)):
-            parts.append(_checked(piece))
-        else:
-            raise _not_a_message(piece)
-    if not parts:
-        raise BadInput("the message is empty", do="say something, or call session.resume() to go on without a message")
-    plain = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else tuple(parts)
-    return plain, contents
+    return message
+
+
+def _part_from(piece: Any) -> Part:
+    if isinstance(piece, str):
+        return Text(checked_text(piece, "message"))
+    if isinstance(piece, Attachment):
+        return _checked(piece.part)
+    if isinstance(piece, (Text, Image, File)):
+        return _checked(piece)
+    raise _not_a_message(piece)
 
 
 def _checked(part: Part) -> Part:

@@ -84,19 +84,25 @@ def visible(state: State, spec: HistorySpec, agent: str, kept: tuple[tuple[int, 
         case Everything():
             return groups
         case Dialogue():
-            return [words for group in groups if (words := group.words())]
+            return _words_of(groups)
         case SinceHandoff():
             # The reply that handed over may be a rejected one, which this agent does not see.
             return admitted(state, agent, arrival([*state.groups, *state.tail], agent))
         case Last(turns=turns):
             return groups[last_turns(groups, turns) :]
         case OwnTools():
-            return [seen for group in groups if (seen := group if group.agent == agent else group.words())]
+            return _words_of(groups, except_of=agent)
         case Summarised():
             upto = state.summaries[agent].upto if agent in state.summaries else -1
             return [group for group in groups if group.position > upto]
         case Custom():
             return [group for low, high in kept or () for group in groups[low : high + 1]]
+
+
+def _words_of(groups: list[Group], except_of: str = "") -> list[Group]:
+    """The groups without tool traffic; those of one agent whole, if it is named."""
+    kept = [group if except_of and group.agent == except_of else group.words() for group in groups]
+    return [group for group in kept if group is not None]
 
 
 def request_for(

@@ -132,41 +132,44 @@ class ModelCaller:
                 with nullcontext() if self.watch is None else self.watch.asking(told):
                     reply = await self._ask(agent, told, _say_nothing if judged else partial(emit, effect.agent, number))
             answered = self._proved(_answered(reply, request, kept, agent, _took(begun), judged), self._definition.graph.limits)
-        except IllegalRequest:
-            raise  # nothing was sent, and nothing would come of trying again: it is ours to mend, so whoever runs the session is told
-        except StoreError:
-            raise  # a store of ours that failed is no failure of the model: the drive ends, and the next one asks
+        except (IllegalRequest, StoreError):
+            # Nothing was sent, and it is ours to mend; or a store of ours failed. Neither is a failure of the model: whoever runs the
+            # session is told, and the next drive asks.
+            raise
         except Exception as error:
             if left is not None and bound.expired():
                 return Outcome((_stopped(effect, request, number, error, left, begun),), contents)
-            # Whatever a model or its client raises: the turn is not lost, and what happened is on record.
-            failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
-            if provides(agent.model, HasAlternatives):
-                agent.model.attribute_failure(failure, request)
-            else:
-                failure.another = False  # a model may raise one object again and again, also one that another model has marked
-            if log.isEnabledFor(logging.INFO):
-                log.info("session %r: %s, the model of %r: %s", self._ledger.session, agent.model.name, effect.agent, describe_error(error))
-            too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
-            final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)
-            at = now_ms()
-            attempted = Attempted(
-                at=at,
-                agent=effect.agent,
-                frame=request.frame_digest,
-                upto=request.upto,
-                error=tool_output(failure.summary)[:LONGEST_ERROR],
-                code=tool_output(failure.reason or failure.code)[:LONGEST_CODE],
-                number=number,
-                final=final,
-                usage=_counted(failure.usage),
-                took=_took(begun),
-                retry_at=_retry_at(failure, number, final, at),
-                cause=error_kind(error)[:LONGEST_CODE],
-                conversation_unchanged=failure.conversation_unchanged,
-            )
+            attempted = self._failed(agent, request, number, error, begun)
             return Outcome((attempted,), contents)
         return Outcome((answered,), contents, attempt=number)
+
+    def _failed(self, agent: AgentDefinition, request: Request, number: int, error: Exception, begun: float) -> Attempted:
+        """The record of a request that failed, whatever a model or its client raised; it says whether and when another is made."""
+        failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
+        if provides(agent.model, HasAlternatives):
+            agent.model.attribute_failure(failure, request)
+        else:
+            failure.another = False  # a model may raise one object again and again, also one that another model has marked
+        if log.isEnabledFor(logging.INFO):
+            log.info("session %r: %s, the model of %r: %s", self._ledger.session, agent.model.name, agent.name, describe_error(error))
+        too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
+        final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)
+        at = now_ms()
+        return Attempted(
+            at=at,
+            agent=agent.name,
+            frame=request.frame_digest,
+            upto=request.upto,
+            error=tool_output(failure.summary)[:LONGEST_ERROR],
+            code=tool_output(failure.reason or failure.code)[:LONGEST_CODE],
+            number=number,
+            final=final,
+            usage=_counted(failure.usage),
+            took=_took(begun),
+            retry_at=_retry_at(failure, number, final, at),
+            cause=error_kind(error)[:LONGEST_CODE],
+            conversation_unchanged=failure.conversation_unchanged,
+        )
 
     def _seconds_left(self) -> float | None:
         """The seconds that a request may take before a limit is reached, of this session or of those that it works for."""

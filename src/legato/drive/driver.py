@@ -54,7 +54,7 @@ from legato.drive.ledger import Ledger, failed_itself, used
 from legato.drive.others import Others
 from legato.drive.outcome import Outcome, record_each, record_later
 from legato.drive.screen import Screen
-from legato.drive.slots import Done, Slot
+from legato.drive.slots import Slot
 from legato.drive.tools import ToolRunner
 from legato.drive.voice import Voice
 from legato.errors import DefinitionChanged, DrivenElsewhere
@@ -273,34 +273,41 @@ class Driver:
                     continue
                 if not busy and not self._wake.is_set():  # while it looked there, something may have happened here
                     break
-                others = self._others.watch(self._other_moved) if self._waits() else None
-                try:
-                    await self._wake.wait()
-                finally:
-                    if others is not None:
-                        others()
-                if self._heard > self._ledger.recorded:
-                    await self._ledger.refresh()
-                self._heard = 0
-                self._wake.clear()
+                await self._wait()
                 outcomes = self._collect()
             if self._error is not None:
                 raise self._error
         finally:
             watched()
-            self._set_timer(None)
             self._ledger.listeners.remove(self._moved)
-            outcomes += self._collect()
-            if outcomes:
-                record_later(self._ledger, outcomes)  # what is finished is kept, although this drive ends before it was recorded
-            for effect, task in list(self._running.items()):
-                self._stop(effect, task)
-            if self._running:
-                await asyncio.wait(self._running.values())  # not gather: the errors it collects keep the driver and its ledger alive
-                for task in self._running.values():
-                    _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
-                self._running.clear()
-            self._voice.end()
+            await self._end([*outcomes, *self._collect()])
+
+    async def _wait(self) -> None:
+        """Wait until something happens, here or in a child session."""
+        end_watch = self._others.watch(self._other_moved) if self._waits() else None
+        try:
+            await self._wake.wait()
+        finally:
+            if end_watch is not None:
+                end_watch()
+        if self._heard > self._ledger.recorded:
+            await self._ledger.refresh()
+        self._heard = 0
+        self._wake.clear()
+
+    async def _end(self, outcomes: list[Outcome]) -> None:
+        """Stop what runs. What is finished is kept, although this drive ends before it was recorded."""
+        self._set_timer(None)
+        if outcomes:
+            record_later(self._ledger, outcomes)
+        for effect, task in list(self._running.items()):
+            self._stop(effect, task)
+        if self._running:
+            await asyncio.wait(self._running.values())  # not gather: the errors it collects keep the driver and its ledger alive
+            for task in self._running.values():
+                _ = task.cancelled() or task.exception()  # nobody is told of what was stopped
+            self._running.clear()
+        self._voice.end()
 
     def _grown(self, length: int) -> None:
         """The store has more facts, by whomever. What this driver is recording itself it will know in a moment."""
@@ -389,39 +396,45 @@ class Driver:
         now = self._plan(state)
         wanted: list[Any] = [effect for effect in now.effects if type(effect) not in BOOKKEEPING]
         if self._running:
-            still = set(wanted)
-            for effect, task in list(self._running.items()):
-                if effect not in still and not _still_welcome(state, effect):
-                    self._stop(effect, task)
+            self._stop_unwanted(state, set(wanted))
         self._set_timer(None)
-        if not wanted or self._nothing_new(state):
+        if self._nothing_new(state):
             return bool(self._running)
-        loop = asyncio.get_running_loop()
-        waits: list[float] = []  # seconds until each effect that is too early
+        waits = []  # seconds until each effect that is too early
         for effect in wanted:
-            if effect in self._running or (type(effect) is CallModel and (state.waiting or self._has_given_up(state))):
-                continue  # no model is asked while a message is being judged: it may have to be seen
+            if effect in self._running:
+                continue
             if now.not_before and (wait := seconds_until(now.not_before.get(effect, 0))):
                 waits.append(wait)
-                continue
-            done = None
-            if type(effect) is CallModel:
-                if self._caller is not None and not self._caller.allows(needed := next_request_usage(state)):
-                    continue  # the parent's plan asks people about its budget, and then goes on with this session
-                if self._slot is not None and (done := self._admitted(state, self._slot, effect)) is None:
-                    continue
-                if self._caller is not None:
-                    self._caller.reserve(needed)
-            task = self._running[effect] = loop.create_task(self._performed(effect))
-            if done is not None:
-                task.add_done_callback(done)
+            else:
+                self._start(state, effect)
         if waits and self._slot is None:
             self._set_timer(min(waits))
         return bool(self._running) or self._timer is not None
 
-    def _admitted(self, state: State, slot: Slot, effect: CallModel) -> Done | None:
-        """What to call when this request has ended, if the slot admits it."""
-        return slot.admit(self._definition.agents[effect.agent].model, state.next_attempt)
+    def _stop_unwanted(self, state: State, wanted: set[Work]) -> None:
+        for effect, task in list(self._running.items()):
+            if effect not in wanted and not _still_welcome(state, effect):
+                self._stop(effect, task)
+
+    def _start(self, state: State, effect: Work) -> None:
+        """Begin to perform an effect, unless it is a model request that may not be made now."""
+        ended = None
+        if type(effect) is CallModel:
+            if state.waiting or self._has_given_up(state):
+                return  # no model is asked while a message is being judged: it may have to be seen
+            needed = next_request_usage(state) if self._caller is not None else NO_USAGE
+            if self._caller is not None and not self._caller.allows(needed):
+                return  # the parent's plan asks people about its budget, and then goes on with this session
+            if self._slot is not None:
+                ended = self._slot.admit(self._definition.agents[effect.agent].model, state.next_attempt)
+                if ended is None:
+                    return
+            if self._caller is not None:
+                self._caller.reserve(needed)
+        task = self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
+        if ended is not None:
+            task.add_done_callback(ended)
 
     def _set_timer(self, wait: float | None) -> None:
         """Wake this driver after so many seconds, and at no other time that was set before."""

@@ -119,25 +119,12 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Said():
             yield Event("said", Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position), position)
         case Answered():
-            for loss in fact.losses:
-                yield Event("loss", loss, position)
-            if fact.finish != "stop":
-                yield Event("cut_short", fact.finish, position)
-            if not fact.guarded:
-                yield from _spoken(fact, position)
+            yield from _answered(fact, position)
         case Attempted():
             outlook = ", giving up" if fact.final else ""
             yield Event("model_failed", f"{fact.agent}: {fact.error} (attempt {fact.number}{outlook})", position)
-        case Started():
-            yield Event("tool_started", _tool(state, fact.call, graph, attempt=fact.attempt), position)
-        case Returned():
-            output = text_of(fact.output)
-            data = _tool(state, fact.call, graph, output, fact.status, fact.attempt)
-            yield Event("tool_late" if fact.late else "tool_returned", data, position)
-        case Lost():
-            yield Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
-        case Paused():
-            yield Event("tool_paused", _tool(state, fact.call, graph, status=_why_paused(fact), attempt=fact.attempt), position)
+        case Started() | Returned() | Lost() | Paused():
+            yield _tool_event(fact, position, state, graph)
         case HandedOff():
             taken = state.call(fact.call)
             arrival = Arrival(fact.source, fact.target, taken.arguments if taken else "")
@@ -147,13 +134,7 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             told = fact.words or text_of(fact.output)  # what the call is answered with, where no tool returns anything
             yield Event("decided", f"{fact.verdict} {fact.kind} of {about}{f': {told}' if told else ''}", position)
         case Judged():
-            judged = state.facts[fact.position]
-            if fact.stop:
-                yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
-                if fact.kind == "input":
-                    yield from _said_by(fact.by, fact.words, position)  # the guardrail's words are the answer
-            elif fact.kind == "output" and isinstance(judged, Answered) and judged.guarded:
-                yield from _spoken(judged, fact.position)
+            yield from _judged(fact, position, state)
         case Prompted():
             yield Event("prompted", f"{fact.agent}: {fact.text}", position)
         case Compacted():
@@ -161,12 +142,46 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
         case Cancelled():
             yield Event("cancelled", fact.words or None, position)
         case Redacted():
-            from legato.core.erasing import has_words  # seldom needed
+            yield _redacted(fact, position, state)
 
-            along = [each for each in fact.along if not has_words(state.facts[each])]  # others lost what is never shown
-            yield Event("redacted", RedactedData(tuple(sorted((*fact.positions, *along))), fact.reason, fact.by), position)
-        case _:
-            return
+
+def _answered(fact: Answered, position: int) -> Iterator[Event]:
+    for loss in fact.losses:
+        yield Event("loss", loss, position)
+    if fact.finish != "stop":
+        yield Event("cut_short", fact.finish, position)
+    if not fact.guarded:
+        yield from _spoken(fact, position)
+
+
+def _tool_event(fact: Started | Returned | Lost | Paused, position: int, state: State, graph: Graph) -> Event:
+    match fact:
+        case Started():
+            return Event("tool_started", _tool(state, fact.call, graph, attempt=fact.attempt), position)
+        case Returned():
+            data = _tool(state, fact.call, graph, text_of(fact.output), fact.status, fact.attempt)
+            return Event("tool_late" if fact.late else "tool_returned", data, position)
+        case Lost():
+            return Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
+        case Paused():
+            return Event("tool_paused", _tool(state, fact.call, graph, status=_why_paused(fact), attempt=fact.attempt), position)
+
+
+def _judged(fact: Judged, position: int, state: State) -> Iterator[Event]:
+    judged = state.facts[fact.position]
+    if fact.stop:
+        yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
+        if fact.kind == "input":
+            yield from _said_by(fact.by, fact.words, position)  # the guardrail's words are the answer
+    elif fact.kind == "output" and isinstance(judged, Answered) and judged.guarded:
+        yield from _spoken(judged, fact.position)
+
+
+def _redacted(fact: Redacted, position: int, state: State) -> Event:
+    from legato.core.erasing import has_words  # seldom needed
+
+    along = [each for each in fact.along if not has_words(state.facts[each])]  # others lost what is never shown
+    return Event("redacted", RedactedData(tuple(sorted((*fact.positions, *along))), fact.reason, fact.by), position)
 
 
 def _spoken(fact: Answered, position: int) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from legato.core import wording
 from legato.core.digest import digest_arguments
-from legato.core.facts import AnyFact, Compacted, Gated, Judged
+from legato.core.facts import Answered, AnyFact, Compacted, Gated, Judged, RunOptions
 from legato.core.groups import CallState, message_of, refusal_of, spoken
 from legato.core.history import Summarised
 from legato.core.messages import text_of
@@ -22,7 +22,7 @@ from legato.drive.claims import call_and_agent, is_client_call, tool_context, wr
 from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms
 from legato.drive.conversation import accepted_messages
-from legato.drive.definition import Definition, called
+from legato.drive.definition import AgentDefinition, Definition, called
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput
@@ -88,7 +88,6 @@ class Judge:
         if reply is None or reply.fact is None or reply.position != effect.position:
             return Outcome()
         agent, known, options = self._definition.agents[reply.agent], self._ledger.recorded, reply.options
-        asked = await self._clients.definitions(options)
         value: Any = spoken(reply.fact)
         words, by = "", ""
         if reply.calls:  # the run ends here: with what its tools returned, or with the words beside the calls
@@ -96,18 +95,23 @@ class Judge:
             value = answer_of(self._ledger.state) if answer_of is not None else value or None
         elif options.required:
             words, by = wording.no_call([tool.name for tool in options.tools]), "tool_choice"
-        elif agent.output is not None or options.typed:
+        else:
             try:
-                if agent.output is not None:
-                    value = agent.output.parse(value)
-                elif not refusal_of(reply.fact):  # a model may decline, which is no wrong answer
-                    value = parse_output(asked.output, value)
+                value = await self._parsed(agent, reply.fact, options)
             except ValueError as error:
                 words, by = str(error), "output_type"
         if not words and value is not None:
             words, by = await self._objection(reply.agent, "output", value)
         fact = Judged(at=now_ms(), kind="output", position=effect.position, stop=bool(words), words=words, by=by)
         return Outcome((fact,), known=known)
+
+    async def _parsed(self, agent: AgentDefinition, reply: Answered, options: RunOptions) -> Any:
+        """The value of a reply; `ValueError` if it does not fit the output type of its agent, or the one that its client asked for."""
+        if agent.output is not None:
+            return agent.output.parse(spoken(reply))
+        if options.typed and not refusal_of(reply):  # a model may decline, which is no wrong answer
+            return parse_output((await self._clients.definitions(options)).output, spoken(reply))
+        return spoken(reply)
 
     async def termination(self, effect: JudgeTermination) -> Outcome:
         """Whether the conversation has come to its end."""
