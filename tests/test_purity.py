@@ -25,7 +25,7 @@ ALLOWED = {
     "itertools", "json", "legato.core", "legato.errors", "math", "msgspec", "operator", "re", "string", "textwrap", "types",
     "typing", "unicodedata",
 }  # fmt: skip
-WIRE = {"legato.wire"}  # the law books may know one another, and what the core may know; the core may not know them
+WIRE = {"legato.wire", "weakref"}  # the law books may know one another, and what the core may know; the core may not know them
 
 # Builtins that read, write, ask, run text as code, or give an answer that differs from run to run.
 FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint", "id", "hash"}

@@ -72,7 +72,7 @@ def meaning(state):
         if not names or (hasattr(value, "__struct_config__") and value.__struct_config__.frozen):
             return repr(value)
         has_caches = isinstance(value, (Group, Spent, OpenCalls, CallState))
-        cached = [name for name in names if name.startswith("_") or name in ("wire", "filed", "changed")] if has_caches else ()
+        cached = [name for name in names if name.startswith("_") or name in ("filed", "changed")] if has_caches else ()
         return {name: told(getattr(value, name)) for name in names if name not in cached}
 
     return told(state)

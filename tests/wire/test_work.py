@@ -16,6 +16,7 @@ from legato.session import Session
 from legato.wire import course, law, sequence
 from legato.wire.anthropic import compile as anthropic
 from legato.wire.chat import compile as chat
+from legato.wire.group_cache import cache_of, clear_cache
 from legato.wire.responses import compile as responses
 from legato.wire.responses import past
 from tests.wire.longtalk import desk, question, speak
@@ -109,7 +110,7 @@ async def test_a_turn_late_in_a_conversation_takes_no_more_work_than_an_early_on
     early, late = most(turns, EARLY), most(turns, LATE)
     assert {name: (late[name], early[name]) for name in late if late[name] > 1.05 * early[name]} == {}
     assert late["groups gone through"] > 1
-    kept = [value for group in session.state.groups for value in group.wire.values() if isinstance(value, course.Course)]
+    kept = [value for group in session.state.groups for value in cache_of(group).values() if isinstance(value, course.Course)]
     assert len(kept) <= 2, "of each agent one is kept, and none is left behind"
 
 
@@ -118,8 +119,7 @@ async def test_work_that_grows_is_seen(line: Line, monkeypatch: pytest.MonkeyPat
     before = course.course_of
 
     def forgetful(request: Request, key: str, about: Any, begin: Any) -> Any:
-        for group in request.groups:
-            group.wire.clear()
+        clear_cache(request.groups)
         return before(request, key, about, begin)
 
     for module in (responses, past, chat, anthropic):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -216,7 +216,7 @@ Entry: TypeAlias = UserEntry | AssistantEntry | OutputEntry
 NO_CONTENTS: frozenset[str] = frozenset()
 
 
-class Group(Struct, eq=False):
+class Group(Struct, eq=False, weakref=True):
     """See the module's docstring. Only the newest reply of a ledger can be incomplete."""
 
     kind: Literal["said", "prompt", "feedback", "reply"]
@@ -234,7 +234,6 @@ class Group(Struct, eq=False):
     rejected: bool = False  # a reply that was not accepted: its agent sees it with the objection, people do not
     unjudged: bool = False  # a guarded reply without a verdict: people see none of its words
     options: RunOptions = NO_OPTIONS  # of a message: what it asks of the run; of a reply: what was in force in its request
-    wire: dict[str, Any] = {}  # what wires made of it, once it is complete: a cache, never a source
     _by_index: dict[int, CallState] | None = None
     _contents: frozenset[str] | None = None
     _entries: tuple[Entry, ...] | None = None

@@ -151,7 +151,6 @@ def _hidden(group: Group, graph: Graph) -> Group:
     twin.fact = _shown_reply(group.fact, graph, group.options)
     twin.calls = [_shown_call(call, graph.secrets(group.agent, call.call.tool, group.options)) for call in group.calls]
     twin._entries = twin._words = None
-    twin.wire = {}
     return twin
 
 

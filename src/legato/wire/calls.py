@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from legato.core.facts import Call
 from legato.core.groups import Group
+from legato.wire.group_cache import cache_of
 from legato.wire.names import is_wire_id, own_call_id
 
 _KEY = "call ids"
@@ -17,10 +18,11 @@ _UNUSABLE = ("",)
 
 def usable_ids(group: Group) -> tuple[str, ...] | None:
     """The ids of a group's calls; None if they cannot be used."""
-    found: tuple[str, ...] | None = group.wire.get(_KEY)
+    cache = cache_of(group)
+    found: tuple[str, ...] | None = cache.get(_KEY)
     if found is None:
         ids = tuple(call.call.call_id for call in group.calls)
-        found = group.wire[_KEY] = ids if all(map(is_wire_id, ids)) and len(set(ids)) == len(ids) else _UNUSABLE
+        found = cache[_KEY] = ids if all(map(is_wire_id, ids)) and len(set(ids)) == len(ids) else _UNUSABLE
     return None if found is _UNUSABLE else found
 
 

@@ -1,7 +1,7 @@
 """A view as a wire goes through it, group by group. May know: groups. Decides: the ids of calls; that nothing is gone through twice.
 
 What a wire makes of a group depends on the group and on what stands before it: which ids are taken, what the provider was told. The
-next view of an agent usually begins with the whole of its last one. So what was made of a view is kept with its first group, the next
+next view of an agent usually begins with the whole of its last one. So what was made of a view is kept for its first group, the next
 request takes it from there, and costs what is new. A view that begins otherwise is gone through from its beginning. This is a cache
 and never a source: without it every request is the same bytes.
 """
@@ -12,17 +12,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import TypeVar
+from weakref import ref
 
 from legato.core.groups import Group
 from legato.core.view import Request
 from legato.wire.calls import usable_ids
+from legato.wire.group_cache import cache_of
 from legato.wire.losses import BARE
 
 CourseT = TypeVar("CourseT", bound="Course")
 
 
 class Course(ABC):
-    """What a wire made of the groups so far. `origin`: who is asked; `about`: what it depends on besides the groups."""
+    """What a wire made of the groups so far. `origin`: who is asked; `about`: what it depends on besides the groups.
+
+    It is kept in a cache of groups, so it refers to none of them strongly.
+    """
 
     def __init__(self, origin: str = "") -> None:
         self.about: tuple[object, ...] = ()
@@ -32,7 +37,7 @@ class Course(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        self.groups: tuple[Group, ...] = ()
+        self._passed: list[ref[Group]] = []
         self._taken: set[str] = set()  # ids of calls
         self._told: set[str] = set()  # losses that a reply was recorded with
         self._bare: list[int] = []  # where replies stand that the provider only gave without reasoning
@@ -57,14 +62,19 @@ class Course(ABC):
             self._go(request)
 
     def _go(self, request: Request) -> None:
-        for group in request.groups[len(self.groups) :]:
+        new = request.groups[len(self._passed) :]
+        for group in new:
             fact = group.fact
             if fact is not None:
                 self._told.update(fact.losses)
                 if fact.held.endswith(BARE) and fact.origin == self.origin:
                     self._bare.append(group.position)
             self.add(group, self._gets_own_ids(group), request)
-        self.groups = request.groups
+        self._passed += map(ref, new)
+
+    def begins(self, groups: tuple[Group, ...]) -> bool:
+        """Whether a view of these groups begins with what was gone through."""
+        return self._passed == list(map(ref, groups[: len(self._passed)]))
 
     def _gets_own_ids(self, group: Group) -> bool:
         """A group's calls keep their ids if they can be used and nobody before it has any of them. So what was decided stays so."""
@@ -80,14 +90,14 @@ class Course(ABC):
 
 
 def course_of(request: Request, key: str, about: tuple[object, ...], begin: Callable[[], CourseT]) -> CourseT:
-    """The course of a request's view. `key`: which of an agent's; there is one of each, kept with the first group of the view."""
+    """The course of a request's view. `key`: which of an agent's; there is one of each, kept for the first group of the view."""
     groups = request.groups
     key = f"{key} of {request.agent}"
-    course: CourseT | None = groups[0].wire.get(key) if groups else None
-    if course is None or course.about != about or course.groups != groups[: len(course.groups)]:
+    course: CourseT | None = cache_of(groups[0]).get(key) if groups else None
+    if course is None or course.about != about or not course.begins(groups):
         course = begin()
         course.about = about
         if groups:
-            groups[0].wire[key] = course
+            cache_of(groups[0])[key] = course
     course.go(request)
     return course

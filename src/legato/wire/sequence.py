@@ -16,6 +16,7 @@ import msgspec
 from legato.core.digest import digest_bytes
 from legato.core.facts import Call, Hosted, Item, Refusal, Words
 from legato.core.groups import AssistantEntry, Group, OutputEntry
+from legato.wire.group_cache import cache_of
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _KEY = "sequence"
@@ -28,9 +29,10 @@ def opening(summary: str) -> str:
 
 def after(before: str, group: Group) -> tuple[str, str]:
     """The digest of a sequence with what a group says, and then with the outputs of its calls, too."""
-    found: tuple[str, str] | None = group.wire.get(_KEY)
+    cache = cache_of(group)
+    found: tuple[str, str] | None = cache.get(_KEY)
     if found is None:
-        found = group.wire[_KEY] = _elements(group)
+        found = cache[_KEY] = _elements(group)
     said = _and(before, found[0])
     return said, _and(said, found[1]) if found[1] else said
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from legato.core.facts import Image, Text
 from legato.wire.anthropic.compile import compile_request
+from legato.wire.group_cache import clear_cache
 from legato.wire.options import Options
 from tests.wire.anthropic.talks import (
     BINDS,
@@ -122,8 +123,7 @@ def test_the_same_conversation_is_the_same_bytes_with_caches_and_without() -> No
         desk = play(seed)
         options = desk.models["a"]
         first = compile_request(asked(desk.frames["a"], desk.groups), options, origin_of(options), stream=True)
-        for group in desk.groups:
-            group.wire.clear()
+        clear_cache(desk.groups)
         again = compile_request(asked(desk.frames["a"], desk.groups), options, origin_of(options), stream=True)
         assert first == again
 

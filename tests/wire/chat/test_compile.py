@@ -16,6 +16,7 @@ from legato.core.view import Request
 from legato.errors import IllegalRequest
 from legato.models.check import check
 from legato.wire.chat.compile import compile_request
+from legato.wire.group_cache import cache_of
 from legato.wire.names import wire_name
 from legato.wire.options import Options
 from tests.wire.chat.talk import (
@@ -356,10 +357,10 @@ def test_a_compatible_server_may_be_given_what_openai_does_not_know() -> None:
 def test_a_group_is_written_once() -> None:
     request: Request = Talk().says("Hello").replies("Hi!").says("?").request()
     compile_request(request, Options("m"), stream=False)
-    kept = [dict(group.wire) for group in request.groups]
+    kept = [dict(cache_of(group)) for group in request.groups]
     compile_request(request, Options("m"), stream=True)
     assert all(kept)
-    assert all(group.wire[key] is value for group, before in zip(request.groups, kept, strict=True) for key, value in before.items())
+    assert all(cache_of(group)[key] is value for group, before in zip(request.groups, kept, strict=True) for key, value in before.items())
 
 
 # -- what goes back to where it came from ------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from legato.testing.faults import Died
 from legato.testing.stage import current_schedule
 from legato.testing.workflows import SEEDS_EACH
 from legato.wire.compiled import Compiled
+from legato.wire.group_cache import cache_of, clear_cache
 from tests.wire.sweep.lines import LINES, OTHERS, Line, Provider
 from tests.wire.sweep.nasty import message, spoiled, spoken, workflow
 from tests.wire.sweep.told import Hearing, due, first_difference, heard_blocks, heard_items, heard_messages, misread, thoughts
@@ -243,14 +244,14 @@ class _Exchange:
 
 def _from_nothing(line: Line, request: Request, stream: bool, by_value: bool, reasoning: bool) -> Compiled:
     """The same request, without anything that was kept."""
-    kept = [group.wire for group in request.groups]
-    for group in request.groups:
-        group.wire = {}
+    kept = [dict(cache_of(group)) for group in request.groups]
+    clear_cache(request.groups)
     try:
         return line.compile(request, stream=stream, by_value=by_value, reasoning=reasoning)
     finally:
-        for group, wire in zip(request.groups, kept, strict=True):
-            group.wire = wire
+        clear_cache(request.groups)
+        for group, cache in zip(request.groups, kept, strict=True):
+            cache_of(group).update(cache)
 
 
 def _went(compiled: Compiled, body: dict[str, Any], request: Request) -> str:

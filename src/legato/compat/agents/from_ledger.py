@@ -197,7 +197,7 @@ def input_list(groups: list[Group], contents: Mapping[str, bytes]) -> list[TResp
 
 def _answered(group: Group) -> Group:
     twin = copy(group)
-    twin.wire, twin._entries, twin.calls, twin.unanswered = {}, None, [copy(call) for call in group.calls], 0
+    twin._entries, twin.calls, twin.unanswered = None, [copy(call) for call in group.calls], 0
     for call in twin.calls:
         call.output = call.output or Output(NOT_YET, "pending", -1)
     return twin

@@ -28,6 +28,7 @@ from legato.wire.anthropic.request import SAMPLING, WITHOUT_SAMPLING
 from legato.wire.anthropic.thinking import KINDS
 from legato.wire.compiled import Compiled, Head
 from legato.wire.course import Course, course_of
+from legato.wire.group_cache import cache_of
 from legato.wire.law import Complaint
 from legato.wire.loose import json_text, mapping, object_in, objects, text
 from legato.wire.losses import REFUSED
@@ -290,12 +291,13 @@ class _Conversation(Course):
             withheld, verbatim = withheld or (MOVED if binds(self._replay.model) else ""), False
         resumed, pending = self._pass_open_uses(group, verbatim)
         key = f"anthropic {verbatim:d}{own:d} {withheld} {' '.join((*sorted(resumed), '|', *sorted(pending)))}"
-        fragment: Written | None = group.wire.get(key)
+        cache = cache_of(group)
+        fragment: Written | None = cache.get(key)
         if fragment is None:
             fragment = _written(group, withheld, verbatim, own, request.contents, resumed)
             if verbatim and fragment.complaints:  # what the provider wrote has a form that is not known here: words and calls go on
                 fragment = _written(group, withheld or MOVED, False, own, request.contents)
-            group.wire[key] = fragment
+            cache[key] = fragment
         if verbatim and not fragment.verbatim:
             self._abandoned |= resumed
             self.open_uses = set()

@@ -22,6 +22,7 @@ from legato.wire.calls import call_id
 from legato.wire.chat.laws import LENIENT, OPENAI, judge, judge_messages
 from legato.wire.compiled import Compiled, Fragment, Head, joined
 from legato.wire.course import Course, course_of
+from legato.wire.group_cache import cache_of
 from legato.wire.law import Complaint
 from legato.wire.losses import FOREIGN, NOT_TAKEN_BACK
 from legato.wire.names import by_wire_name, wire_name
@@ -155,9 +156,10 @@ class _Written(Course):
         home = group.fact is not None and bool(self.origin) and group.fact.origin == self.origin
         back = self._reasoning and home
         key = f"chat {own:d}{self._compatible:d}{back:d}{home:d}"
-        fragment: Fragment | None = group.wire.get(key)
+        cache = cache_of(group)
+        fragment: Fragment | None = cache.get(key)
         if fragment is None:
-            fragment = group.wire[key] = _Writing(own, self._compatible, back, home, request.contents).fragment(group)
+            fragment = cache[key] = _Writing(own, self._compatible, back, home, request.contents).fragment(group)
         if fragment.body:
             self.pieces.append(fragment.body)
         self.losses.update(dict.fromkeys(fragment.losses))

@@ -22,6 +22,7 @@ from legato.core.wording import summary
 from legato.wire.calls import call_id
 from legato.wire.compiled import Compiled, Fragment, Head, joined
 from legato.wire.course import Course, course_of
+from legato.wire.group_cache import cache_of
 from legato.wire.law import Complaint
 from legato.wire.loose import objects, text
 from legato.wire.losses import FOREIGN, NOT_GIVEN_OUT, NOT_TAKEN_BACK, REFUSED, STANDS_LAST, UNWANTED
@@ -227,12 +228,13 @@ class _Written(Course):
         made = programs_of(group.fact.items) if group.fact is not None and withheld not in (FOREIGN, REFUSED) else frozenset()
         named = programs_named(group.fact.items) & self.programs if group.fact is not None and self.programs else frozenset()
         key = f"responses {own:d} {withheld}{self._key}{sorted(named) if named else ''}"
-        fragment: Fragment | None = group.wire.get(key)
+        cache = cache_of(group)
+        fragment: Fragment | None = cache.get(key)
         if fragment is None:
             fragment = _written(group, withheld, own, request.contents, self._namespaces, self.programs | made)
             if fragment.hosted and fragment.complaints:  # what the provider did has a form that is not known here: it stays behind
                 fragment = _written(group, withheld, own, request.contents, self._namespaces, self.programs, hosted=False)
-            group.wire[key] = fragment
+            cache[key] = fragment
         if made and fragment.hosted:
             self.programs |= made
         if fragment.body:

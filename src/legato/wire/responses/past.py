@@ -34,9 +34,10 @@ class Past(Struct, frozen=True):
 
 
 class _Link(Struct, frozen=True):
-    """A reply that the provider keeps, and how many groups of the view it holds with it."""
+    """A reply that the provider keeps, its position, and how many groups of the view the provider holds with it: the last is the reply."""
 
-    group: Group
+    response: str
+    position: int
     groups: int
 
 
@@ -71,7 +72,7 @@ class Proof(Course):
         kept_as = fact.base if in_conversation else fact.response_id
         sound = sound and self._sound.get(fact.base, in_conversation or not fact.base)
         self._sound[kept_as] = sound
-        usable = _Link(group, self._count) if proved and sound else None
+        usable = _Link(fact.response_id, group.position, self._count) if proved and sound else None
         if in_conversation:
             self.conversations.pop(kept_as, None)
             if usable is not None:
@@ -97,16 +98,14 @@ def past_of(request: Request, options: Options, proof: Proof) -> Past:
     link = proof.conversations.get(conversation) if conversation else proof.newest
     if link is None:
         return Past(conversation=conversation)
-    fact = link.group.fact
-    assert fact is not None
-    response = fact.response_id if conversation is None else None
-    return Past(link.groups, response, conversation, link.group if link.group.calls else None)
+    group = request.groups[link.groups - 1]
+    return Past(link.groups, link.response if conversation is None else None, conversation, group if group.calls else None)
 
 
 def usable_conversation(request: Request, origin: str) -> str:
     """The provider's conversation that this request can go on in: the newest whose last reply the view proves. Empty: a new one is due."""
     for conversation, link in reversed(proof_of(request, origin).conversations.items()):
         # A conversation only grows: it is of use where its very last reply stands in the view, and all before it as it is held.
-        if request.conversations.get(conversation) == link.group.position >= request.since:
+        if request.conversations.get(conversation) == link.position >= request.since:
             return conversation
     return ""

@@ -1,0 +1,50 @@
+"""What wires keep of groups: for as long as the groups live, and no longer."""
+
+from __future__ import annotations
+
+import gc
+from weakref import ref
+
+import pytest
+
+from legato.core.groups import Group
+from legato.drive import spare
+from legato.stores import MemoryStore
+from legato.wire.group_cache import cache_of, clear_cache, count_cached_groups
+from tests.wire.longtalk import desk, question
+from tests.wire.sweep.lines import LINES, Line
+from tests.wire.test_work import InProcess
+
+
+def test_cache_lives_as_long_as_group() -> None:
+    before = count_cached_groups()
+    group = Group("said", 1)
+    cache_of(group)["key"] = "value"
+    assert (cache_of(group), count_cached_groups()) == ({"key": "value"}, before + 1)
+    del group
+    gc.collect()
+    assert count_cached_groups() == before
+
+
+def test_cleared_cache_is_empty() -> None:
+    group = Group("said", 1)
+    cache_of(group)["key"] = "value"
+    clear_cache([group, Group("said", 2)])
+    assert cache_of(group) == {}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)
+async def test_session_takes_its_cache_along(line: Line) -> None:
+    """Nothing that was made of a conversation keeps it, or itself, once its session and state are gone."""
+    gc.collect()
+    before = count_cached_groups()
+    store = MemoryStore()
+    session = desk(InProcess(line)).session("s", store=store)
+    for number in range(1, 6):
+        await session.run(question(number))
+    groups = [ref(group) for group in session.state.groups]
+    assert count_cached_groups() > before
+    del session
+    spare.clear(store)
+    gc.collect()
+    assert (sum(group() is not None for group in groups), count_cached_groups()) == (0, before)
