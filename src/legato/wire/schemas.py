@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 
 def not_an_object(schema: dict[str, Any]) -> str:
@@ -45,13 +48,20 @@ def _parts(named: Any) -> list[Any]:
     return list(named.values()) if isinstance(named, dict) else []
 
 
-def is_of_an_object(schema: Any) -> bool:
-    """Whether what fits a schema is an object, and the schema says so at once: OpenAI enforces no other schema of an output.
+@lru_cache(maxsize=256)
+def is_enforced(output: str) -> bool:
+    """Whether OpenAI enforces the schema (JSON text) of an output: what fits it is an object, and the schema says so at once.
 
-    >>> is_of_an_object({"type": "object"}), is_of_an_object({"type": "integer"}), is_of_an_object({"$ref": "#/$defs/Tree"})
+    >>> is_enforced('{"type": "object"}'), is_enforced('{"type": "integer"}'), is_enforced('{"$ref": "#/$defs/Tree"}')
     (True, False, False)
     """
+    schema = msgspec.json.decode(output)
     return isinstance(schema, dict) and schema.get("type") == "object"
+
+
+def output_format(output: str) -> dict[str, Any]:
+    """The schema (JSON text) of an output as OpenAI's APIs take it, under a name."""
+    return {"name": "output", "schema": msgspec.Raw(output.encode()), "strict": is_closed(msgspec.json.decode(output))}
 
 
 def told(schema: str) -> str:

@@ -7,13 +7,13 @@ once, as the API asks. A server that only speaks like OpenAI's (`compatible`) is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 
-from legato.core.facts import Call, Content, File, Hosted, Image, Part, Reasoning, Refusal, Text, Words
+from legato.core.facts import Call, Content, File, Hosted, Image, Item, Part, Reasoning, Refusal, Text, Words
 from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
@@ -24,11 +24,12 @@ from legato.wire.compiled import Compiled, Fragment, Head, joined
 from legato.wire.course import Course, course_of
 from legato.wire.group_cache import cache_of
 from legato.wire.law import Complaint
+from legato.wire.loose import object_in
 from legato.wire.losses import FOREIGN, NOT_TAKEN_BACK
 from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
 from legato.wire.parts import STAND_IN, address_of
-from legato.wire.schemas import is_closed, is_of_an_object, told
+from legato.wire.schemas import is_enforced, output_format, told
 from legato.wire.shape import by_shape
 
 REASONING = "reasoning_content"
@@ -84,7 +85,7 @@ def _head(frame: Frame, options_text: str, stream: bool) -> Head:
         "tools": [_tool(tool.name, tool.description, tool.parameters) for tool in frame.tools] or None,
         "tool_choice": _choice(options.tool_choice, names),
         "parallel_tool_calls": options.parallel_calls if frame.tools else None,
-        "response_format": _format(frame.output) if frame.output and _is_enforced(frame.output, options.compatible) else None,
+        "response_format": _format(frame.output, options.compatible),
         "reasoning_effort": options.effort,
         "verbosity": options.verbosity,
         "temperature": options.temperature,
@@ -124,15 +125,13 @@ def _not_there(request: Request, options: Options, names: Mapping[str, str]) -> 
     return [f"tool_choice {choice!r} of {request.agent}: it has no such tool"]
 
 
-@lru_cache(maxsize=256)
+def _format(output: str, compatible: bool) -> dict[str, Any] | None:
+    return {"type": "json_schema", "json_schema": output_format(output)} if output and _is_enforced(output, compatible) else None
+
+
 def _is_enforced(output: str, compatible: bool) -> bool:
     """Whether a schema can be enforced. Compatible servers do so with grammars, which may begin with anything."""
-    return compatible or is_of_an_object(msgspec.json.decode(output))
-
-
-def _format(output: str) -> dict[str, Any]:
-    strict = is_closed(msgspec.json.decode(output))
-    return {"type": "json_schema", "json_schema": {"name": "output", "schema": msgspec.Raw(output.encode()), "strict": strict}}
+    return compatible or is_enforced(output)
 
 
 # -- the messages ------------------------------------------------------------------------------------------------------
@@ -201,42 +200,40 @@ class _Writing:
 
     def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
         """A reply as one message; none if nothing is left of it."""
-        words: list[str] = []
-        thoughts: list[str] = []
-        sealed: dict[str, Any] = {}
-        calls: list[dict[str, Any]] = []
-        for index, item in enumerate(entry.items):
-            match item:
-                case Words(text=text) | Refusal(text=text):
-                    words.append(text)
-                    if isinstance(item, Words) and item.notes:
-                        self.losses.append(f"citations of {entry.agent}: this API takes words only")
-                case Call():
-                    id = call_id(item, entry.position, index, self.own)
-                    calls.append({"id": id, **self._call(item)})
-                case Reasoning(text=text, encrypted=encrypted) if (text or encrypted) and self.back:
-                    sealed |= _members(encrypted)
-                    thoughts += [text] if text else []
-                case Reasoning(text=text):
-                    if text or item.encrypted:
-                        self.losses.append(f"reasoning of {entry.agent}: {FOREIGN}")
-                case Hosted(kind=kind):
-                    self.losses.append(f"{kind} of {entry.agent}: {NOT_TAKEN_BACK}")
-        said = "\n".join(filter(None, words))
+        self.losses += self._left_out(entry)
+        said = "\n".join(item.text for item in entry.items if isinstance(item, (Words, Refusal)) and item.text)
+        calls = [
+            {"id": call_id(item, entry.position, index, self.own), **self._call(item)}
+            for index, item in enumerate(entry.items)
+            if isinstance(item, Call)
+        ]
         if not said and not calls:
             return []
-        message: dict[str, Any] = {"role": "assistant", "content": said or None}
-        if thoughts and "reasoning_details" not in sealed:  # which has the thoughts too
-            message[REASONING] = "\n\n".join(thoughts)
-        message |= sealed
-        self.thinks = bool(sealed or thoughts)
-        if calls:
-            message["tool_calls"] = calls
-        return [message]
+        reasoning = self._reasoning(entry.items) if self.back else {}
+        self.thinks = bool(reasoning)
+        return [{"role": "assistant", "content": said or None, **reasoning, **({"tool_calls": calls} if calls else {})}]
+
+    def _left_out(self, entry: AssistantEntry) -> Iterator[str]:
+        """What of a reply is not sent."""
+        for item in entry.items:
+            match item:
+                case Words(notes=notes) if notes:
+                    yield f"citations of {entry.agent}: this API takes words only"
+                case Reasoning(text=text, encrypted=encrypted) if (text or encrypted) and not self.back:
+                    yield f"reasoning of {entry.agent}: {FOREIGN}"
+                case Hosted(kind=kind):
+                    yield f"{kind} of {entry.agent}: {NOT_TAKEN_BACK}"
+
+    def _reasoning(self, items: Sequence[Item]) -> dict[str, Any]:
+        """The members of a message that have the reasoning, as it came: what only its server can read, else its words."""
+        made = [item for item in items if isinstance(item, Reasoning)]
+        sealed = {name: value for item in made for name, value in object_in(item.encrypted).items()}
+        thoughts = "" if "reasoning_details" in sealed else "\n\n".join(item.text for item in made if item.text)  # which has them too
+        return {**({REASONING: thoughts} if thoughts else {}), **sealed}
 
     def _call(self, call: Call) -> dict[str, Any]:
         """A call without its id: as it came, where it came from; a function anywhere else."""
-        extra = _members(call.extra) if self.home else {}
+        extra = object_in(call.extra) if self.home else {}
         if extra.pop("type", "") == "custom":
             return {"type": "custom", "custom": {"name": wire_name(call.tool), "input": call.arguments}, **extra}
         return {"type": "function", "function": {"name": wire_name(call.tool), "arguments": self._arguments(call.arguments)}, **extra}
@@ -289,15 +286,6 @@ class _Writing:
                 return {"type": "text", "text": f"[file {part.name}: {url}]" if part.name else f"[file: {url}]"}
             case File():
                 return {"type": "file", "file": {"filename": part.name or "file", "file_data": address_of(part, self.contents)}}
-
-
-def _members(extra: str) -> dict[str, Any]:
-    """Members that were recorded as a JSON object; none if it is empty, or none of ours."""
-    try:
-        found = msgspec.json.decode(extra or "{}")
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _kind(part: Part) -> str:

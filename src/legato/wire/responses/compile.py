@@ -7,14 +7,14 @@ provably holds, and the rest by value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from legato.core.facts import Call, Content, File, Hosted, Image, Reasoning, Refusal, Text, Words
+from legato.core.facts import Call, Content, File, Hosted, Image, Item, Reasoning, Refusal, Text, Words
 from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
@@ -30,7 +30,7 @@ from legato.wire.names import by_wire_name, wire_name
 from legato.wire.options import Options, options_from
 from legato.wire.parts import STAND_IN, address_of
 from legato.wire.responses.laws import SOUND_OR_FILM, judge, judge_each, judge_items
-from legato.wire.responses.past import Past, past_of, proof_of
+from legato.wire.responses.past import Past, Proof, past_of, proof_of
 from legato.wire.responses.round_trip import (
     BY_VALUE,
     NOT_BY_VALUE,
@@ -44,11 +44,12 @@ from legato.wire.responses.round_trip import (
     write_message,
     write_output,
 )
-from legato.wire.schemas import is_closed, is_of_an_object, told
+from legato.wire.schemas import is_enforced, output_format, told
 from legato.wire.shape import by_shape
 
 SAID = frozenset(("content", "text", "arguments", "output", "encrypted_content"))
 NO_DOCUMENTS = ("audio/", "video/")
+NO_SOUND_OR_FILM = "this API takes documents, no sound or film; the model is told that it is there"
 CITED_ELSEWHERE = "only the provider that wrote them takes them back"
 CALL_IDS = frozenset(("call_id",))
 
@@ -63,47 +64,40 @@ def compile_request(
     """The request as bytes. `by_value`: whatever the provider is said to hold; `reasoning=False`: without any, after a refusal."""
     options_text = options.text()
     head = _head(request.frame, options_text, stream)
-    opening: list[bytes] = []
-    complaints = [*head.complaints]
-    past, held = Past(), ""
     namespaces = tuple((name, namespace) for name, (_, namespace) in _brought(options_text).items() if namespace)
     about = (origin, options.replay_reasoning, reasoning, namespaces)
+    past, held = Past(), ""
     course: Course
     if options.memory == "inline":
         course = written = course_of(request, "responses", about, lambda: _Written(*about))
-        opening += [_encode({"role": "user", "content": text}) for text in request.frame.messages]
     else:
         course = proof = proof_of(request, origin)
         past, held = Past() if by_value else past_of(request, options, proof), proof.told
         written = _Written(*about, refused=proof.refused)
-        if any(programs_named(group.fact.items) for group in request.groups[past.groups :] if group.fact is not None):
-            before = (group.fact.items for group in request.groups[: past.groups] if group.fact is not None)  # the provider has these
-            written.programs = frozenset().union(*map(programs_of, before))
-        for group in request.groups[past.groups :]:
-            written.add(group, group.position in proof.own, request)
-    if past.open_reply is not None:
-        losses: list[str] = []
-        outputs = _outputs(past.open_reply, request.contents, losses)
-        written.losses.update(dict.fromkeys(losses))
-        opening += map(_encode, outputs)
-        complaints += _judged_each(outputs)
-    if request.summary and not past.groups:
-        opening.append(_encode({"role": "user", "content": summary(request.summary)}))
-    if not opening and not written.pieces:
-        opening.append(_encode({"role": "user", "content": STAND_IN}))
+        written.go_on_from(past, proof, request)
     named = b"previous_response_id" if past.response else b"conversation"
     base = b',"%b":%b' % (named, _encode(past.base)) if past.base else b""
     return Compiled(
-        joined(head.body[:-1] + base + b',"input":[', opening, written.pieces, b"]}"),
+        joined(head.body[:-1] + base + b',"input":[', _opening(request, options, past, written), written.pieces, b"]}"),
         head.names,
         held,
         past.base,
         written.thinks,
         course.not_told_yet([*_not_there(request.frame, options), *written.losses]),
-        (*complaints, *written.complaints),
+        (*head.complaints, *written.complaints),
         bare=not reasoning,
         hosted=written.hosted,
     )
+
+
+def _opening(request: Request, options: Options, past: Past, written: _Written) -> list[bytes]:
+    """What stands before the groups that are sent by value, so that there is an input at all."""
+    said = [*request.frame.messages] if options.memory == "inline" else []
+    if request.summary and not past.groups:
+        said.append(summary(request.summary))
+    if not said and not written.outputs and not written.pieces:
+        said.append(STAND_IN)
+    return [*written.outputs, *(_encode({"role": "user", "content": text}) for text in said)]
 
 
 def judged_options(options: Options) -> tuple[Complaint, ...]:
@@ -118,33 +112,15 @@ def judged_options(options: Options) -> tuple[Complaint, ...]:
 def _head(frame: Frame, options_text: str, stream: bool) -> Head:
     """Everything but the input and what it goes on from: what a frame asks for is written and judged once."""
     options = options_from(options_text)
-    added = frame.messages if options.memory != "inline" else ()
-    schema = msgspec.json.decode(frame.output) if frame.output else None
-    asked = told(frame.output) if frame.output and not is_of_an_object(schema) else ""
-    body: dict[str, Any] = {"model": options.model, "instructions": "\n\n".join(filter(None, (frame.instructions, asked, *added)))}
-    brought = _brought(options_text)
-    tools = [
-        {
-            "type": "function",
-            "name": wire_name(tool.name),
-            "description": tool.description,
-            "parameters": msgspec.Raw(tool.parameters.encode()),
-            "strict": False,
-        }
-        for tool in frame.tools
-        if wire_name(tool.name) not in brought
-    ]
-    body["tools"] = [*tools, *options.hosted]
-    if schema and not asked:
-        raw = msgspec.Raw(frame.output.encode())
-        format = {"type": "json_schema", "name": "output", "schema": raw, "strict": is_closed(schema)}
-        body["text"] = {"format": format}
-    if options.verbosity:
-        body["text"] = {**body.get("text", {}), "verbosity": options.verbosity}
+    by_value = options.memory == "inline"
     reasoning = {"effort": options.effort, "summary": options.reasoning_summary}
-    body |= {
-        "store": options.memory != "inline",
-        "include": ["reasoning.encrypted_content"] if options.memory == "inline" and options.replay_reasoning else None,
+    body = {
+        "model": options.model,
+        "instructions": _instructions(frame, options),
+        "tools": [*_tools(frame, options_text), *options.hosted],
+        "text": _text(frame, options),
+        "store": not by_value,
+        "include": ["reasoning.encrypted_content"] if by_value and options.replay_reasoning else None,
         "reasoning": {name: value for name, value in reasoning.items() if value} or None,
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -160,6 +136,36 @@ def _head(frame: Frame, options_text: str, stream: bool) -> Head:
     held = ("previous_response_id", "conversation")  # what the provider holds, only the provider knows
     complaints = judge({name: value for name, value in judged.items() if name not in held})
     return Head(written, by_wire_name(tool.name for tool in frame.tools), tuple(complaints))
+
+
+def _instructions(frame: Frame, options: Options) -> str:
+    """What the agent is told before all else. Who lets the provider keep the conversation says added messages anew each time."""
+    added = frame.messages if options.memory != "inline" else ()
+    asked = told(frame.output) if frame.output and not is_enforced(frame.output) else ""
+    return "\n\n".join(filter(None, (frame.instructions, asked, *added)))
+
+
+def _tools(frame: Frame, options_text: str) -> list[dict[str, Any]]:
+    """The agent's tools, but for those that the options declare."""
+    brought = _brought(options_text)
+    return [
+        {
+            "type": "function",
+            "name": wire_name(tool.name),
+            "description": tool.description,
+            "parameters": msgspec.Raw(tool.parameters.encode()),
+            "strict": False,
+        }
+        for tool in frame.tools
+        if wire_name(tool.name) not in brought
+    ]
+
+
+def _text(frame: Frame, options: Options) -> dict[str, Any] | None:
+    """The form and the length of what is said."""
+    enforced = frame.output and is_enforced(frame.output)
+    form = {"format": {"type": "json_schema", **output_format(frame.output)}} if enforced else {}
+    return {**form, **({"verbosity": options.verbosity} if options.verbosity else {})} or None
 
 
 @lru_cache(maxsize=256)
@@ -222,6 +228,22 @@ class _Written(Course):
         self.complaints: list[Complaint] = []
         self.thinks = self.hosted = False
         self.programs: frozenset[str] = frozenset()  # those of the groups so far, as calls name them
+        self.outputs: list[bytes] = []  # of the calls of a reply that the provider holds
+
+    def go_on_from(self, past: Past, proof: Proof, request: Request) -> None:
+        """Take in what the provider does not hold yet: outputs for the calls of its last reply, and all groups after it."""
+        rest = request.groups[past.groups :]
+        if any(programs_named(group.fact.items) for group in rest if group.fact is not None):
+            before = (group.fact.items for group in request.groups[: past.groups] if group.fact is not None)  # the provider has these
+            self.programs = frozenset().union(*map(programs_of, before))
+        for group in rest:
+            self.add(group, group.position in proof.own, request)
+        if past.open_reply is not None:
+            writing = _Writing("", False, request.contents, {}, None)
+            items = [writing.write_output(entry) for entry in past.open_reply.entries if isinstance(entry, OutputEntry)]
+            self.outputs += map(_encode, items)
+            self.losses.update(dict.fromkeys(writing.losses))
+            self.complaints += _judged_each(items)
 
     def add(self, group: Group, own: bool, request: Request) -> None:
         withheld = self._withheld(group)
@@ -231,9 +253,10 @@ class _Written(Course):
         cache = cache_of(group)
         fragment: Fragment | None = cache.get(key)
         if fragment is None:
-            fragment = _written(group, withheld, own, request.contents, self._namespaces, self.programs | made)
+            how = (withheld, own, request.contents, self._namespaces)
+            fragment = _Writing(*how, self.programs | made).write(group)
             if fragment.hosted and fragment.complaints:  # what the provider did has a form that is not known here: it stays behind
-                fragment = _written(group, withheld, own, request.contents, self._namespaces, self.programs, hosted=False)
+                fragment = _Writing(*how, self.programs, hosted=False).write(group)
             cache[key] = fragment
         if made and fragment.hosted:
             self.programs |= made
@@ -253,111 +276,132 @@ class _Written(Course):
         return "" if self._allowed and group.position >= self.refused else REFUSED
 
 
-def _written(
-    group: Group,
-    withheld: str,
-    own: bool,
-    contents: Mapping[str, bytes],
-    namespaces: Mapping[str, str],
-    programs: frozenset[str],
-    hosted: bool = True,
-) -> Fragment:
-    items: list[dict[str, Any]] = []
-    losses: list[str] = []
-    for entry in group.entries:
-        if isinstance(entry, AssistantEntry):
-            items += _reply(entry, withheld, own, losses, hosted, namespaces, programs)
-        elif isinstance(entry, OutputEntry):
-            id = call_id(entry.call, entry.ref.position, entry.ref.index, own)
-            items.append(write_output(_own(entry.call, withheld, programs), id, _content(entry.content, contents, losses)))
-        else:
-            items.append({"role": "user", "content": _content(entry.content, contents, losses)})
-    kinds = {item.get("type") for item in items}
-    cited = any(item.get("role") == "assistant" and not isinstance(item["content"], str) for item in items)
-    return Fragment(
-        b",".join(map(_encode, items)),
-        tuple(losses),
-        _judged(items),
-        "reasoning" in kinds,
-        cited or not kinds.isdisjoint(BY_VALUE),
-    )
+class _Writing:
+    """How one group is written, and what is lost on the way.
 
+    `withheld`: why the reasoning of a reply does not go back; empty: it does. `own`: its calls get ids of ours. `namespaces`: of tools that
+    the options declare. `programs`: those that calls may say they were made by; None: any, since the provider holds the calls.
+    `hosted`: what the provider did by itself may go back.
+    """
 
-def _reply(
-    entry: AssistantEntry,
-    withheld: str,
-    own: bool,
-    losses: list[str],
-    hosted: bool,
-    namespaces: Mapping[str, str],
-    programs: frozenset[str],
-) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    takes_back = hosted and withheld not in (FOREIGN, REFUSED)
-    for index, item in enumerate(entry.items):
-        match item:
-            case Words(text=words, notes=notes, extra=extra):
-                items.append(write_message(words, "" if withheld == FOREIGN else extra, notes if takes_back else ""))
-                if notes and not takes_back:
-                    losses.append(f"citations of {entry.agent}: {REFUSED if withheld == REFUSED else CITED_ELSEWHERE}")
-            case Refusal(text=words):
-                items.append({"role": "assistant", "content": words})
-            case Call():
-                call = write_call(_own(item, withheld, programs), call_id(item, entry.position, index, own), wire_name(item.tool))
-                if namespaces and (namespace := namespaces.get(call.get("name", ""))):  # another model's call of a tool that is there now
-                    call.setdefault("namespace", namespace)
-                items.append(call)
-            case Reasoning(encrypted=encrypted):
-                if encrypted and not withheld:
-                    items.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
-                elif encrypted or item.text or item.item_id:  # of one that was erased nothing is left to lose
-                    losses.append(f"reasoning of {entry.agent}: {withheld or NOT_GIVEN_OUT}")
-            case Hosted(kind="program_output") if takes_back and not is_output_of(item, programs):
-                losses.append(f"program_output of {entry.agent}: its program is not in this request")
-            case Hosted(kind=kind, body=body) if takes_back and kind in BY_VALUE and not waits_for_caller(item, entry.items):
-                items.append(write_hosted(kind, body, f"{BY_VALUE[kind]}_{entry.position}_{index}"))
-            case Hosted(kind=kind):
-                why = NOT_TAKEN_BACK if withheld == FOREIGN else NOT_BY_VALUE.get(kind, NOT_TAKEN_BACK)
-                losses.append(f"{kind} of {entry.agent}: {REFUSED if withheld == REFUSED else why}")
-    while items and items[-1].get("type") == "reasoning":
-        items.pop()  # the reply was cut short
-        losses.append(f"reasoning of {entry.agent}: {STANDS_LAST}")
-    return items
+    def __init__(
+        self,
+        withheld: str,
+        own: bool,
+        contents: Mapping[str, bytes],
+        namespaces: Mapping[str, str],
+        programs: frozenset[str] | None,
+        hosted: bool = True,
+    ) -> None:
+        self.withheld = withheld
+        self.own = own
+        self.contents = contents
+        self.namespaces = namespaces
+        self.programs = programs
+        self.takes_back = hosted and withheld not in (FOREIGN, REFUSED)
+        self.losses: list[str] = []
 
+    def write(self, group: Group) -> Fragment:
+        """The items that a group is."""
+        items: list[dict[str, Any]] = []
+        for entry in group.entries:
+            if isinstance(entry, AssistantEntry):
+                items += self._reply(entry)
+            elif isinstance(entry, OutputEntry):
+                items.append(self.write_output(entry))
+            else:
+                items.append({"role": "user", "content": self._content(entry.content)})
+        kinds = {item.get("type") for item in items}
+        cited = any(item.get("role") == "assistant" and not isinstance(item["content"], str) for item in items)
+        return Fragment(
+            b",".join(map(_encode, items)),
+            tuple(self.losses),
+            _judged(items),
+            "reasoning" in kinds,
+            cited or not kinds.isdisjoint(BY_VALUE),
+        )
 
-def _own(call: Call, withheld: str, programs: frozenset[str]) -> Call:
-    """A call as this provider made it; another's as a plain one."""
-    if not call.extra:
-        return call
-    return replace(call, extra="") if withheld == FOREIGN else without_program(call, programs)
+    def write_output(self, entry: OutputEntry) -> dict[str, Any]:
+        """The output of a call."""
+        id = call_id(entry.call, entry.ref.position, entry.ref.index, self.own)
+        return write_output(self._plain(entry.call), id, self._content(entry.content))
 
+    def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
+        items = [item for index in range(len(entry.items)) if (item := self._item(entry, index)) is not None]
+        while items and items[-1].get("type") == "reasoning":
+            items.pop()  # the reply was cut short
+            self.losses.append(f"reasoning of {entry.agent}: {STANDS_LAST}")
+        return items
 
-def _outputs(group: Group, contents: Mapping[str, bytes], losses: list[str]) -> list[dict[str, Any]]:
-    """The outputs of a reply that the provider holds, under the ids that it gave."""
-    return [
-        write_output(entry.call, entry.call.call_id, _content(entry.content, contents, losses))
-        for entry in group.entries
-        if isinstance(entry, OutputEntry)
-    ]
+    def _item(self, entry: AssistantEntry, index: int) -> dict[str, Any] | None:
+        """An item of a reply; None if it does not go back."""
+        match entry.items[index]:
+            case Words() as words:
+                return self._words(words, entry.agent)
+            case Refusal(text=text):
+                return {"role": "assistant", "content": text}
+            case Call() as call:
+                return self._call(call, call_id(call, entry.position, index, self.own))
+            case Reasoning() as reasoning:
+                return self._reasoning(reasoning, entry.agent)
+            case Hosted() as hosted:
+                return self._hosted(hosted, entry, index)
 
+    def _words(self, words: Words, agent: str) -> dict[str, Any]:
+        if words.notes and not self.takes_back:
+            self.losses.append(f"citations of {agent}: {REFUSED if self.withheld == REFUSED else CITED_ELSEWHERE}")
+        return write_message(words.text, "" if self.withheld == FOREIGN else words.extra, words.notes if self.takes_back else "")
 
-def _content(content: Content, contents: Mapping[str, bytes], losses: list[str]) -> object:
-    if isinstance(content, str):
-        return content
-    return [_part(part, contents, losses) for part in content]
+    def _call(self, call: Call, id: str) -> dict[str, Any]:
+        written = write_call(self._plain(call), id, wire_name(call.tool))
+        if self.namespaces and (namespace := self.namespaces.get(written.get("name", ""))):
+            written.setdefault("namespace", namespace)  # another model's call of a tool that is there now
+        return written
 
+    def _plain(self, call: Call) -> Call:
+        """A call as this provider made it; another's as a plain one."""
+        if not call.extra or self.programs is None:
+            return call
+        return replace(call, extra="") if self.withheld == FOREIGN else without_program(call, self.programs)
 
-def _part(part: Text | Image | File, contents: Mapping[str, bytes], losses: list[str]) -> dict[str, Any]:
-    match part:
-        case Text(text=text):
-            return {"type": "input_text", "text": text}
-        case Image():
-            return {"type": "input_image", "image_url": address_of(part, contents), "detail": "auto"}
-        case File(url=url, media_type=kind) if kind.startswith(NO_DOCUMENTS) or SOUND_OR_FILM.search(url):
-            what = url or kind
-            losses.append(f"file {part.name or what}: this API takes documents, no sound or film; the model is told that it is there")
-            return {"type": "input_text", "text": f"[file {part.name}: {what}]" if part.name else f"[file: {what}]"}
-        case File(url=url) if url:
-            return {"type": "input_file", "file_url": url}
-        case File():
-            return {"type": "input_file", "filename": part.name or "file", "file_data": address_of(part, contents)}
+    def _reasoning(self, reasoning: Reasoning, agent: str) -> dict[str, Any] | None:
+        if reasoning.encrypted and not self.withheld:
+            return {"type": "reasoning", "summary": [], "encrypted_content": reasoning.encrypted}
+        if reasoning.encrypted or reasoning.text or reasoning.item_id:  # of one that was erased nothing is left to lose
+            self.losses.append(f"reasoning of {agent}: {self.withheld or NOT_GIVEN_OUT}")
+        return None
+
+    def _hosted(self, hosted: Hosted, entry: AssistantEntry, index: int) -> dict[str, Any] | None:
+        why = self._stays_behind(hosted, entry.items)
+        if not why:
+            return write_hosted(hosted.kind, hosted.body, f"{BY_VALUE[hosted.kind]}_{entry.position}_{index}")
+        self.losses.append(f"{hosted.kind} of {entry.agent}: {why}")
+        return None
+
+    def _stays_behind(self, hosted: Hosted, items: Sequence[Item]) -> str:
+        """Why something that a provider did by itself does not go back; empty: it does."""
+        if self.withheld in (FOREIGN, REFUSED):
+            return REFUSED if self.withheld == REFUSED else NOT_TAKEN_BACK
+        if self.takes_back and not is_output_of(hosted, self.programs or ()):
+            return "its program is not in this request"
+        if self.takes_back and hosted.kind in BY_VALUE and not waits_for_caller(hosted, items):
+            return ""
+        return NOT_BY_VALUE.get(hosted.kind, NOT_TAKEN_BACK)
+
+    def _content(self, content: Content) -> object:
+        return content if isinstance(content, str) else [self._part(part) for part in content]
+
+    def _part(self, part: Text | Image | File) -> dict[str, Any]:
+        match part:
+            case Text(text=text):
+                return {"type": "input_text", "text": text}
+            case Image():
+                return {"type": "input_image", "image_url": address_of(part, self.contents), "detail": "auto"}
+            case File(url=url, media_type=kind) if kind.startswith(NO_DOCUMENTS) or SOUND_OR_FILM.search(url):
+                what = url or kind
+                self.losses.append(f"file {part.name or what}: {NO_SOUND_OR_FILM}")
+                return {"type": "input_text", "text": f"[file {part.name}: {what}]" if part.name else f"[file: {what}]"}
+            case File(url=url) if url:
+                return {"type": "input_file", "file_url": url}
+            case File():
+                return {"type": "input_file", "filename": part.name or "file", "file_data": address_of(part, self.contents)}

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from legato.core.facts import Call, Hosted, Item
-from legato.wire.loose import json_text, mapping, objects, text
+from legato.wire.loose import json_text, mapping, object_in, objects, text
 from legato.wire.responses.shapes import ITEM_SHAPES, VALUES, fits
 
 MEMBERS: dict[str, tuple[str, ...]] = {
@@ -69,11 +69,6 @@ def extra_of(item: dict[str, Any]) -> str:
     return json_text(kept) if kept else ""
 
 
-def members_of(extra: str) -> dict[str, Any]:
-    """The members that were recorded with an item."""
-    return mapping(msgspec.json.decode(extra)) if extra else {}
-
-
 def is_call(item: dict[str, Any]) -> bool:
     """Tell whether an item asks the caller to run a tool. The provider runs its own searches for tools."""
     kind = item.get("type")
@@ -93,7 +88,7 @@ def called_with(item: dict[str, Any]) -> tuple[str, str]:
 
 def write_message(words: str, extra: str, annotations: str) -> dict[str, Any]:
     """A message of the assistant as it goes back to the provider that sent it."""
-    phase = members_of(extra).get("phase")
+    phase = object_in(extra).get("phase")
     content: object = words
     if notes := objects(_decoded(annotations)):
         content = [{"type": "output_text", "text": words, "annotations": notes}]
@@ -102,12 +97,12 @@ def write_message(words: str, extra: str, annotations: str) -> dict[str, Any]:
 
 def write_call(call: Call, id: str, name: str) -> dict[str, Any]:
     """A call as it goes back to the provider that made it."""
-    members = members_of(call.extra)
+    members = object_in(call.extra)
     match members.pop("type", "function_call"):
         case "custom_tool_call":
             return {"type": "custom_tool_call", "call_id": id, "name": name, "input": _free_text(call.arguments), **members}
         case "tool_search_call":
-            arguments = mapping(_decoded(call.arguments))
+            arguments = object_in(call.arguments)
             return {"type": "tool_search_call", "call_id": id, "arguments": arguments, "status": "completed", **members}
         case _:
             return {"type": "function_call", "call_id": id, "name": name, "arguments": call.arguments, **members}
@@ -120,7 +115,7 @@ def programs_of(items: Sequence[Item]) -> frozenset[str]:
 
 def programs_named(items: Sequence[Item]) -> frozenset[str]:
     """The ids of the programs that made calls among these items, or had output."""
-    called = (members_of(item.extra).get("caller") for item in items if isinstance(item, Call) and item.extra)
+    called = (object_in(item.extra).get("caller") for item in items if isinstance(item, Call) and item.extra)
     by_programs = {text(mapping(caller).get("caller_id")) for caller in called if mapping(caller).get("type") == "program"}
     return frozenset(by_programs | {_call_id(item) for item in items if isinstance(item, Hosted) and item.kind == "program_output"})
 
@@ -129,7 +124,7 @@ def without_program(call: Call, programs: Collection[str]) -> Call:
     """The call as one of the model's own, if the program that made it is none of these: it points to nothing then."""
     if programs_named([call]) <= frozenset(programs):
         return call
-    members = {name: value for name, value in members_of(call.extra).items() if name != "caller"}
+    members = {name: value for name, value in object_in(call.extra).items() if name != "caller"}
     return replace(call, extra=json_text(members) if members else "")
 
 
@@ -139,12 +134,12 @@ def is_output_of(item: Hosted, programs: Collection[str]) -> bool:
 
 
 def _call_id(item: Hosted) -> str:
-    return text(mapping(_decoded(item.body)).get("call_id"))
+    return text(object_in(item.body).get("call_id"))
 
 
 def write_output(call: Call, id: str, output: object) -> dict[str, Any]:
     """The output of a call as the provider that made the call takes it."""
-    members = members_of(call.extra)
+    members = object_in(call.extra)
     caller = {"caller": members["caller"]} if "caller" in members else {}
     kind, tools = members.get("type"), objects(_decoded(output))
     if kind == "tool_search_call" and tools:  # what was found, as definitions of tools; anything else is said in words
@@ -157,19 +152,19 @@ def waits_for_caller(item: Hosted, items: Sequence[Item]) -> bool:
     """Whether an item is commands that the provider did not run itself: then their output is not in the reply, and nobody can give it."""
     if item.kind != "shell_call":
         return False
-    outputs = [mapping(msgspec.json.decode(each.body)) for each in items if isinstance(each, Hosted) and each.kind == "shell_call_output"]
-    return mapping(msgspec.json.decode(item.body)).get("call_id") not in [output.get("call_id") for output in outputs]
+    outputs = [object_in(each.body) for each in items if isinstance(each, Hosted) and each.kind == "shell_call_output"]
+    return object_in(item.body).get("call_id") not in [output.get("call_id") for output in outputs]
 
 
 def write_hosted(kind: str, body: str, id: str) -> dict[str, Any]:
     """What the provider did by itself, as it told it: without members that it does not take back, and without ids that it might look up."""
     names = ITEM_SHAPES[kind].kinds.keys() - _NOT_SENT - ({"id"} if kind not in _KEEPS_ITS_ID else set())
-    kept = {name: value for name, value in mapping(msgspec.json.decode(body)).items() if value is not None and name in names}
+    kept = {name: value for name, value in object_in(body).items() if value is not None and name in names}
     return {**kept, "id": id} if BY_VALUE[kind] else kept
 
 
 def _free_text(arguments: str) -> str:
-    given = mapping(_decoded(arguments)).get(FREE_TEXT)
+    given = object_in(arguments).get(FREE_TEXT)
     return given if isinstance(given, str) else arguments
 
 
