@@ -57,14 +57,7 @@ def _object(value: Any, said: frozenset[str], ids: frozenset[str], known: dict[s
     for name, member in value.items():
         shape.append(name)
         if isinstance(member, str):
-            if name in said:
-                shape.append(1 if member and not member.isspace() else 2 if member else 3)
-            elif name in ids and is_wire_id(member):
-                shape.append(known.setdefault(member, len(known)))
-            elif len(member) <= LONGEST:
-                shape.append(member)
-            else:
-                raise _Unlike
+            shape.append(_text(name, member, said, ids, known))
         elif isinstance(member, list):
             shape.append(tuple([_object(each, said, ids, known) for each in member]))
         elif name in said and isinstance(member, (dict, msgspec.Raw)):
@@ -76,3 +69,14 @@ def _object(value: Any, said: frozenset[str], ids: frozenset[str], known: dict[s
         else:
             raise _Unlike
     return tuple(shape)
+
+
+def _text(name: str, text: str, said: frozenset[str], ids: frozenset[str], known: dict[str, int]) -> object:
+    """What of a text a clause might ask about: whether it says anything, which of the ids it is, or the text itself."""
+    if name in said:
+        return 1 if text and not text.isspace() else 2 if text else 3
+    if name in ids and is_wire_id(text):
+        return known.setdefault(text, len(known))
+    if len(text) > LONGEST:
+        raise _Unlike
+    return text

@@ -69,31 +69,34 @@ def reply_blocks(
 
     `resumed`: uses of the provider's tools that stand open before this reply, so that it may have their results.
     """
-    blocks: list[Block] = []
     whole = _whole(items, resumed)
+    blocks: list[Block] = []
     for index, item in enumerate(items):
         match item:
             case Words(text=text) | Refusal(text=text):
                 if text.strip():
                     blocks.append({"type": "text", "text": text, **_citations(item, agent, verbatim, losses)})
             case Call():
-                id = call_id(item, position, index, own)
-                use = {"type": "tool_use", "id": id, "name": wire_name(item.tool), "input": call_input(item.arguments)}
-                blocks.append(use | _extra(item, verbatim))
+                blocks.append(_use(item, call_id(item, position, index, own), verbatim))
             case Reasoning():
-                if not withheld and item.encrypted:
-                    blocks.append(_thinking(item))
-                elif item.encrypted or item.text:
-                    losses.append(f"reasoning of {agent}: {withheld or 'it has no signature'}")
+                blocks += _thinking(item, agent, withheld, losses)
+            case Hosted(kind=kind, body=body) if verbatim and kind in _RETURNED and _is_whole(item, whole):
+                blocks.append(msgspec.Raw(body.encode()))  # type: ignore[arg-type]
             case Hosted(kind=kind):
-                if verbatim and kind in _RETURNED and _is_whole(item, whole):
-                    blocks.append(msgspec.Raw(item.body.encode()))  # type: ignore[arg-type]
-                else:
-                    losses.append(f"{kind} of {agent}: {NOT_TAKEN_BACK}")
-    while blocks and isinstance(blocks[-1], dict) and blocks[-1]["type"] in KINDS:
+                losses.append(f"{kind} of {agent}: {NOT_TAKEN_BACK}")
+    while blocks and _ends_in_thinking(blocks):
         blocks.pop()
         losses.append(f"reasoning of {agent}: {STANDS_LAST}")
     return blocks
+
+
+def _ends_in_thinking(blocks: Sequence[Block]) -> bool:
+    return isinstance(blocks[-1], dict) and blocks[-1]["type"] in KINDS
+
+
+def _use(call: Call, id: str, verbatim: bool) -> Block:
+    use = {"type": "tool_use", "id": id, "name": wire_name(call.tool), "input": call_input(call.arguments)}
+    return use | _extra(call, verbatim)
 
 
 def call_input(arguments: str) -> object:
@@ -109,10 +112,14 @@ def call_input(arguments: str) -> object:
     return {UNREADABLE: arguments}
 
 
-def _thinking(item: Reasoning) -> Block:
+def _thinking(item: Reasoning, agent: str, withheld: str, losses: list[str]) -> list[Block]:
+    """Thinking as it came, if it goes back."""
+    if withheld or not item.encrypted:
+        losses += [f"reasoning of {agent}: {withheld or 'it has no signature'}"] if item.encrypted or item.text else []
+        return []
     if item.redacted:
-        return {"type": "redacted_thinking", "data": item.encrypted}
-    return {"type": "thinking", "thinking": item.text, "signature": item.encrypted}
+        return [{"type": "redacted_thinking", "data": item.encrypted}]
+    return [{"type": "thinking", "thinking": item.text, "signature": item.encrypted}]
 
 
 def _citations(item: Words | Refusal, agent: str, verbatim: bool, losses: list[str]) -> Block:

@@ -55,29 +55,31 @@ def enforced(schema: str) -> msgspec.Raw | None:
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}
-    several = next((name for name in ("anyOf", "oneOf", "allOf") if name in schema), "")
-    kind = schema.get("type")
-    kept: dict[str, Any] = {name: schema[name] for name in ("title", "description") if name in schema}
-    used = {*_ANYWHERE, "type"}
-    if several:
-        kept["allOf" if several == "allOf" else "anyOf"] = [_closed(each) for each in schema[several]]
-        used |= {several, "discriminator"}
-    elif "const" in schema or "enum" in schema:
-        name = "const" if "const" in schema else "enum"
-        if not all(isinstance(value, _PLAIN) for value in ([schema[name]] if name == "const" else schema[name])):
-            raise _Inexpressible
-        kept[name] = schema[name]
-        used |= {"const", "enum"}
-    elif isinstance(kind, str) and kind in _BY_TYPE:
-        kept |= {"type": kind, **_members(kind, schema)}
-        used |= {*_BY_TYPE[kind], *kept}
-    else:
-        raise _Inexpressible
-    rest = {name: value for name, value in schema.items() if name not in used}
+    enforced, used = _enforced_members(schema)
+    kept = {name: schema[name] for name in ("title", "description") if name in schema} | enforced
+    rest = {name: value for name, value in schema.items() if name not in used and name not in _ANYWHERE}
     if rest:
         told = ", ".join(f"{name}: {msgspec.json.encode(value, order='deterministic').decode()}" for name, value in sorted(rest.items()))
         kept["description"] = " ".join(filter(None, (kept.get("description"), f"({told})")))
     return kept
+
+
+def _enforced_members(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """What of a schema the API enforces, and the names of the members that it stands for."""
+    for name in ("anyOf", "oneOf", "allOf"):
+        if name in schema:
+            return {"allOf" if name == "allOf" else "anyOf": [_closed(each) for each in schema[name]]}, {name, "discriminator", "type"}
+    for name in ("const", "enum"):
+        if name in schema:
+            values = schema[name] if name == "enum" else (schema[name],)
+            if not all(isinstance(value, _PLAIN) for value in values):
+                raise _Inexpressible
+            return {name: schema[name]}, {"const", "enum", "type"}
+    kind = schema.get("type")
+    if not isinstance(kind, str) or kind not in _BY_TYPE:
+        raise _Inexpressible
+    members = {"type": kind, **_members(kind, schema)}
+    return members, {*_BY_TYPE[kind], *members}
 
 
 def _members(kind: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -327,28 +327,30 @@ SAMPLING = ("temperature", "top_p", "top_k")
 """The fields that version 2026-10-21 of the API took out."""
 
 
+@lru_cache(maxsize=16)
+def checks(opened: frozenset[str]) -> dict[str, Check]:
+    """The shapes of the fields in the API's order, with what betas open."""
+    fields = {**FIELDS, "messages": messages(opened)}
+    if "thinking.block_binding" in opened:
+        fields["thinking"] = BOUND_THINKING
+    if "output_config.task_budget" in opened:
+        fields["output_config"] = output_config(True)
+    return fields | {field: check for field, check in BETA_FIELDS.items() if field in opened}
+
+
 def differences(request: dict[str, Any], betas: frozenset[str], removed: Sequence[str] = ()) -> Iterator[Found]:
     """What is wrong with a request's fields, in the API's order. Null counts as left out, except for what must be there (D).
 
     `removed`: fields that the version of the API does not have any more.
     """
     opened = opened_by(betas)
-    for field, check in FIELDS.items():
+    for field, check in checks(opened).items():
         if field in removed:
             continue
         if field in request and (request[field] is not None or field in REQUIRED):
-            if field == "thinking" and "thinking.block_binding" in opened:
-                check = BOUND_THINKING
-            elif field == "messages":
-                check = messages(opened)
-            elif field == "output_config" and "output_config.task_budget" in opened:
-                check = output_config(True)
             yield from check(request[field], field)
         elif field in REQUIRED:
             yield found(MISSING, field, "Field required")
-    for field, check in BETA_FIELDS.items():
-        if field in opened and request.get(field) is not None:
-            yield from check(request[field], field)
     for field in request:
         if field in removed:
             yield found("MV1", field, "Extra inputs are not permitted")

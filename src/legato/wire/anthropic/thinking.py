@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
@@ -58,17 +58,14 @@ def binding(request: Mapping[str, Any], headers: Mapping[str, str], info: ModelI
 def thoughts(request: Mapping[str, Any], held: Held, info: ModelInfo) -> Iterator[Thought]:
     """The thinking blocks of a request, in order, at the cost of one pass over it."""
     messages = request.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        return
-    if not any(_thinks(block) for message in messages for block in blocks_of(message.get("content"))):
+    if not _has_thinking(messages):
         return
     latest, place = _latest_turn(messages), 0
     prefix = Prefix(dict(request)) if info.binds else None  # nobody else asks what stood before
     for index, message in enumerate(messages):
         for number, block in enumerate(blocks_of(message.get("content"))):
             if _thinks(block):
-                open = block["type"] == "thinking"
-                signed = held.signature(block["signature"] if open else block["data"])
+                signed = held.signature(block["signature"] if block["type"] == "thinking" else block["data"])
                 yield Thought(
                     index,
                     number,
@@ -76,13 +73,24 @@ def thoughts(request: Mapping[str, Any], held: Held, info: ModelInfo) -> Iterato
                     block,
                     signed,
                     latest=index >= latest,
-                    changed=open and signed is not None and signed.thinking not in ("", thinking_digest(block["thinking"])),
+                    changed=signed is not None and _has_changed(block, signed),
                     moved=prefix is not None and signed is not None and signed.prefix not in ("", prefix.digest()),
                     barred=_barred(signed, held, info) if signed else "",
                 )
             if prefix is not None:
                 prefix.add(str(message.get("role")), block)
             place += 1
+
+
+def _has_thinking(messages: Any) -> TypeGuard[list[dict[str, Any]]]:
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return False
+    return any(_thinks(block) for message in messages for block in blocks_of(message.get("content")))
+
+
+def _has_changed(block: dict[str, Any], signed: Signed) -> bool:
+    """Tell whether a block's text is another than the one that its signature vouches for. Of a redacted one nobody can tell."""
+    return block["type"] == "thinking" and signed.thinking not in ("", thinking_digest(block["thinking"]))
 
 
 def _thinks(block: Any) -> bool:

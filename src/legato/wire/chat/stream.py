@@ -50,16 +50,12 @@ class StreamReader:
             self._done = self._done or bool(data.strip())
             return
         chunk = mapping(json_of(data))
-        choices = [choice for choice in objects(chunk.get("choices")) if is_first(choice)]
-        self._said.further_choices.update(_key(each.get("index")) for each in objects(chunk.get("choices")) if not is_first(each))
+        choices = objects(chunk.get("choices"))
+        self._said.further_choices.update(_key(choice.get("index")) for choice in choices if not is_first(choice))
         self._said.add_sources(chunk)
-        for answer in (chunk, *choices):
-            if self._error is None and failed(answer):
-                self._error = failure_of(answer)
-        for name in ("id", "model", "usage", "x_groq"):
-            if chunk.get(name) and (name in ("usage", "x_groq") or name not in self._about):
-                self._about[name] = chunk[name]
-        for choice in choices:
+        self._note(chunk)
+        for choice in filter(is_first, choices):
+            self._note_failure(choice)
             self._said.leave_out(choice)
             piece = choice.get("delta")
             if piece is None and not self._begun:
@@ -67,6 +63,18 @@ class StreamReader:
             if isinstance(piece, dict):
                 self._take(piece)
             self._reason = reason_of(choice) or self._reason
+
+    def _note(self, chunk: dict[str, Any]) -> None:
+        """Keep what a chunk says of the whole reply: of names the first, of counts the last."""
+        self._note_failure(chunk)
+        for name in ("id", "model"):
+            if chunk.get(name):
+                self._about.setdefault(name, chunk[name])
+        self._about |= {name: chunk[name] for name in ("usage", "x_groq") if chunk.get(name)}
+
+    def _note_failure(self, answer: dict[str, Any]) -> None:
+        if self._error is None and failed(answer):
+            self._error = failure_of(answer)
 
     def _take(self, piece: dict[str, Any]) -> None:
         self._begun = True
