@@ -284,11 +284,7 @@ class _Conversation(Course):
             super().go(request)
 
     def add(self, group: Group, own: bool, request: Request) -> None:
-        withheld, verbatim = self._replay.of(group, self.talk.before_a_reply(), own, self.refused) if group.fact else ("", False)
-        if group.fact:
-            self.container = self._container_of(group.fact) or self.container
-        if verbatim and group.fact and self._cannot_go_on(group.fact.items):
-            withheld, verbatim = withheld or (MOVED if binds(self._replay.model) else ""), False
+        withheld, verbatim = self._terms_of(group, group.fact, own) if group.fact else ("", False)
         resumed, pending = self._pass_open_uses(group, verbatim)
         key = f"anthropic {verbatim:d}{own:d} {withheld} {' '.join((*sorted(resumed), '|', *sorted(pending)))}"
         cache = cache_of(group)
@@ -306,6 +302,14 @@ class _Conversation(Course):
         self.losses.update(dict.fromkeys(fragment.losses))
         self.complaints += fragment.complaints
         self.thinks = self.thinks or fragment.thinks
+
+    def _terms_of(self, group: Group, reply: Answered, own: bool) -> tuple[str, bool]:
+        """Why the thinking of a reply does not go back (empty: it does), and whether the rest goes back as it came."""
+        self.container = self._container_of(reply) or self.container
+        withheld, verbatim = self._replay.of(group, self.talk.before_a_reply(), own, self.refused)
+        if verbatim and self._cannot_go_on(reply.items):
+            return withheld or (MOVED if binds(self._replay.model) else ""), False
+        return withheld, verbatim
 
     def _container_of(self, reply: Answered) -> str:
         """The container in which the provider's code ran for a reply; empty: in none that can be used again."""
