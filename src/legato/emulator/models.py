@@ -246,17 +246,28 @@ class Catalogue:
             return exact if name == exact.name else replace(exact, name=name)
         if vendor == "openai" and not (deployment or self.any_model or _names_variant(sought)):
             return None
+        return self._variant(vendor, name, sought) or self._of_family(vendor, name, sought) or self._of_any_name(vendor, name, deployment)
+
+    def _variant(self, vendor: Vendor, name: str, sought: str) -> Model | None:
+        """A model whose name stands within another: with a vendor or a date, or as a variant."""
         for pattern, model in self._within:
             if model.vendor == vendor and (":" not in sought or sought.startswith("ft:")) and pattern.search(sought):
                 same = re.fullmatch(f"{_BEFORE}{re.escape(model.name)}{_AFTER}", sought)
                 if not same:  # a variant may think in other ways
                     model = replace(model, effort="", efforts=())
                 return replace(model, name=name, dated=name)
+        return None
+
+    def _of_family(self, vendor: Vendor, name: str, sought: str) -> Model | None:
+        """A model that the catalogue has not heard of, by what its name says."""
         base = sought.removeprefix("ft:")
-        if _FAMILY[vendor].match(base):
-            reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(base)) and "chat" not in sought)
-            old = vendor == "anthropic" and generations.prefills(sought)
-            return Model(name, vendor, reasons=reasons, prefill=vendor != "anthropic" or old, system_role=not old)
+        if not _FAMILY[vendor].match(base):
+            return None
+        reasons = vendor == "anthropic" or (bool(_REASONING_FAMILY.match(base)) and "chat" not in sought)
+        old = vendor == "anthropic" and generations.prefills(sought)
+        return Model(name, vendor, reasons=reasons, prefill=vendor != "anthropic" or old, system_role=not old)
+
+    def _of_any_name(self, vendor: Vendor, name: str, deployment: bool) -> Model | None:
         return Model(name, vendor, reasons=None, prefill=vendor != "anthropic") if deployment or self.any_model else None
 
     def openai(self, name: str, *, deployment: bool = False) -> OpenAIInfo | None:

@@ -12,7 +12,7 @@ from legato.emulator.asks import Event
 from legato.emulator.chat.writing import new_id
 from legato.emulator.ids import Ids
 from legato.emulator.loose import from_text, mapping
-from legato.emulator.minds.base import Refused, Say, Thought, Use, Words
+from legato.emulator.minds.base import Item, Refused, Say, Thought, Use, Words
 from legato.emulator.pieces import Budget, cut_before, pieces
 
 Sign: TypeAlias = Callable[[str, Sequence[dict[str, Any]]], str]  # a thinking block's text and the blocks before it -> its signature
@@ -32,48 +32,67 @@ class Spoken(Struct):
 
 def speak(say: Say, terms: Terms, ids: Ids, sign: Sign, taken: Container[str]) -> Spoken:
     """A message's content, cut where the tokens or a stop sequence end it. `taken`: the ids of the calls before it."""
-    budget = Budget(terms.limit)
-    content: list[dict[str, Any]] = []
-    inputs: dict[int, str] = {}
-    sequence: str | None = None
-    refused = say.finish == "content_filter"
-    thinking = 0
+    speech = _Speech(terms, sign, lambda: new_id(ids, "toolu_01", 22, taken))
     for item in say.items:
         if isinstance(item, Thought) and not terms.thinks:
             continue
-        if sequence is not None or not budget.room:
+        if speech.sequence is not None or not speech.budget.room:
             break
+        speech.add(item)
+    stop = speech.reason_to_stop(say)
+    sequence = speech.sequence if stop == "stop_sequence" else None
+    return Spoken(speech.content, speech.inputs, stop, sequence, max(speech.budget.spent, 1), speech.thinking)
+
+
+class _Speech:
+    """What has been said so far."""
+
+    def __init__(self, terms: Terms, sign: Sign, make_id: Callable[[], str]) -> None:
+        self.budget = Budget(terms.limit)
+        self.content: list[dict[str, Any]] = []
+        self.inputs: dict[int, str] = {}
+        self.sequence: str | None = None
+        self.thinking = 0
+        self._terms = terms
+        self._sign = sign
+        self._make_id = make_id
+        self._refused = False
+
+    def add(self, item: Item) -> None:
+        """Say one thing more, as far as there are tokens for it."""
         match item:
             case Thought(text):
-                before = budget.spent
-                kept = budget.take(text)
-                thinking += budget.spent - before
-                shown = kept if terms.shown else ""
-                content.append({"type": "thinking", "thinking": shown, "signature": sign(shown, content)})
+                before = self.budget.spent
+                kept = self.budget.take(text)
+                self.thinking += self.budget.spent - before
+                shown = kept if self._terms.shown else ""
+                self.content.append({"type": "thinking", "thinking": shown, "signature": self._sign(shown, self.content)})
             case Words(text):
-                kept, sequence = cut_before(text, terms.stops)
-                kept = budget.take(kept)
-                if budget.exhausted:
-                    sequence = None
-                if kept:
-                    content.append({"type": "text", "text": kept})
+                kept, self.sequence = cut_before(text, self._terms.stops)
+                self._say(kept)
+                if self.budget.exhausted:
+                    self.sequence = None
             case Refused(text):
-                refused = True
-                if kept := budget.take(text):
-                    content.append({"type": "text", "text": kept})
+                self._refused = True
+                self._say(text)
             case Use():
-                budget.take(item.tool)
-                inputs[len(content)] = budget.take(item.arguments)
-                content.append(_tool_use(item, inputs[len(content)], item.id or new_id(ids, "toolu_01", 22, taken)))
-    if budget.exhausted or say.finish == "length":
-        stop = "max_tokens"
-    elif refused:
-        stop = "refusal"
-    elif sequence is not None:
-        stop = "stop_sequence"
-    else:
-        stop = "tool_use" if inputs else "end_turn"
-    return Spoken(content, inputs, stop, sequence if stop == "stop_sequence" else None, max(budget.spent, 1), thinking)
+                self.budget.take(item.tool)
+                arguments = self.inputs[len(self.content)] = self.budget.take(item.arguments)
+                self.content.append(_tool_use(item, arguments, item.id or self._make_id()))
+
+    def _say(self, text: str) -> None:
+        if kept := self.budget.take(text):
+            self.content.append({"type": "text", "text": kept})
+
+    def reason_to_stop(self, say: Say) -> str:
+        """Why the message ends."""
+        if self.budget.exhausted or say.finish == "length":
+            return "max_tokens"
+        if self._refused or say.finish == "content_filter":
+            return "refusal"
+        if self.sequence is not None:
+            return "stop_sequence"
+        return "tool_use" if self.inputs else "end_turn"
 
 
 def _tool_use(use: Use, arguments: str, id: str) -> dict[str, Any]:

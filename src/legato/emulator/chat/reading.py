@@ -150,11 +150,15 @@ def _offer(body: dict[str, Any]) -> tuple[tuple[Tool, ...], str]:
     if not isinstance(choice, dict):
         return offered, choice if choice in ("none", "required") else "auto"
     if choice.get("type") == "allowed_tools":
-        allowed = mapping(choice.get("allowed_tools"))
-        names = {_tool(tool).name for tool in mappings(allowed.get("tools"))}
-        return tuple(tool for tool in offered if tool.name in names), "required" if allowed.get("mode") == "required" else "auto"
+        return _allowed(offered, mapping(choice.get("allowed_tools")))
     named = mapping(choice.get("function") or choice.get("custom") or choice)
     return offered, string(named.get("name")) or "auto"
+
+
+def _allowed(offered: tuple[Tool, ...], allowed: dict[str, Any]) -> tuple[tuple[Tool, ...], str]:
+    """The same where a request allows some of the tools that it declares."""
+    names = {_tool(tool).name for tool in mappings(allowed.get("tools"))}
+    return tuple(tool for tool in offered if tool.name in names), "required" if allowed.get("mode") == "required" else "auto"
 
 
 def _tool(tool: dict[str, Any]) -> Tool:

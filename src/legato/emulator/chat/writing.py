@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from legato.emulator.asks import Event
 from legato.emulator.chat.reading import Terms
 from legato.emulator.ids import Ids
 from legato.emulator.loose import from_text, mapping, string
-from legato.emulator.minds.base import Refused, Say, Thought, Use, Words
+from legato.emulator.minds.base import Item, Refused, Say, Thought, Use, Words
 from legato.emulator.pieces import Budget, cut_before, pieces
 
 _SAFE = {kind: {"filtered": False, "severity": "safe"} for kind in ("hate", "self_harm", "sexual", "violence")}
@@ -51,37 +51,56 @@ class Completion(Struct, frozen=True):
 
 def speak(say: Say, terms: Terms, ids: Ids, taken: Container[str], shows: bool = False) -> Spoken:
     """One choice, cut where the tokens or a stop sequence end it. `taken`: the ids of the calls before it; `shows`: thoughts, too."""
-    budget = Budget(terms.limit)
-    words: list[str] = []
-    thoughts: list[str] = []
-    calls: list[dict[str, Any]] = []
-    refusal: str | None = None
-    thinking, stopped = 0, False
+    speech = _Speech(terms, lambda: new_id(ids, "call_", 24, taken))
     for item in say.items:
-        if stopped or not budget.room:
+        if speech.stopped or not speech.budget.room:
             break
+        speech.add(item)
+    return Spoken(speech.message(shows), _finish(say, speech.budget, terms, bool(speech.calls)), speech.budget.spent, speech.thinking)
+
+
+class _Speech:
+    """What has been said so far."""
+
+    def __init__(self, terms: Terms, make_id: Callable[[], str]) -> None:
+        self.budget = Budget(terms.limit)
+        self.calls: list[dict[str, Any]] = []
+        self.thinking = 0
+        self.stopped = False
+        self._terms = terms
+        self._make_id = make_id
+        self._words: list[str] = []
+        self._thoughts: list[str] = []
+        self._refusal: str | None = None
+
+    def add(self, item: Item) -> None:
+        """Say one thing more, as far as there are tokens for it."""
         match item:
             case Thought(text):
-                thoughts.append(budget.take(text))
-                thinking = budget.spent
+                self._thoughts.append(self.budget.take(text))
+                self.thinking = self.budget.spent
             case Words(text):
-                kept, stop = cut_before(_BETWEEN + text if words else text, terms.stops)
-                words.append(budget.take(kept))
-                stopped = stop is not None
+                kept, stop = cut_before(_BETWEEN + text if self._words else text, self._terms.stops)
+                self._words.append(self.budget.take(kept))
+                self.stopped = stop is not None
             case Refused(text):
-                refusal = (refusal or "") + budget.take(text)
+                self._refusal = (self._refusal or "") + self.budget.take(text)
             case Use():
-                calls.append(_call(item, terms, item.id or new_id(ids, "call_", 24, taken), budget))
-                stopped = terms.functions  # the deprecated form has room for one
-    content = "".join(words) if words or not (calls or refusal is not None) else None
-    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal, "annotations": []}
-    if shows and thoughts:
-        message[REASONING] = _BETWEEN.join(thoughts)
-    if calls and terms.functions:
-        message["function_call"] = calls[0]["function"]
-    elif calls:
-        message["tool_calls"] = calls
-    return Spoken(message, _finish(say, budget, terms, bool(calls)), budget.spent, thinking)
+                self.calls.append(_call(item, self._terms, item.id or self._make_id(), self.budget))
+                self.stopped = self._terms.functions  # the deprecated form has room for one
+
+    def message(self, shows: bool) -> dict[str, Any]:
+        """The assistant's message."""
+        silent = not self._words and (self.calls or self._refusal is not None)
+        content = None if silent else "".join(self._words)
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": self._refusal, "annotations": []}
+        if shows and self._thoughts:
+            message[REASONING] = _BETWEEN.join(self._thoughts)
+        if self.calls and self._terms.functions:
+            message["function_call"] = self.calls[0]["function"]
+        elif self.calls:
+            message["tool_calls"] = self.calls
+        return message
 
 
 def new_id(ids: Ids, prefix: str, length: int, taken: Container[str]) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from legato.emulator.minds.bounds import number_for, whole
@@ -134,9 +135,13 @@ class _Maker:
             if self._fits(value, schema):
                 return self._or_null(value, schema, mark)
             self._back(mark)
+        mark = self._mark()
+        return self._or_null(self._of_some_kind(schema, name, depth, salt), schema, mark)
+
+    def _of_some_kind(self, schema: Schema, name: str, depth: int, salt: int) -> Any:
+        """A value of one of the types that a schema allows. Where it does not fit, others are tried."""
         types = kinds(schema) or ["string"]
         plain = [each for each in types if each != "null"] or ["null"]
-        mark = self._mark()
         value = self._of_kind(min(plain, key=_SIMPLE.index) if depth >= SHALLOW else plain[salt % len(plain)], schema, name, depth, salt)
         more = 9 if "not" in schema or "also" in schema else 1  # what these exclude, another value may not be
         for kind, other in [*((kind, salt) for kind in types if len(types) > 1), *((plain[0], salt + other) for other in range(1, more))]:
@@ -144,7 +149,7 @@ class _Maker:
                 break
             self.retries -= 1
             value = self._of_kind(kind, schema, name, depth, other)
-        return self._or_null(value, schema, mark)
+        return value
 
     def _or_null(self, value: Any, schema: Schema, mark: tuple[int, int, int]) -> Any:
         """What may be null is, if nothing that was said speaks for a value."""
@@ -258,14 +263,7 @@ class _Maker:
             return isinstance(text, str) and self._fits(text, schema)
 
         wanted = asked(name, schema.get("format"))
-        for value in self.hearing.facts.get(name.lower(), ()) if salt == 0 and "format" not in schema else ():
-            if fits(value):
-                self.noticed += 1
-                return str(value)
-        found = self._take(wanted or ANYTHING, fits, salt, again=bool(wanted))
-        if found is None and "pattern" in schema:
-            found = self._take((*ANYTHING, "number", "date", "email"), fits, salt)
-        if found is not None:
+        if (found := self._heard_text(schema, name, wanted, fits, salt)) is not None:
             return found
         least, most = min(length(schema, "minLength", 0), LONGEST, self.letters), length(schema, "maxLength", LONGEST)
         self.letters -= least
@@ -275,14 +273,24 @@ class _Maker:
         for value in self._own(schema, salt):
             if fits(value):
                 return str(value)
-        dice = self._dice(name, depth, salt)
         if isinstance(schema.get("pattern"), str):
-            try:
-                return text_for(schema["pattern"], dice, least, most, self.schemas.patterns)
-            except Unsupported:
-                pass
+            with suppress(Unsupported):
+                return text_for(schema["pattern"], self._dice(name, depth, salt), least, most, self.schemas.patterns)
         guess = made_up(wanted[0] if wanted else "", self._dice(name, depth, 0), salt)
         return guess if fits(guess) else _sized(guess, least, most, salt)
+
+    def _heard_text(
+        self, schema: Schema, name: str, wanted: Sequence[str], fits: Callable[[object], bool], salt: int
+    ) -> str | None:
+        """A text that was said: under this name, as one of the things that are wanted, or as anything that has the pattern."""
+        for value in self.hearing.facts.get(name.lower(), ()) if salt == 0 and "format" not in schema else ():
+            if fits(value):
+                self.noticed += 1
+                return str(value)
+        found = self._take(wanted or ANYTHING, fits, salt, again=bool(wanted))
+        if found is None and "pattern" in schema:
+            found = self._take((*ANYTHING, "number", "date", "email"), fits, salt)
+        return found
 
     def _array(self, schema: Schema, name: str, depth: int, salt: int) -> list[Any]:
         least = length(schema, "minItems", 0)
@@ -327,28 +335,36 @@ class _Maker:
     def _filled(self, schema: Schema, plan: str, depth: int, salt: int) -> dict[str, Any]:
         known = [name for name in mapping(schema.get("properties")) if isinstance(name, str)]
         required = [name for name in listed(schema.get("required")) if isinstance(name, str)]
-        least, most = length(schema, "minProperties", 0), length(schema, "maxProperties", MOST_MADE)
-        made: dict[str, Any] = {}
-        for name in [each for each in known if each in required] + [each for each in required if each not in known]:
-            made[name] = self._property(schema, name, depth, salt)
         optional = [name for name in known if name not in required and mapping(schema["properties"])[name] is not False]
-        for name in optional if plan != "what is required" else ():
-            if len(made) < most and (plan == "everything" or depth < SHALLOW):
-                mark = self._mark()
-                value = self._property(schema, name, depth, salt)
-                if plan == "everything" or (value is not None and self._understood(mark)):
-                    made[name] = value
-                else:
-                    self._back(mark)
-        for name in [name for name in optional if name not in made]:
-            if len(made) < least:
-                made[name] = self._property(schema, name, depth, salt)
-        for name in self._new_names(schema, depth):
-            if len(made) >= min(least, most):
+        least, most = length(schema, "minProperties", 0), length(schema, "maxProperties", MOST_MADE)
+        made = {name: self._property(schema, name, depth, salt) for name in _in_order(required, known)}
+        if plan == "everything":
+            self._add_until(made, most, optional, schema, depth, salt)
+        elif plan == "what was said" and depth < SHALLOW:
+            self._add_said(made, most, optional, schema, depth, salt)
+        self._add_until(made, least, [name for name in optional if name not in made], schema, depth, salt)
+        self._add_until(made, min(least, most), self._new_names(schema, depth), schema, depth, salt)
+        return {name: made[name] for name in _in_order(made, known)}
+
+    def _add_until(self, made: dict[str, Any], enough: int, names: Iterable[str], schema: Schema, depth: int, salt: int) -> None:
+        """Add properties of these names until there are enough."""
+        for name in names:
+            if len(made) >= enough:
                 break
             if name not in made:
                 made[name] = self._property(schema, name, depth, salt)
-        return {name: made[name] for name in [*(each for each in known if each in made), *(each for each in made if each not in known)]}
+
+    def _add_said(self, made: dict[str, Any], most: int, names: Iterable[str], schema: Schema, depth: int, salt: int) -> None:
+        """Add the properties for which something was said."""
+        for name in names:
+            if len(made) >= most:
+                break
+            mark = self._mark()
+            value = self._property(schema, name, depth, salt)
+            if value is not None and self._understood(mark):
+                made[name] = value
+            else:
+                self._back(mark)
 
     def _property(self, schema: Schema, name: str, depth: int, salt: int) -> Any:
         parts = self.schemas.property(schema, name)
@@ -368,6 +384,11 @@ class _Maker:
                     return
             if schema.get("additionalProperties") is not False:
                 yield f"detail_{salt + 1}"
+
+
+def _in_order(names: Collection[str], known: Sequence[str]) -> list[str]:
+    """Those that the schema names first, in its order."""
+    return [*(name for name in known if name in names), *(name for name in names if name not in known)]
 
 
 def _is_null(schema: Schema) -> bool:

@@ -48,34 +48,54 @@ def _candidates(schema: Schema, guess: int, integer: bool) -> Iterator[Fraction]
         _exact(schema.get(closed), schema.get(opened), choose)
         for closed, opened, choose in (("minimum", "exclusiveMinimum", max), ("maximum", "exclusiveMaximum", min))
     )
+    stride = _stride(schema, integer)
+    bounds = [bound for bound in (low, high) if bound is not None]
+    span = (low, high) if low is not None and high is not None else None
+    if span:
+        yield from _spread(*span, stride, guess)
+    yield Fraction(guess)
+    for base in (guess, *((span[0], (span[0] + span[1]) / 2, span[1]) if span else bounds), 0):
+        yield from _multiples_near(base, stride)
+    if span and not integer and number(schema.get("multipleOf")) is None:
+        yield from _parts_of(*span)
+    if not integer:
+        yield from (base + Fraction(1, 2) for base in (Fraction(guess), *bounds))
+    for bound in bounds:
+        yield from _beside(bound)
+
+
+def _stride(schema: Schema, integer: bool) -> Fraction:
+    """What the number is a multiple of."""
     step = number(schema.get("multipleOf"))
     stride = Fraction(str(step)) if step is not None and step > 0 else Fraction(1)
-    if integer:
-        stride = Fraction(stride.numerator)  # of the multiples of p/q, those of p are whole
-    middle = (low + high) / 2 if low is not None and high is not None else None
-    if low is not None and high is not None:  # so that other guesses give other numbers, as long as there are some
-        first, last = math.ceil(low / stride), math.floor(high / stride)
-        if first <= last:
-            yield (first + (guess - first) % (last - first + 1)) * stride
-    yield Fraction(guess)
-    for base in (guess, low, middle, high, 0):
-        if base is None:
-            continue
-        nearest = round(Fraction(base) / stride)
-        for away in range(60):
-            yield (nearest + away) * stride
-            yield (nearest - away) * stride
-    if low is not None and high is not None and not integer and step is None:
-        for part in range(1, 60):  # a span too narrow for whole numbers
-            yield Fraction(round(float(low + (high - low) * part / 60), 3)) if abs(low) < 10**9 and abs(high) < 10**9 else low
-            yield low + (high - low) * part / 60
-    if not integer:
-        yield from (base + Fraction(1, 2) for base in (Fraction(guess), low, high) if base is not None)
-    for bound in (low, high):
-        if bound is not None:
-            yield from (bound, bound * 2, bound / 2)
-            if abs(bound) < 10**300:
-                yield from (Fraction(math.nextafter(float(bound), direction)) for direction in (math.inf, -math.inf))
+    return Fraction(stride.numerator) if integer else stride  # of the multiples of p/q, those of p are whole
+
+
+def _spread(low: Fraction, high: Fraction, stride: Fraction, guess: int) -> Iterator[Fraction]:
+    """A multiple between bounds: other guesses give other numbers, as long as there are some."""
+    first, last = math.ceil(low / stride), math.floor(high / stride)
+    if first <= last:
+        yield (first + (guess - first) % (last - first + 1)) * stride
+
+
+def _multiples_near(base: int | Fraction, stride: Fraction) -> Iterator[Fraction]:
+    nearest = round(Fraction(base) / stride)
+    for away in range(60):
+        yield (nearest + away) * stride
+        yield (nearest - away) * stride
+
+
+def _parts_of(low: Fraction, high: Fraction) -> Iterator[Fraction]:
+    """Numbers in a span that is too narrow for whole ones, short ones first."""
+    for part in (low + (high - low) * sixtieths / 60 for sixtieths in range(1, 60)):
+        yield Fraction(round(float(part), 3)) if abs(low) < 10**9 and abs(high) < 10**9 else low
+        yield part
+
+
+def _beside(bound: Fraction) -> Iterator[Fraction]:
+    yield from (bound, bound * 2, bound / 2)
+    if abs(bound) < 10**300:
+        yield from (Fraction(math.nextafter(float(bound), direction)) for direction in (math.inf, -math.inf))
 
 
 def _exact(closed: object, opened: object, choose: Callable[[list[Fraction]], Fraction]) -> Fraction | None:

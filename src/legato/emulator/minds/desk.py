@@ -124,13 +124,7 @@ class _Seen:
         handoff = max(handoffs, key=lambda option: option.score, default=None)
         if handoff and (handoff.score >= best or not tools):
             return [handoff]
-        looking = [option for option in tools if not option.does and 2 * option.score >= best]
-        if looking:
-            return sorted(looking, key=lambda option: -option.score)[:most]
-        doing = [option for option in tools if option.does]
-        if doing:
-            return [max(doing, key=lambda option: option.score)]
-        return self._on_a_whim(free) or self._back(free)
+        return _lookups(tools, best)[:most] or _deed(tools) or self._on_a_whim(free) or self._back(free)
 
     def _back(self, free: list[Option]) -> list[Option]:
         """Back to whoever sorts questions, once: another was handed the conversation earlier, and now it is about something else."""
@@ -197,6 +191,17 @@ class _Seen:
             return f"{asked} That is for {' '.join(words_of(target))}, so I hand over."
         together = " at once" if len(uses) > 1 else ""
         return f"{asked} I call {_listed([use.tool for use in uses])}{together} with {in_brief(uses[0].arguments, 120)}."
+
+
+def _lookups(tools: list[Option], best: int) -> list[Option]:
+    """What looks things up, and is nearly as fitting as the best."""
+    looking = [option for option in tools if not option.does and 2 * option.score >= best]
+    return sorted(looking, key=lambda option: -option.score)
+
+
+def _deed(tools: list[Option]) -> list[Option]:
+    """The most fitting of what does something."""
+    return sorted((option for option in tools if option.does), key=lambda option: -option.score)[:1]
 
 
 def _moved(name: str, schema: object) -> bool:

@@ -121,8 +121,7 @@ class _Match:
         self.budget.spend(1 + len(starts))
         match node:
             case Set():
-                self.budget.spend(len(starts) * (node.effort - 1))
-                return {at + 1 for at in starts if at < len(self.text) and node.has(self.text[at])}
+                return self._after_character(node, starts)
             case Sequence():
                 for part in node.parts:
                     starts = self.ends(part, starts) if starts else starts
@@ -135,6 +134,10 @@ class _Match:
                 return {at for at in starts if self._looks(node, at) != node.negated}
             case Edge():
                 return {at for at in starts if self._is_edge(node, at)}
+
+    def _after_character(self, node: Set, starts: set[int]) -> set[int]:
+        self.budget.spend(len(starts) * (node.effort - 1))
+        return {at + 1 for at in starts if at < len(self.text) and node.has(self.text[at])}
 
     def _repeated(self, node: Repeat, starts: set[int]) -> set[int]:
         reached = set(starts) if node.least == 0 else set()

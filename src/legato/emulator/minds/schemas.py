@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -20,9 +20,15 @@ Schema: TypeAlias = Mapping[str, Any]
 DEEPEST = 40
 STEPS = 20_000
 
-_LARGER = {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"}
-_SMALLER = {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"}
-_KIND = {"properties": "object", "required": "object", "items": "array", "prefixItems": "array", "pattern": "string", "format": "string"}
+_KIND_OF_KEY = {
+    **dict.fromkeys(("properties", "required"), "object"),
+    **dict.fromkeys(("items", "prefixItems"), "array"),
+    **dict.fromkeys(("pattern", "format"), "string"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
+    **dict.fromkeys(("additionalProperties", "minProperties", "patternProperties"), "object"),
+    **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "contains"), "array"),
+}
+"""The type that a schema means by a key where it names none, the plainest keys first."""
 _ONE_OF_A_KIND = ("anyOf", "oneOf", "not", "pattern", "multipleOf", "contains", "if", "const")
 _MOST_BITS = 1_500
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
@@ -81,15 +87,7 @@ def kinds(schema: Schema) -> list[str]:
     named = [told] if isinstance(told, str) else list(listed(told))
     types = [each for each in TYPES if each in named]
     types.sort(key=named.index)
-    if not types:
-        types = list(dict.fromkeys(kind for key, kind in _KIND.items() if key in schema))[:1]
-        if not types and any(key in schema for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")):
-            types = ["number"]
-        if not types and any(key in schema for key in ("additionalProperties", "minProperties", "patternProperties")):
-            types = ["object"]
-        if not types and any(key in schema for key in ("minItems", "maxItems", "uniqueItems", "contains")):
-            types = ["array"]
-    return types
+    return types or [kind for key, kind in _KIND_OF_KEY.items() if key in schema][:1]
 
 
 def merged(one: Schema, other: Schema) -> dict[str, Any]:
@@ -99,35 +97,63 @@ def merged(one: Schema, other: Schema) -> dict[str, Any]:
         ours = result.get(key)
         if key not in result or ours is theirs:
             result[key] = theirs
-        elif key == "properties":
-            both = dict(mapping(ours))
-            for name, schema in mapping(theirs).items():
-                both[name] = {"allOf": [both[name], schema]} if name in both else schema
-            result[key] = both
-        elif key == "required":
-            named = {name for name in listed(ours) if isinstance(name, str)}
-            result[key] = [*listed(ours), *(name for name in listed(theirs) if isinstance(name, str) and name not in named)]
-        elif key in _LARGER | _SMALLER:
-            bounds = [bound for bound in (number(ours), number(theirs)) if bound is not None]
-            result[key] = (max if key in _LARGER else min)(bounds, default=None)
-        elif key == "enum":
-            both_have = {canonical(option) for option in listed(theirs)}
-            result[key] = [each for each in listed(ours) if canonical(each) in both_have]
         elif key == "type":
             result[key] = ours if ours == theirs else _types_of_both(one, other)
-        elif key in ("items", "additionalProperties") and isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-            result[key] = {"allOf": [ours, theirs]}
-        elif key in ("additionalProperties", "items"):
-            result[key] = False if ours is False or theirs is False else theirs if ours is True else ours
-        elif key == "uniqueItems":
-            result[key] = True
+        elif key in _MERGED:
+            result[key] = _MERGED[key](ours, theirs)
         elif key in _ONE_OF_A_KIND and not same(ours, theirs):
             result["allOf"] = [*listed(result.get("allOf")), {key: theirs}]
-        elif key == "allOf":
-            result[key] = [*listed(ours), *listed(theirs)]
-        elif key in ("$defs", "patternProperties", "dependentRequired"):
-            result[key] = {**mapping(theirs), **mapping(ours)}
     return result
+
+
+def _properties_of_both(ours: object, theirs: object) -> dict[str, Any]:
+    both = dict(mapping(ours))
+    for name, schema in mapping(theirs).items():
+        both[name] = {"allOf": [both[name], schema]} if name in both else schema
+    return both
+
+
+def _required_by_either(ours: object, theirs: object) -> list[Any]:
+    named = {name for name in listed(ours) if isinstance(name, str)}
+    return [*listed(ours), *(name for name in listed(theirs) if isinstance(name, str) and name not in named)]
+
+
+def _larger(ours: object, theirs: object) -> int | float | None:
+    return max(_bounds(ours, theirs), default=None)
+
+
+def _smaller(ours: object, theirs: object) -> int | float | None:
+    return min(_bounds(ours, theirs), default=None)
+
+
+def _bounds(*bounds: object) -> list[int | float]:
+    return [bound for bound in map(number, bounds) if bound is not None]
+
+
+def _options_of_both(ours: object, theirs: object) -> list[Any]:
+    both_have = {canonical(option) for option in listed(theirs)}
+    return [each for each in listed(ours) if canonical(each) in both_have]
+
+
+def _members_for_both(ours: object, theirs: object) -> object:
+    """The schema of further members, which may also be true or false."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        return {"allOf": [ours, theirs]}
+    return False if ours is False or theirs is False else theirs if ours is True else ours
+
+
+_MERGED: dict[str, Callable[[Any, Any], Any]] = {
+    "properties": _properties_of_both,
+    "required": _required_by_either,
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _larger),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _smaller),
+    "enum": _options_of_both,
+    **dict.fromkeys(("items", "additionalProperties"), _members_for_both),
+    "uniqueItems": lambda ours, theirs: True,
+    "allOf": lambda ours, theirs: [*listed(ours), *listed(theirs)],
+    **dict.fromkeys(("$defs", "patternProperties", "dependentRequired"), lambda ours, theirs: {**mapping(theirs), **mapping(ours)}),
+}
+"""What a key says where two schemas have it, by what either says. Keys that are not here say what the first schema says."""
 
 
 def _types_of_both(one: Schema, other: Schema) -> list[str]:
