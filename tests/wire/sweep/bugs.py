@@ -51,16 +51,16 @@ def seeded(sentence: str) -> Iterator[None]:
 
 @bug("over Responses the last output of a reply is dropped")
 def _(patch: Patch) -> None:
-    before = responses._written
+    before = responses._Writing.write
 
-    def written(*given: Any) -> Any:
-        fragment = before(*given)
+    def write(self: Any, group: Any) -> Any:
+        fragment = before(self, group)
         items = msgspec.json.decode(b"[" + fragment.body + b"]")
         if items and items[-1].get("type") == "function_call_output":
             items.pop()
         return replace(fragment, body=msgspec.json.encode(items)[1:-1])
 
-    patch(responses, "_written", written)
+    patch(responses._Writing, "write", write)
 
 
 @bug("over Chat Completions the outputs of two calls are exchanged")
