@@ -81,16 +81,14 @@ def _rule(kind: type) -> Callable[[state.State, Any], None]:
     check, change = state.RULES[kind]
 
     def rule(now: state.State, fact: Any) -> None:
-        if check is not None:
-            check(now, fact)
-        change(now, fact)
+        change(now, fact, check(now, fact))
 
     return rule
 
 
 def _patch_rule(patch: Patch, kind: type, rule: Callable[[Any, Any], None]) -> None:
     """Put another rule in its place, which checks for itself."""
-    patch(state.RULES, kind, (None, rule))
+    patch(state.RULES, kind, (lambda now, fact: None, lambda now, fact, found: rule(now, fact)))
 
 
 # -- order and wholeness -----------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ What is illegal raises `IllegalFact` naming the fact, the state and why; it chan
 outcome to record asks `classify` whether these rules accept it, accept it as late, or reject it.
 
 Below: the parts of a state, the state, `classify`, and the rules in the order of their numbers. Each kind of fact has a function that
-checks whether it may follow, and one that changes the state; `RULES` has all of them.
+checks whether it may follow and finds what it is about, and one that changes the state; `RULES` has all of them.
 """
 
 from __future__ import annotations
@@ -217,9 +217,7 @@ class State(Struct, eq=False):
         check, change = RULES[type(fact)]
         if not self.facts and type(fact) is not Opened:
             _refuse(self, fact, "a ledger begins with Opened")
-        if check is not None:
-            check(self, fact)
-        change(self, fact)
+        change(self, fact, check(self, fact))
         self.facts.append(fact)
 
     # -- the ledger ----------------------------------------------------------------------------------------------------
@@ -368,9 +366,7 @@ def classify(fact: AnyFact, state: State, known: int | None = None) -> Verdict:
         return "rejected"
     late = _comes_late(fact, state)
     try:
-        check, _ = RULES[type(late or fact)]
-        if check is not None:
-            check(state, late or fact)
+        RULES[type(late or fact)][0](state, late or fact)
     except IllegalFact:
         return "rejected"
     return "late" if late is not None else "accepted"
@@ -406,7 +402,7 @@ def _comes_late(fact: AnyFact, state: State, attempt: int = 1) -> AnyFact | None
     recorded. An attempt whose request was made before words were erased does not name its frame, which may quote them.
     """
     match fact:
-        case Returned(late=False) if _is_overtaken(state, fact):
+        case Returned(late=False) if (call := state.call(fact.call)) is not None and _is_overtaken(call, fact):
             return replace(fact, late=True)
         case Answered() if state.halt or fact.upto < state.overtaken_at:
             erased = fact.upto < state.erasures.at
@@ -443,7 +439,7 @@ def _check_opened(state: State, fact: Opened) -> None:
         _refuse(state, fact, "the ledger is open already, and this names no origin")
 
 
-def _opened(state: State, fact: Opened) -> None:
+def _opened(state: State, fact: Opened, _: object) -> None:
     state.workflow = fact.workflow
     state.names.append((state.length, fact.ledger))
     state.epoch = 0
@@ -476,7 +472,7 @@ def _check_said(state: State, fact: Said) -> None:
     _check_options(state, fact, fact.options)
 
 
-def _said(state: State, fact: Said) -> None:
+def _said(state: State, fact: Said, _: object) -> None:
     group = Group("said", len(state.facts), author=fact.author, content=fact.content, options=fact.options or NO_OPTIONS)
     _remember(state, fact.key)
     if fact.guarded:
@@ -586,7 +582,7 @@ def _check_answered(state: State, fact: Answered) -> None:
     _check_wanted(state, fact)
 
 
-def _answered(state: State, fact: Answered) -> None:
+def _answered(state: State, fact: Answered, _: object) -> None:
     tail = state.tail
     while tail and tail[0].position <= fact.upto:
         state.groups.append(tail.pop(0))
@@ -645,11 +641,11 @@ def _check_asked(state: State, fact: Asked) -> None:
         _refuse(state, fact, f"nobody knows what the provider holds in {fact.conversation!r}")
 
 
-def _asked(state: State, fact: Asked) -> None:
+def _asked(state: State, fact: Asked, _: object) -> None:
     state.provider.ask(fact.conversation)
 
 
-def _attempted(state: State, fact: Attempted) -> None:
+def _attempted(state: State, fact: Attempted, _: object) -> None:
     state.provider.fail(fact.conversation_unchanged)
     state.frames.add(fact.frame)
     # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
@@ -674,14 +670,6 @@ def _open_call(state: State, fact: AnyFact, ref: CallRef | None) -> CallState:
     return call
 
 
-def _call_of(state: State, ref: CallRef | None) -> CallState:
-    """The call of a fact that was checked."""
-    assert state.reply is not None and ref is not None
-    call = state.reply.call(ref.index)
-    assert call is not None
-    return call
-
-
 def _give_output(state: State, call: CallState, output: Output) -> None:
     assert state.reply is not None
     call.output = output
@@ -697,7 +685,7 @@ def with_arguments(call: CallState, output: Content) -> Content:
     return wording.edited(call.arguments, output) if isinstance(output, str) else (Text(wording.edited(call.arguments, "")), *output)
 
 
-def _check_gated(state: State, fact: Gated) -> None:
+def _check_gated(state: State, fact: Gated) -> CallState:
     call = _open_call(state, fact, fact.call)
     if call.gate is not None or call.attempts:
         _refuse(state, fact, f"whether call {fact.call} needs approval was decided before")
@@ -705,16 +693,16 @@ def _check_gated(state: State, fact: Gated) -> None:
         _refuse(state, fact, f"call {fact.call} was stopped ({call.stopped})")
     if fact.digest != digest_arguments(call.arguments):
         _refuse(state, fact, "the digest is not that of the recorded arguments")
+    return call
 
 
-def _gated(state: State, fact: Gated) -> None:
-    call = _call_of(state, fact.call)
+def _gated(state: State, fact: Gated, call: CallState) -> None:
     call.gate = fact.needed
     call.decisions += (state.length,)
     state.open.changed.append(call)
 
 
-def _check_decided_call(state: State, fact: Decided) -> None:
+def _check_decided_call(state: State, fact: Decided) -> CallState:
     call = _open_call(state, fact, fact.call)
     if fact.digest != digest_arguments(call.arguments):
         _refuse(state, fact, f"it was given for other arguments of call {call.ref}")
@@ -723,6 +711,7 @@ def _check_decided_call(state: State, fact: Decided) -> None:
         _refuse(state, fact, f"call {call.ref} waits for {asked or 'nobody'}, not for {fact.verdict} of its {fact.kind}")
     if fact.verdict == "edit" and fact.standing:
         _refuse(state, fact, "an edited call stands for itself alone")
+    return call
 
 
 def _asked_about(call: CallState) -> str:
@@ -734,8 +723,7 @@ def _asked_about(call: CallState) -> str:
     return "" if call.attempts else "result"
 
 
-def _decided_call(state: State, fact: Decided) -> None:
-    call = _call_of(state, fact.call)
+def _decided_call(state: State, fact: Decided, call: CallState) -> None:
     call.decisions += (state.length,)
     if fact.verdict == "answer":
         ran = fact.output if fact.kind != "outcome" else with_arguments(call, fact.output)
@@ -755,7 +743,7 @@ def _decided_call(state: State, fact: Decided) -> None:
     state.open.changed.append(call)
 
 
-def _check_started(state: State, fact: Started) -> None:
+def _check_started(state: State, fact: Started) -> CallState:
     call = _open_call(state, fact, fact.call)
     if call.stopped:
         _refuse(state, fact, f"call {fact.call} was stopped ({call.stopped})")
@@ -769,10 +757,10 @@ def _check_started(state: State, fact: Started) -> None:
         _refuse(state, fact, f"its driver's epoch {fact.epoch} is over; the ledger is in epoch {state.epoch}")
     if call.unapproved or (call.gate and fact.digest != digest_arguments(call.arguments)):
         _refuse(state, fact, f"call {fact.call} is not approved for these arguments")
+    return call
 
 
-def _started(state: State, fact: Started) -> None:
-    call = _call_of(state, fact.call)
+def _started(state: State, fact: Started, call: CallState) -> None:
     state.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
     call.attempts += (Attempt(fact.attempt, fact.epoch),)
     call.redo = False
@@ -780,17 +768,16 @@ def _started(state: State, fact: Started) -> None:
     state.epoch = fact.epoch
 
 
-def _is_overtaken(state: State, fact: Returned) -> bool:
+def _is_overtaken(call: CallState, fact: Returned) -> bool:
     """Whether the call has its output already, or another attempt has followed or is to follow."""
-    call = state.call(fact.call)
-    return call is not None and (call.output is not None or (fact.attempt > 0 and (fact.attempt < len(call.attempts) or call.redo)))
+    return call.output is not None or (fact.attempt > 0 and (fact.attempt < len(call.attempts) or call.redo))
 
 
-def _check_returned(state: State, fact: Returned) -> None:
+def _check_returned(state: State, fact: Returned) -> CallState:
     call = state.call(fact.call)
     if call is None:
         _refuse(state, fact, f"there is no call {fact.call}")
-    overtaken = _is_overtaken(state, fact)
+    overtaken = _is_overtaken(call, fact)
     if fact.attempt:
         if not 1 <= fact.attempt <= len(call.attempts):
             _refuse(state, fact, f"call {fact.call} has no attempt {fact.attempt}")
@@ -804,11 +791,10 @@ def _check_returned(state: State, fact: Returned) -> None:
         _refuse(state, fact, "it is late" if overtaken else "it is in time")
     if fact.late and fact.status not in ("ok", "error"):
         _refuse(state, fact, "what is late tells how the attempt really ended")
+    return call
 
 
-def _returned(state: State, fact: Returned) -> None:
-    call = state.call(fact.call)
-    assert call is not None
+def _returned(state: State, fact: Returned, call: CallState) -> None:
     _work(state, fact.at, fact.took)
     if fact.attempt:
         # A time-out or a cancel answers the call without telling how the attempt really ended.
@@ -820,11 +806,12 @@ def _returned(state: State, fact: Returned) -> None:
     _give_output(state, call, Output(content, fact.status, len(state.facts)))
 
 
-def _check_attempt(state: State, fact: Lost | Paused) -> None:
+def _check_attempt(state: State, fact: Lost | Paused) -> CallState:
     call = _open_call(state, fact, fact.call)
     attempt = _attempt_of(call, fact)
     if attempt is None or attempt.number != fact.attempt:
         _refuse(state, fact, f"attempt {fact.attempt} of call {fact.call} is not open")
+    return call
 
 
 def _attempt_of(call: CallState, fact: Lost | Paused) -> Attempt | None:
@@ -833,8 +820,7 @@ def _attempt_of(call: CallState, fact: Lost | Paused) -> Attempt | None:
     return call.attempts[-1] if waits else call.running
 
 
-def _lost(state: State, fact: Lost) -> None:
-    call = _call_of(state, fact.call)
+def _lost(state: State, fact: Lost, call: CallState) -> None:
     attempt = call.attempts[-1]
     attempt.lost, attempt.missing, attempt.paused, attempt.known = True, fact.missing, None, False
     call.decisions += (state.length,)
@@ -843,8 +829,7 @@ def _lost(state: State, fact: Lost) -> None:
     state.open.changed.append(call)
 
 
-def _paused(state: State, fact: Paused) -> None:
-    call = _call_of(state, fact.call)
+def _paused(state: State, fact: Paused, call: CallState) -> None:
     attempt = call.attempts[-1]
     attempt.paused, attempt.known = fact, True
     _work(state, fact.at, fact.took)
@@ -853,17 +838,16 @@ def _paused(state: State, fact: Paused) -> None:
     state.open.changed.append(call)
 
 
-def _check_usage_reported(state: State, fact: UsageReported) -> None:
+def _check_usage_reported(state: State, fact: UsageReported) -> CallState:
     call = state.call(fact.call)
     if call is None or not call.attempts:
         _refuse(state, fact, f"call {fact.call} has no child session")
     if (fact.agents, fact.turns) == ((call.reported.agents, call.reported.turns) if call.reported else ((), 0)):
         _refuse(state, fact, f"the child session of call {fact.call} has used nothing more")
+    return call
 
 
-def _usage_reported(state: State, fact: UsageReported) -> None:
-    call = state.call(fact.call)
-    assert call is not None
+def _usage_reported(state: State, fact: UsageReported, call: CallState) -> None:
     before = dict(call.reported.agents) if call.reported else {}
     for agent, usage in fact.agents:
         state.spent.spend_in_child(agent, usage.increase_over(before.get(agent, NO_USAGE)))
@@ -876,26 +860,26 @@ def _usage_reported(state: State, fact: UsageReported) -> None:
 # -- what people decide ------------------------------------------------------------------------------------------------
 
 
-def _check_decided(state: State, fact: Decided) -> None:
+def _check_decided(state: State, fact: Decided) -> CallState | None:
     _check_key(state, fact, fact.key)
     _check_options(state, fact, fact.options)
-    if fact.kind == "limit":
-        if not fact.limit or state.halt or state.ended:
-            _refuse(state, fact, "no limit is waiting for an answer")
-        if fact.verdict not in VERDICTS["limit"]:
-            _refuse(state, fact, "a limit is approved or rejected")
-    elif fact.kind == "standing":
+    if fact.kind not in ("limit", "standing"):
+        return _check_decided_call(state, fact)
+    if fact.kind == "standing":
         if fact.standing not in state.standing:
             _refuse(state, fact, "there is no such standing approval")
-    else:
-        _check_decided_call(state, fact)
+    elif not fact.limit or state.halt or state.ended:
+        _refuse(state, fact, "no limit is waiting for an answer")
+    elif fact.verdict not in VERDICTS["limit"]:
+        _refuse(state, fact, "a limit is approved or rejected")
+    return None
 
 
-def _decided(state: State, fact: Decided) -> None:
-    if fact.kind == "standing":
+def _decided(state: State, fact: Decided, call: CallState | None) -> None:
+    if call is not None:
+        _decided_call(state, fact, call)
+    elif fact.kind == "standing":
         state.standing.discard(fact.standing)
-    elif fact.kind != "limit":
-        _decided_call(state, fact)
     elif fact.verdict == "approve":
         state.tally.allowances[fact.limit] = state.tally.allowances.get(fact.limit, 0) + 1
     else:
@@ -905,7 +889,7 @@ def _decided(state: State, fact: Decided) -> None:
     _remember(state, fact.key)
 
 
-def _cancelled(state: State, fact: Cancelled) -> None:
+def _cancelled(state: State, fact: Cancelled, _: object) -> None:
     _stop(state, "cancelled")
     state.request.failed = None
 
@@ -923,7 +907,7 @@ def _stop(state: State, why: str) -> None:
 # -- 8. control passes -------------------------------------------------------------------------------------------------
 
 
-def _check_handed_off(state: State, fact: HandedOff) -> None:
+def _check_handed_off(state: State, fact: HandedOff) -> CallState:
     taken = _open_call(state, fact, fact.call)
     if fact.source != state.active:
         _refuse(state, fact, f"{fact.source!r} is not in control")
@@ -937,10 +921,10 @@ def _check_handed_off(state: State, fact: HandedOff) -> None:
     for call in state.batch:
         if call.output is None and call is not taken and (call.attempts or call.unapproved):
             _refuse(state, fact, f"call {call.ref} of the same reply has no output yet")
+    return taken
 
 
-def _handed_off(state: State, fact: HandedOff) -> None:
-    taken = _call_of(state, fact.call)
+def _handed_off(state: State, fact: HandedOff, taken: CallState) -> None:
     assert state.reply is not None
     state.reply.handed_to = fact.target
     for call in state.batch:
@@ -958,42 +942,37 @@ def _handed_off(state: State, fact: HandedOff) -> None:
 # -- 9. user code judges, agents are prompted --------------------------------------------------------------------------
 
 
-def _check_judged(state: State, fact: Judged) -> None:
-    _JUDGED[fact.kind][0](state, fact)
+def _check_judged(state: State, fact: Judged) -> Any:
+    return _JUDGED[fact.kind][0](state, fact)
 
 
-def _judged(state: State, fact: Judged) -> None:
-    _JUDGED[fact.kind][1](state, fact)
+def _judged(state: State, fact: Judged, found: Any) -> None:
+    _JUDGED[fact.kind][1](state, fact, found)
 
 
-def _check_judged_tool(state: State, fact: Judged) -> None:
+def _check_judged_tool(state: State, fact: Judged) -> CallState:
     call = _open_call(state, fact, CallRef(fact.position, fact.index))
     if call.guarded or call.attempts:
         _refuse(state, fact, "this call was judged before")
     if call.stopped:
         _refuse(state, fact, f"call {call.ref} was stopped ({call.stopped})")
+    return call
 
 
-def _judged_tool(state: State, fact: Judged) -> None:
-    call = _call_of(state, CallRef(fact.position, fact.index))
+def _judged_tool(state: State, fact: Judged, call: CallState) -> None:
     call.guarded = True
     if fact.stop:
         _give_output(state, call, Output(wording.guarded(fact.words), "blocked", state.length))
 
 
-def _message_to_judge(state: State, fact: Judged) -> Group | None:
-    return next((group for group in (*state.waiting, *state.unseen) if group.position == fact.position), None)
-
-
-def _check_judged_input(state: State, fact: Judged) -> None:
-    group = _message_to_judge(state, fact)
+def _check_judged_input(state: State, fact: Judged) -> Group:
+    group = next((group for group in (*state.waiting, *state.unseen) if group.position == fact.position), None)
     if group is None or group.judged == fact.agent:
         _refuse(state, fact, "no message waits to be judged there")
+    return group
 
 
-def _judged_input(state: State, fact: Judged) -> None:
-    group = _message_to_judge(state, fact)
-    assert group is not None
+def _judged_input(state: State, fact: Judged, group: Group) -> None:
     waited = group in state.waiting
     group.judged, group.blocked = fact.agent, fact.stop
     state.withheld += fact.stop
@@ -1006,39 +985,39 @@ def _judged_input(state: State, fact: Judged) -> None:
         state.tail.sort(key=_position)
 
 
-def _check_newest_reply(state: State, fact: Judged, judged: bool) -> None:
+def _check_newest_reply(state: State, fact: Judged, judged: bool) -> Group:
     if state.reply is None or state.reply.position != fact.position or not state.reply.complete:
         _refuse(state, fact, "that is not the newest reply, or it has calls without outputs")
     if judged:
         _refuse(state, fact, "this reply was judged before")
+    return state.reply
 
 
-def _check_judged_output(state: State, fact: Judged) -> None:
-    _check_newest_reply(state, fact, state.judgements.output)
+def _check_judged_output(state: State, fact: Judged) -> Group:
+    return _check_newest_reply(state, fact, state.judgements.output)
 
 
-def _judged_output(state: State, fact: Judged) -> None:
-    assert state.reply is not None
-    state.judgements.output, state.reply.unjudged = True, False
+def _judged_output(state: State, fact: Judged, reply: Group) -> None:
+    state.judgements.output, reply.unjudged = True, False
     if not fact.stop:
         return
     state.judgements.ended = False  # what the run would have ended with is not to be shown
     state.judgements.objection = fact.words
     state.tally.output_retries += 1
-    state.reply.rejected = True
+    reply.rejected = True
     state.rejections += 1
-    state.groups.append(Group("feedback", state.length, state.reply.agent, content=wording.feedback(fact.words)))
+    state.groups.append(Group("feedback", state.length, reply.agent, content=wording.feedback(fact.words)))
 
 
-def _check_judged_termination(state: State, fact: Judged) -> None:
-    _check_newest_reply(state, fact, state.judgements.termination)
+def _check_judged_termination(state: State, fact: Judged) -> Group:
+    return _check_newest_reply(state, fact, state.judgements.termination)
 
 
-def _judged_termination(state: State, fact: Judged) -> None:
+def _judged_termination(state: State, fact: Judged, _: Group) -> None:
     state.judgements.termination, state.judgements.ended = True, fact.stop
 
 
-_JUDGED: dict[str, tuple[Callable[[State, Judged], None], Callable[[State, Judged], None]]] = {
+_JUDGED: dict[str, tuple[Callable[[State, Judged], Any], Callable[[State, Judged, Any], None]]] = {
     "input": (_check_judged_input, _judged_input),
     "output": (_check_judged_output, _judged_output),
     "tool": (_check_judged_tool, _judged_tool),
@@ -1054,7 +1033,7 @@ def _check_prompted(state: State, fact: Prompted) -> None:
         _refuse(state, fact, f"{fact.agent!r} is not in control")
 
 
-def _prompted(state: State, fact: Prompted) -> None:
+def _prompted(state: State, fact: Prompted, _: object) -> None:
     state.groups.append(Group("prompt", state.length, content=fact.text))
     state.tally.prompts += 1
     state.spent.letters += len(fact.text)
@@ -1068,7 +1047,7 @@ def _check_compacted(state: State, fact: Compacted) -> None:
         _refuse(state, fact, "a message that it would cover waits to be judged")
 
 
-def _compacted(state: State, fact: Compacted) -> None:
+def _compacted(state: State, fact: Compacted, _: object) -> None:
     state.summaries[fact.agent] = fact
     state.spent.spend(fact.agent, fact.usage)
 
@@ -1084,7 +1063,7 @@ def _check_redacted(state: State, fact: Redacted) -> None:
         _refuse(state, fact, "it names facts that are not there")
 
 
-def _redacted(state: State, fact: Redacted) -> None:
+def _redacted(state: State, fact: Redacted, _: object) -> None:
     erased = state.erasures.facts
     erased.update(dict.fromkeys((*fact.positions, *fact.along), state.length))
     state.erasures.at = state.length
@@ -1096,7 +1075,11 @@ def _redacted(state: State, fact: Redacted) -> None:
             state.open.changed.append(call)
 
 
-RULES: dict[type, tuple[Callable[[State, Any], None] | None, Callable[[State, Any], None]]] = {
+def _always(state: State, fact: AnyFact) -> None:
+    """The check of a fact that may follow at any time."""
+
+
+RULES: dict[type, tuple[Callable[[State, Any], Any], Callable[[State, Any, Any], None]]] = {
     Opened: (_check_opened, _opened),
     Said: (_check_said, _said),
     Answered: (_check_answered, _answered),
@@ -1113,7 +1096,7 @@ RULES: dict[type, tuple[Callable[[State, Any], None] | None, Callable[[State, An
     Judged: (_check_judged, _judged),
     Prompted: (_check_prompted, _prompted),
     Compacted: (_check_compacted, _compacted),
-    Cancelled: (None, _cancelled),
+    Cancelled: (_always, _cancelled),
     Redacted: (_check_redacted, _redacted),
 }
-"""For each kind of fact, the rule that says when it may follow (None: always), and what it changes."""
+"""For each kind of fact, a check of whether it may follow, and what it changes. A change is given what its check has found."""
