@@ -7,28 +7,29 @@ next fact: what runs is finished and recorded in the background, nothing is lost
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from legato.core.facts import Usage
+import legato
+from legato.core.facts import NO_USAGE, Usage
+from legato.core.groups import refusal_of, spoken
 from legato.core.messages import Message
-from legato.core.owed import Status
+from legato.core.owed import Status, failure_of, resting
 from legato.core.requests import Pending
+from legato.drive.conversation import messages_of
 from legato.drive.events import Event
 from legato.errors import BadInput
 
 if TYPE_CHECKING:
+    from legato.core.state import State
+    from legato.drive.definition import Definition
     from legato.drive.driver import Driver
     from legato.session import Session
-
-Begin: TypeAlias = "Callable[[Callable[[Event], None] | None], Awaitable[tuple[Driver, int, Usage]]]"
-"""Record what starts the run, and make the driver that will drive it; and say how many facts there were, and what had been spent."""
-
-Finish: TypeAlias = "Callable[[int, Usage], Awaitable[Result]]"
-"""What the run led to, given how many facts there were before it, and what had been spent."""
+    from legato.user_input import UserInput
 
 _left: set[asyncio.Task[None]] = set()  # drivers whose observers have left, until they have recorded what was running
 
@@ -48,7 +49,7 @@ class Result(Struct, frozen=True, kw_only=True):
     pending: list[Pending]
     status: Status
     usage: Usage
-    session: Session
+    session: legato.Session
     error: str = ""
     finish: Literal["stop", "length", "filter"] = "stop"
     refusal: str = ""
@@ -61,15 +62,18 @@ class Result(Struct, frozen=True, kw_only=True):
 class Run:
     """`await run` gives a `Result`; `async for event in run` gives events, and awaiting it afterwards the result as well."""
 
-    def __init__(self, session: Session, begin: Begin, finish: Finish) -> None:
+    def __init__(self, session: Session, stream: bool, given: UserInput | None = None) -> None:
+        """`given` is the message that begins the run; without one it goes on with what is owed."""
         self.session = session
-        self._begin = begin
-        self._finish = finish
+        self.since = 0
+        """How many facts there were before the run."""
+        self._spent = NO_USAGE  # before the run
+        self._stream = stream
+        self._given = given
         self._used = False
-        self._ended: tuple[int, Usage] | None = None  # the iteration came to its end, and what there was before it
+        self._iterated = False  # to its end
         self._driver: Driver | None = None
         self._left = False
-        self.since = 0
 
     def __await__(self) -> Generator[Any, None, Result]:
         return self._complete().__await__()
@@ -90,12 +94,19 @@ class Run:
         if self._driver is not None:
             self._driver.leave()
 
-    async def _begun(self, show: Callable[[Event], None] | None) -> tuple[Driver, int, Usage]:
-        self._driver, since, spent = await self._begin(show)
-        self.since = since
+    async def _begin(self, show: Callable[[Event], None] | None) -> Driver:
+        """Record what the run was given, and make its driver."""
+        session = self.session
+        await session.refresh()
+        self.since, self._spent = session.state.length, session.state.spent.total
+        if self._given is not None:
+            await session._record_input(self._given)
+        else:
+            await session._wake_driver()
+        self._driver = session._driver(show, self._stream, self.since)
         if self._left:
             self._driver.leave()
-        return self._driver, since, spent
+        return self._driver
 
     def _use(self) -> None:
         if self._used:
@@ -108,29 +119,67 @@ class Run:
         raise AttributeError(f"a run has no {name!r}")
 
     async def _complete(self) -> Result:
-        if self._ended is not None:
-            return await self._finish(*self._ended)
-        self._use()
-        driver, since, spent = await self._begun(None)
-        await driver.drive()
-        return await self._finish(since, spent)
+        if not self._iterated:
+            self._use()
+            driver = await self._begin(None)
+            await driver.drive()
+        return self._result()
 
     async def _events(self) -> AsyncIterator[Event]:
         self._use()
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        driver, since, spent = await self._begun(queue.put_nowait)
+        driver = await self._begin(queue.put_nowait)
         task = asyncio.get_running_loop().create_task(driver.drive())
         task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
             while (event := await queue.get()) is not None:
                 yield event
             task.result()
-            self._ended = since, spent
+            self._iterated = True
         finally:
             if not task.done():
                 driver.leave()
                 _left.add(task)
                 task.add_done_callback(_forget)
+
+    def _result(self) -> Result:
+        session, state = self.session, self.session.state
+        # A message that is delivered again gets what followed it when it came first.
+        key = self._given.key if self._given is not None else ""
+        messages = messages_of(state, min(self.since, state.keys.get(key, self.since)))
+        said = [message for message in messages if message.role == "assistant"]
+        text = said[-1].text if said else ""
+        reply = state.reply.fact if said and state.reply is not None else None
+        status, pending = resting(state, session.workflow.definition.graph, session._nested.known)
+        return Result(
+            text=text,
+            output=_output(state, session.workflow.definition, text),
+            messages=messages,
+            pending=session._nested.requests(pending),
+            status=status,
+            error=failure_of(state) if status == "failed" else "",
+            finish=reply.finish if reply is not None else "stop",
+            usage=state.spent.total - self._spent,
+            refusal=refusal_of(reply) if reply is not None else "",
+            session=session,
+        )
+
+
+def _output(state: State, definition: Definition, text: str) -> Any:
+    """The value that a run led to: its text, or what that says, if it was accepted as that."""
+    reply = state.reply
+    if reply is None or reply.fact is None or spoken(reply.fact) != text:
+        return text
+    kind = definition.agents.get(reply.agent)
+    if not state.judgements.output or reply.rejected or reply.position in state.erasures.facts:
+        return text
+    if reply.calls:  # words that ended the run, and not the reply that was asked for
+        return text
+    if kind is not None and kind.output is not None:
+        return kind.output.parse(text)
+    if not reply.options.typed or refusal_of(reply.fact):
+        return text
+    return json.loads(text)  # it was checked against the schema when it was judged
 
 
 def _forget(task: asyncio.Task[None]) -> None:

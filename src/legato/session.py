@@ -6,36 +6,27 @@ two, are the normal case, and neither owns anything.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from legato import run
-from legato.answering import Given, as_json, check_same_answer, check_same_delivery, checked_key
+from legato.answering import Given, as_json, check_same_answer, checked_key
 from legato.core.checking import text
 from legato.core.child_ids import MAX_SESSION_ID_CHARS, max_id_chars
 from legato.core.facts import (
-    NO_OPTIONS,
     AnyFact,
     CallRef,
     Cancelled,
-    Content,
     Decided,
     Opened,
     Returned,
-    RunOptions,
-    Said,
     Standing,
     Usage,
 )
-from legato.core.groups import refusal_of, spoken
-from legato.core.messages import Message, checked_text, content_from, contents_named
-from legato.core.owed import Status, answers_of, failure_of, find_request, judges_input, plan, resting, status
+from legato.core.messages import Message, checked_text, contents_named
+from legato.core.owed import Status, answers_of, failure_of, find_request, plan, resting, status
 from legato.core.requests import Pending
-from legato.core.run_options import check_options
 from legato.core.state import State
 from legato.drive.caller import current_caller
 from legato.drive.clock import fresh_name, now_ms
@@ -44,9 +35,10 @@ from legato.drive.events import Event
 from legato.drive.ledger import Ledger, LoopLock
 from legato.errors import BadInput, LedgerConflict, LedgerExists, NotLoaded, NotPending, StoreError
 from legato.nested import Nested
-from legato.run import Result, Run
+from legato.run import Run
 from legato.stores.contract import Store, is_store
 from legato.tools import ClientTool, options_of, tool_content
+from legato.user_input import UserInput, user_input
 
 if TYPE_CHECKING:
     from legato.core.explaining import Explained
@@ -101,7 +93,7 @@ class Session:
         `tool_required`, an answer without a call of them is not accepted. `output_schema` is the JSON schema of the answer for this run:
         `Result.output` is then its value.
         """
-        return self._run(self._saying(message, key, None, options_of(tools, output_schema, tool_required)), stream, key or "")
+        return Run(self, stream, user_input(message, key, tools, output_schema, tool_required))
 
     async def say(
         self,
@@ -117,58 +109,33 @@ class Session:
 
         With `expected`, only if the conversation has exactly so many facts; `LedgerConflict` otherwise, and nothing was said.
         """
-        say = self._saying(message, key, expected, options_of(tools, output_schema, tool_required))
+        given = user_input(message, key, tools, output_schema, tool_required)
         await self.refresh()
-        await say()
+        await self._record_input(given, expected)
 
     async def open(self, message: Any = None, key: str | None = None) -> None:
         """Begin the session, with a message or without any: it is there afterwards. `LedgerExists` if it was there before, unless this
         is the same delivery again, by its key."""
-        content, contents = content_from(message) if message is not None else ("", {})
+        given = user_input(message, key) if message is not None else None
         key = checked_key(key)
+        graph = self.workflow.definition.graph
 
         def begun(state: State) -> Iterator[AnyFact]:
             if state.facts and not (key and key in state.keys):
                 raise LedgerExists(f"there is a session {self.id!r} already", do="choose another id, or none; nothing was changed")
-            if message is not None:
-                yield from self._said(state, content, key, NO_OPTIONS)
+            if given is not None:
+                yield from given.facts(state, graph)
             else:
-                yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
+                yield Opened(at=now_ms(), ledger=fresh_name(), workflow=graph.name)
 
         await self.refresh()
-        await self._ledger.append(begun, contents)
-
-    def _saying(
-        self, message: Any, key: str | None, expected: int | None = None, asked: tuple[RunOptions, dict[str, bytes]] = (NO_OPTIONS, {})
-    ) -> Callable[[], Awaitable[None]]:
-        content, contents = content_from(message)
-        options, definitions = asked
-        return partial(self._say, content, {**contents, **definitions}, checked_key(key), expected, options)
-
-    async def _say(
-        self, content: Content, contents: Mapping[str, bytes], key: str, expected: int | None, options: RunOptions = NO_OPTIONS
-    ) -> None:
-        for digest in contents_named(content) - contents.keys():
-            await self._known(digest)
-
-        def propose(state: State) -> Iterator[AnyFact]:
-            if expected not in (None, state.length) and key not in state.keys:
-                raise LedgerConflict(self.id, expected, state.length)
-            yield from self._said(state, content, key, options)
-
-        await self._ledger.append(propose, contents)
-
-    async def _known(self, digest: str) -> None:
-        try:
-            await self.store.content(self.id, digest)
-        except StoreError:
-            raise BadInput(
-                "the message names a picture or file whose bytes are not in this session", do="attach it with image(bytes) or file(bytes)"
-            ) from None
+        await self._ledger.append(begun, given.contents if given is not None else None)
+        if given is not None:
+            await self._wake_driver()
 
     def resume(self, stream: bool = False) -> Run:
         """Go on with whatever is owed: after answers, after a restart, after a failure."""
-        return self._run(None, stream)
+        return Run(self, stream)
 
     def follow(self, after: str | int | None = None, until_rest: bool = False) -> AsyncGenerator[Event, None]:
         """What happens in the conversation, whoever drives it and wherever: the events that a run gives, without driving.
@@ -181,32 +148,10 @@ class Session:
 
         return Following(self.workflow.definition.graph, self._ledger, self._nested, self.refresh, after).events(until_rest)
 
-    def _run(self, start: Callable[[], Awaitable[None]] | None, stream: bool, key: str = "") -> Run:
-        return Run(self, partial(self._begin, start, stream), partial(self._end, key))
-
-    async def _begin(
-        self, start: Callable[[], Awaitable[None]] | None, stream: bool, show: Callable[[Event], None] | None
-    ) -> tuple[Driver, int, Usage]:
-        await self.refresh()
-        since, spent = self._ledger.state.length, self._ledger.state.spent.total
-        if start is not None:
-            await start()
-        from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
-
-        caller = current_caller.get()
-        if caller is not None and caller.child != self.id:
-            caller = None  # another session, which user code runs within a tool
-        slot = caller.slot if caller is not None else self._slot
-        driver = Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role, caller, slot)
-        return driver, since, spent
-
-    async def _end(self, key: str, since: int, spent: Usage) -> Result:
-        # A message that is delivered again gets what followed it when it came first.
-        return self._result(min(since, self.state.keys.get(key, since)), spent)
-
     async def cancel(self, words: str = "") -> None:
         """Stop what the conversation is doing, from any process. Finished work is kept; the next message goes on."""
         await self._cancel(words)
+        await self._wake_driver()
 
     async def _cancel(self, words: str, holders: tuple[int, ...] = ()) -> None:
         graph = self.workflow.definition.graph
@@ -228,6 +173,40 @@ class Session:
             await self._nested.refresh()
         # A conversation that was about to begin could not be stopped before. Whoever drives this one, and began it, does the same.
         await self._nested.let_go_all()
+
+    # -- what a run needs ----------------------------------------------------------------------------------------------
+
+    async def _record_input(self, given: UserInput, expected: int | None = None) -> None:
+        """Record a message. With `expected`, only if there are exactly so many facts; `LedgerConflict` otherwise."""
+        for digest in contents_named(given.content) - given.contents.keys():
+            try:
+                await self.store.content(self.id, digest)
+            except StoreError:
+                raise BadInput(
+                    "the message names a picture or file whose bytes are not in this session",
+                    do="attach it with image(bytes) or file(bytes)",
+                ) from None
+
+        def propose(state: State) -> Iterator[AnyFact]:
+            if expected not in (None, state.length) and given.key not in state.keys:
+                raise LedgerConflict(self.id, expected, state.length)
+            yield from given.facts(state, self.workflow.definition.graph)
+
+        await self._ledger.append(propose, given.contents)
+        await self._wake_driver()
+
+    async def _wake_driver(self) -> None:
+        """Have the session driven, after something was given to it. A handle that drives when it is run wakes nobody."""
+
+    def _driver(self, show: Callable[[Event], None] | None, stream: bool, since: int) -> Driver:
+        """Make the driver of a run, before which there were `since` facts."""
+        from legato.drive.driver import Driver  # with the first workflow that is built, not before: it is a tenth of Legato
+
+        caller = current_caller.get()
+        if caller is not None and caller.child != self.id:
+            caller = None  # another session, which user code runs within a tool
+        slot = caller.slot if caller is not None else self._slot
+        return Driver(self.workflow.definition, self._ledger, self.context, self._nested, show, stream, since, self._role, caller, slot)
 
     # -- answering ---------------------------------------------------------------------------------------------------------
 
@@ -284,11 +263,15 @@ class Session:
         await self._ledger.append(propose)
 
     async def _decide(self, given: Given, contents: Mapping[str, bytes] | None = None) -> None:
-        definition = self.workflow.definition
         await self.refresh()
         if (other := await self._asked_elsewhere(given)) is not None:
             await other._decide(replace(given, options=None), contents)  # agents that work as tools have no tools of the client
-            return
+        else:
+            await self._record_decision(given, contents)
+        await self._wake_driver()
+
+    async def _record_decision(self, given: Given, contents: Mapping[str, bytes] | None) -> None:
+        definition = self.workflow.definition
 
         def propose(state: State) -> Iterator[AnyFact]:
             if not given.key or given.key not in state.keys:
@@ -304,23 +287,6 @@ class Session:
         if here is not None or (given.key and given.key in self.state.keys):
             return None
         return await self._nested.asked_by(given.request, given.key)
-
-    def _said(self, state: State, content: Content, key: str, options: RunOptions) -> Iterator[AnyFact]:
-        graph = self.workflow.definition.graph
-
-        said = Said(at=now_ms(), content=content, key=key, options=options if options != NO_OPTIONS else None)
-        if key and key in state.keys:
-            recorded = state.facts[state.keys[key]]
-            check_same_delivery(state, key, replace(said, guarded=isinstance(recorded, Said) and recorded.guarded))
-            return
-        check_options(graph, options)
-        if not state.facts:
-            yield Opened(at=now_ms(), ledger=fresh_name(), workflow=self.workflow.name)
-        yield replace(said, guarded=judges_input(state, graph))
-        if graph.agents:  # else only its name is known here, and whoever drives it checks
-            from legato.drive.driver import check_definition  # with the first run, as the driver itself
-
-            check_definition(state, graph)  # raising here, nothing is recorded
 
     # -- looking ------------------------------------------------------------------------------------------------------------
 
@@ -433,41 +399,8 @@ class Session:
         positions = None if everything else positions_of(self.state, what)
         redaction = await redact(self.store, self.id, positions, reason=reason, by=by, frames=frames, born=self._ledger.born)
         await self.refresh()
+        await self._wake_driver()  # a call without arguments has to be answered, and a model asked again
         return redaction
-
-    def _result(self, since: int, spent: Usage) -> Result:
-        state = self.state
-        messages = messages_of(state, since)
-        said = [message for message in messages if message.role == "assistant"]
-        text = said[-1].text if said else ""
-        now, pending = resting(state, self.workflow.definition.graph, self._nested.known)
-        return Result(
-            text=text,
-            output=self._output(state, text),
-            messages=messages,
-            pending=self._nested.requests(pending),
-            status=now,
-            error=failure_of(state) if now == "failed" else "",
-            finish=state.reply.fact.finish if said and state.reply and state.reply.fact else "stop",
-            usage=state.spent.total - spent,
-            refusal=refusal_of(state.reply.fact) if said and state.reply and state.reply.fact else "",
-            session=self,
-        )
-
-    def _output(self, state: State, text: str) -> Any:
-        reply = state.reply
-        if reply is None or reply.fact is None or spoken(reply.fact) != text:
-            return text
-        kind = self.workflow.definition.agents.get(reply.agent)
-        if not state.judgements.output or reply.rejected or reply.position in state.erasures.facts:
-            return text
-        if reply.calls:  # words that ended the run, and not the reply that was asked for
-            return text
-        if kind is not None and kind.output is not None:
-            return kind.output.parse(text)
-        if not reply.options.typed or refusal_of(reply.fact):
-            return text
-        return json.loads(text)  # it was checked against the schema when it was judged
 
     # -- branching and leaving ---------------------------------------------------------------------------------------------
 
@@ -504,7 +437,3 @@ class Session:
 
         await self.refresh()
         return await depart(self, serialize_context, strict, sign_with)
-
-
-# `help(Result)` evaluates its annotations where they were written, and `run.py` cannot import this module: this one imports it.
-vars(run)["Session"] = Session

@@ -15,23 +15,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
-from legato.answering import Given
 from legato.core.child_ids import root_session_id
 from legato.core.graph import Graph
-from legato.core.messages import Message, checked_text
+from legato.core.messages import checked_text
 from legato.drive.definition import Definition
 from legato.drive.driver import Role
 from legato.engines.pace import Step
-from legato.erasure import Redaction
 from legato.errors import BadInput, LegatoError
-from legato.run import Run
 from legato.session import Session
 from legato.stores.contract import Store
-from legato.tools import ClientTool, options_of
 from legato.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
@@ -119,7 +115,7 @@ class Engine(ABC):
 
 
 class Submitted(Session):
-    """A handle on a session that workers drive: what it is given wakes the engine, and its runs look on.
+    """A handle on a session that workers drive: what it is given wakes the engine, and its runs look on until the session rests.
 
     Made by `engine.session(workflow, id)`. If the engine cannot be reached, what was given is recorded all the same, and workers find
     it when they look for sessions that nobody woke.
@@ -132,64 +128,9 @@ class Submitted(Session):
         self._engine = engine
         self._priority = priority
 
-    def run(
-        self,
-        message: Any,
-        stream: bool = False,
-        key: str | None = None,
-        *,
-        tools: Iterable[ClientTool] = (),
-        output_schema: Mapping[str, Any] | None = None,
-        tool_required: bool = False,
-    ) -> Run:
-        """Say something and look on until the conversation needs its people again."""
-        say = self._saying(message, key, None, options_of(tools, output_schema, tool_required))
-
-        async def start() -> None:
-            await say()
+    async def _wake_driver(self) -> None:
+        if self.state.length:  # else there is nobody to be woken
             await self.wake()
-
-        return self._run(start, stream, key or "")
-
-    def resume(self, stream: bool = False) -> Run:
-        """Wake the session, and look on until it rests."""
-
-        async def start() -> None:
-            if self.state.length:  # else there is nobody to be woken, nor to be looked at
-                await self.wake()
-
-        return self._run(start, stream)
-
-    async def say(
-        self,
-        message: Any,
-        key: str | None = None,
-        expected: int | None = None,
-        *,
-        tools: Iterable[ClientTool] = (),
-        output_schema: Mapping[str, Any] | None = None,
-        tool_required: bool = False,
-    ) -> None:
-        await super().say(message, key, expected, tools=tools, output_schema=output_schema, tool_required=tool_required)
-        await self.wake()
-
-    async def open(self, message: Any = None, key: str | None = None) -> None:
-        await super().open(message, key)
-        if message is not None:
-            await self.wake()
-
-    async def cancel(self, words: str = "") -> None:
-        await super().cancel(words)
-        await self.wake()
-
-    async def _decide(self, given: Given, contents: Mapping[str, bytes] | None = None) -> None:
-        await super()._decide(given, contents)
-        await self.wake()
-
-    async def redact(self, *what: int | Message, **options: Any) -> Redaction:
-        redaction = await super().redact(*what, **options)
-        await self.wake()  # a call without arguments has to be answered, and a model asked again
-        return redaction
 
     async def wake(self) -> None:
         """Have a worker look at the session."""
