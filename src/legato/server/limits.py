@@ -61,16 +61,8 @@ ONE_MORE = "legato.stream"
 
 
 def one_more_stream(scope: Scope) -> None:
-    """Count the answer as a stream from now on, before anything is recorded for it; `TooMuch` if there are too many."""
+    """Count the answer as a stream from now on, before anything is recorded for it; refused if there are too many."""
     scope[ONE_MORE]()
-
-
-class TooMuch(Exception):
-    """Raised into whoever reads the body of a request or begins an answer, to be answered outside."""
-
-    def __init__(self, refused: Refused) -> None:
-        super().__init__(refused.code)
-        self.refused = refused
 
 
 class _Unread(Exception):
@@ -102,8 +94,8 @@ class Limited:
         self.requests += 1
         try:
             await self._inner({**scope, ONE_MORE: answering.stream}, self._cut(receive, longest), answering)
-        except TooMuch as much:
-            await answering.refuse(much.refused, scope, receive)
+        except Refused as refused:  # raised into the code that reads the body of a request or begins an answer
+            await answering.refuse(refused, scope, receive)
         except _Unread:
             _hang_up(scope)
         except Exception as error:
@@ -122,11 +114,11 @@ class Limited:
                 async with asyncio.timeout_at(until):
                     message = await receive()
             except TimeoutError:
-                raise TooMuch(Refused(408, "too_slow", "the request did not come in time", connection="close")) from None
+                raise Refused(408, "too_slow", "the request did not come in time", connection="close") from None
             taken += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if taken > longest:
-                raise TooMuch(_too_large(longest))
+                raise _too_large(longest)
             return message
 
         return cut
@@ -157,7 +149,7 @@ class _Answering:
         """It is a stream, or will be one."""
         if not self._is_stream:
             if self._limited.streams >= self._limited.limits.streams:
-                raise TooMuch(_too_many())
+                raise _too_many()
             self._limited.streams += 1
             self._limited.requests -= 1
             self._is_stream = True

@@ -124,6 +124,9 @@ class Rested(Struct, frozen=True):
     length: int
 
 
+NOT_AT_REST = Rested("running", (), "", 0)
+"""Where a run goes on."""
+
 Moment: TypeAlias = Heard | Piece | Withdrawn | Spoke | Called | Ended | HandedOver | Noted | Rested
 
 NOTED = ("loss", "cut_short", "model_failed", "tool_late", "tool_lost", "tool_paused", "judged", "compacted", "cancelled", "redacted")
@@ -267,6 +270,16 @@ async def recorded(session: Session, since: int, upto: int) -> list[Moment]:
         screen.rest(then, status, pending if status == "pending" else [])
     teller = Teller(graph, then, since)
     return [moment for event in events for moment in teller.tell(event, then)]
+
+
+def rest_of(told: Sequence[Moment]) -> Rested:
+    """The rest that these moments end with; `NOT_AT_REST` if they end with none."""
+    return last if told and isinstance(last := told[-1], Rested) else NOT_AT_REST
+
+
+def text_missing(text: str, shown: str) -> str:
+    """What pieces lack of the words that were recorded; empty if these are others, as where a reply has several parts."""
+    return text[len(shown) :] if text.startswith(shown) else ""
 
 
 async def first_rest(session: Session, after: int) -> int:

@@ -144,6 +144,20 @@ def test_arguments_that_were_sent_back_unchanged_are_an_approval() -> None:
     assert (verdicts, desk.paid) == (["approve"], ["7"])
 
 
+@pytest.mark.parametrize("edited", [{}, {"order": "8"}], ids=["as it was shown", "edited"])
+def test_arguments_that_arrive_twice_are_one_answer(edited: dict[str, str]) -> None:
+    desk = refunding()
+    with served(desk.workflow) as server:
+        front = Front(server)
+        front.say("Refund order 7")
+        payload = {"approved": True, "editedArgs": {**front.pending[0].metadata["legato"]["arguments"], **edited}}
+        resume = [{"interruptId": front.pending[0].id, "status": "resolved", "payload": payload}]
+        for _ in range(2):
+            front.run(resume=resume)
+            assert (front.kinds[-1], front.customs("legato.not_pending")) == ("RUN_FINISHED", [])
+    assert desk.paid == [edited.get("order", "7")]
+
+
 def test_what_is_rejected_or_left_does_not_run_and_the_model_is_told() -> None:
     answers = [({"payload": {"approved": False, "reason": "too much"}}, "too much"), ({"status": "cancelled"}, "without an answer")]
     for answer, told in answers:
@@ -321,6 +335,15 @@ def test_a_picture_is_said_and_stays_what_it_is_for_the_client() -> None:
         front.run()
         assert [part["type"] for part in front.messages[0]["content"]] == ["text", "image", "document"]
     assert [type(part).__name__ for part in model.requests[0].messages[0].parts] == ["Text", "Image", "File"]
+
+
+@pytest.mark.parametrize("value", ["not base64", "\u00e9\u00e9\u00e9\u00e9"])
+def test_picture_that_is_no_base64_is_refused(value: str) -> None:
+    with served(chatting([])) as server:
+        front = Front(server)
+        front.say([{"type": "image", "source": {"type": "data", "value": value, "mimeType": "image/gif"}}])
+        assert (front.kinds[-1], front.events[-1].code) == ("RUN_ERROR", "bad_input")
+        assert "base64" in front.events[-1].message
 
 
 def test_tools_of_a_client_are_refused_and_what_else_it_wants_the_agents_to_know_is_named() -> None:

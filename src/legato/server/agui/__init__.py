@@ -7,9 +7,7 @@ better. `names.py` says what things are called, `writing.py` what a run looks li
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import unquote
@@ -45,9 +43,9 @@ from legato.server.agui.asking import resumed
 from legato.server.agui.names import is_said
 from legato.server.agui.snapshot import messages_before
 from legato.server.agui.writing import Writer
-from legato.server.answering import Refused, error_answer, log, plain
+from legato.server.answering import Refused, log, plain
 from legato.server.api.table import read_body, route_to
-from legato.server.limits import TooMuch
+from legato.server.attachments import decode_attachment
 from legato.server.serving import Serving
 from legato.server.streams import Lines
 from legato.server.telling import moments
@@ -60,21 +58,13 @@ OF_THE_CONVERSATION = ("user", "assistant", "tool")
 
 def routes(serving: Serving) -> list[Route]:
     """`/agui` for the workflow that is served, and `/agui/NAME` where there are several."""
-    return [route_to("POST", path, _answering(serving)) for path in ("/agui", "/agui/{name}")]
 
-
-def _answering(serving: Serving) -> Callable[[Request], Awaitable[ASGIApp]]:
-    async def answered(request: Request) -> ASGIApp:
-        try:
-            asked = await _read(request)
-            name = _workflow(serving, unquote(request.path_params.get("name", "")))
-        except TooMuch as much:
-            return error_answer(much.refused)
-        except Exception as error:
-            return error_answer(error)
+    async def answer_request(request: Request) -> ASGIApp:
+        asked = await _read(request)
+        name = _workflow(serving, unquote(request.path_params.get("name", "")))
         return Lines(_lines(serving, name, asked), serving.closing, {})
 
-    return answered
+    return [route_to("POST", path, answer_request) for path in ("/agui", "/agui/{name}")]
 
 
 async def _read(request: Request) -> RunAgentInput:
@@ -131,12 +121,21 @@ async def _run(serving: Serving, workflow: str, asked: RunAgentInput) -> AsyncGe
     for name in ("context", "forwarded_props"):
         if getattr(asked, name):
             yield CustomEvent(name="legato.ignored", value=name)
-    failed = session.state.facts and session.status == "failed"
-    too_late = await resumed(session, asked.resume or []) if asked.resume else []
+    retried = bool(session.state.facts) and session.status == "failed" and not new and not asked.resume
+    too_late = await resumed(session, asked.resume or [])
     for each in new:
         await session.say(_parts(each), each.id)
     for id in too_late:
         yield CustomEvent(name="legato.not_pending", value=id)
+    async with aclosing(_tell(session, asked, since, new, retried)) as events:
+        async for event in events:
+            yield event
+
+
+async def _tell(
+    session: Submitted, asked: RunAgentInput, since: int, new: list[UserMessage], retried: bool
+) -> AsyncGenerator[BaseEvent, None]:
+    """What happens after the first `since` facts. `new`: what was said since. `retried`: the run had failed, and is tried again."""
     state = session.state
     writer = Writer(session, asked.run_id, since, asked.messages)
     if not state.facts:
@@ -147,7 +146,7 @@ async def _run(serving: Serving, workflow: str, asked: RunAgentInput) -> AsyncGe
         yield writer.snapshot(since, new)
     yield _state_of(session, asked)
     until = state.length
-    if failed and not new and not asked.resume:
+    if retried:
         until += 1
         await session.wake()  # who runs it again wants it tried again
     async with aclosing(moments(session, since, until)) as told:
@@ -198,10 +197,7 @@ def _part(part: Any) -> Any:
         return image(source.value) if isinstance(part, ImagePart) else file(source.value)
     if not isinstance(source, DataSource):
         raise BadInput("a handle of a provider's means nothing here", do="send the bytes, or an address")
-    try:
-        content = base64.b64decode(source.value, validate=True)
-    except binascii.Error:
-        raise BadInput("a picture or file is sent as base64") from None
+    content = decode_attachment(source.value)
     if isinstance(part, DocumentPart):
         return file(content, media_type=source.mime_type)
     if not source.mime_type.startswith("image/"):

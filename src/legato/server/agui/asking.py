@@ -13,12 +13,11 @@ from msgspec import to_builtins
 from pydantic_core import to_json
 
 from legato.core.digest import digest_bytes
-from legato.core.facts import Decided
 from legato.core.requests import Pending
 from legato.engines.contract import Submitted
 from legato.errors import BadInput, NotPending
 from legato.server.agui.names import call_id
-from legato.server.naming import bound, meant
+from legato.server.naming import bound, find_request, meant
 from legato.session import Session
 from legato.shown.hiding import unhidden
 from legato.shown.listing import question
@@ -78,33 +77,31 @@ async def resumed(session: Submitted, entries: list[ResumeEntry]) -> list[str]:
 
 async def _decide(session: Submitted, entry: ResumeEntry) -> None:
     request, key = meant(entry.interrupt_id), _key(entry)
-    asked = next((each for each in session.pending if each.id == request.id), None)
-    before = session.state.facts[session.state.keys[key]] if key in session.state.keys else None
-    kind = asked.kind if asked is not None else before.kind if isinstance(before, Decided) else ""
-    if not kind:
+    asked = find_request(session, request.id, key)
+    if asked is None:
         raise NotPending(f"{request.id!r} is not pending in session {session.id!r}", do="nothing was changed")
     given = _given(entry)
     if entry.status == "cancelled":
         await session.reject(request, ABANDONED, key=key)
-    elif "result" in given and kind in ("result", "outcome"):
+    elif "result" in given and asked.kind in ("result", "outcome"):
         await session.answer(request, given["result"], key=key)
     elif given.get("approved") is False:
         await session.reject(request, _words(given), key=key)
-    elif given.get("approved") is True and kind != "result":
+    elif given.get("approved") is True and asked.kind != "result":
         await _approve(session, request, asked, given, key)
     else:
         raise BadInput("this does not answer the question", expected="what responseSchema says", found=repr(entry.payload)[:80])
 
 
-async def _approve(session: Submitted, request: Pending, asked: Pending | None, given: dict[str, Any], key: str) -> None:
+async def _approve(session: Submitted, request: Pending, asked: Pending, given: dict[str, Any], key: str) -> None:
     edited = given.get("editedArgs")
     if edited is None:
         await session.approve(request, always=given.get("always") is True, key=key)
         return
     if not isinstance(edited, dict):
         raise BadInput("editedArgs are all arguments of the call, as an object", found=type(edited).__name__)
-    exact = unhidden(session, asked, edited) if asked is not None else edited
-    if asked is not None and exact == asked.arguments:
+    exact = unhidden(session, asked, edited)
+    if exact == asked.arguments:
         await session.approve(request, key=key)
     else:
         await session.edit(request, exact, key=key)

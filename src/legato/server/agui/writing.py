@@ -40,7 +40,7 @@ from legato.server.agui.asking import interrupt_of
 from legato.server.agui.names import Control, call_id, is_erased, output_id, said_id, spoken_id
 from legato.server.agui.snapshot import messages_before
 from legato.server.naming import bound
-from legato.server.telling import Called, Ended, HandedOver, Heard, Moment, Noted, Piece, Rested, Spoke, Withdrawn
+from legato.server.telling import Called, Ended, HandedOver, Heard, Moment, Noted, Piece, Rested, Spoke, Withdrawn, text_missing
 from legato.session import Session
 
 
@@ -116,9 +116,13 @@ class Writer:
         if wanted != self._subagent:
             yield from self._close_subagent()
             if wanted is not None and wanted not in self._closed:
-                about = self._session.workflow.definition.agents.get(agent)
-                yield SubagentStartedEvent(subagent_run_id=wanted, name=agent, description=(about and about.description) or None)
-                self._subagent = wanted
+                yield self._open_subagent(wanted, agent)
+
+    def _open_subagent(self, id: str, agent: str, handoff: str | None = None) -> BaseEvent:
+        self._subagent = id
+        about = self._session.workflow.definition.agents.get(agent)
+        description = (about and about.description) or None
+        return SubagentStartedEvent(subagent_run_id=id, name=agent, description=description, parent_tool_call_id=handoff)
 
     def _close_subagent(self) -> Iterator[BaseEvent]:
         if self._subagent is not None:
@@ -136,7 +140,7 @@ class Writer:
         self._shown += text
 
     def _spoke(self, spoke: Spoke) -> Iterator[BaseEvent]:
-        missing = spoke.text[len(self._shown) :] if spoke.text.startswith(self._shown) else ""
+        missing = text_missing(spoke.text, self._shown)
         if missing or not self._message:
             yield from self._said(spoken_id(self._state, spoke.reply, spoke.position), spoke.agent, missing)
         yield from self._close_message()
@@ -175,14 +179,7 @@ class Writer:
         yield from self._close_subagent()
         wanted = self._control.upto(self._state, handed.position + 1).of(handed.target)
         if wanted is not None:
-            about = self._session.workflow.definition.agents.get(handed.target)
-            self._subagent = wanted
-            yield SubagentStartedEvent(
-                subagent_run_id=wanted,
-                name=handed.target,
-                description=(about and about.description) or None,
-                parent_tool_call_id=call_id(self._state, handed.call),
-            )
+            yield self._open_subagent(wanted, handed.target, call_id(self._state, handed.call))
         yield CustomEvent(name="legato.handoff", value={"source": handed.source, "target": handed.target})
 
     def nothing(self) -> Iterator[BaseEvent]:

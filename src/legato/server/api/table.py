@@ -20,8 +20,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from legato.errors import BadInput
-from legato.server.answering import answer, error_answer
-from legato.server.limits import TooMuch
+from legato.server.answering import answer
+from legato.server.error_shapes import error_for_path
 from legato.server.serving import Serving
 
 DEEPEST = 64
@@ -81,22 +81,25 @@ class Endpoint:
 def route(endpoint: Endpoint, serving: Serving) -> Route:
     """The endpoint where requests reach it."""
 
-    async def answered(request: Request) -> Response | ASGIApp:
-        try:
-            asked = Asked(serving, _path(request), _query(request, endpoint.query), await _body(request, endpoint.body), request)
-            given = await endpoint.does(asked)
-        except TooMuch as much:  # whoever reads the body is told, and answers: what is raised here, Starlette answers itself
-            return error_answer(much.refused)
-        except Exception as error:
-            return error_answer(error)
+    async def answer_request(request: Request) -> Response | ASGIApp:
+        asked = Asked(serving, _path(request), _query(request, endpoint.query), await _body(request, endpoint.body), request)
+        given = await endpoint.does(asked)
         return answer(given, endpoint.status) if isinstance(given, (Struct, dict)) else given
 
-    return route_to(endpoint.method, endpoint.path, answered, endpoint.does.__name__)
+    return route_to(endpoint.method, endpoint.path, answer_request, endpoint.does.__name__)
 
 
-def route_to(method: str, path: str, answers: Callable[[Request], Awaitable[Any]], name: str | None = None) -> Route:
-    """A path that is asked in one way."""
-    made = Route(path, answers, methods=[method], name=name)
+def route_to(method: str, path: str, answer_request: Callable[[Request], Awaitable[ASGIApp]], name: str | None = None) -> Route:
+    """A path that is asked in one way. Errors are answered in the shape that its clients know."""
+
+    async def answered(request: Request) -> ASGIApp:
+        try:
+            return await answer_request(request)
+        except Exception as error:  # what is raised out of here, Starlette answers itself
+            return error_for_path(error, request.scope["path"])
+
+    answered.__doc__ = answer_request.__doc__  # what the description of the API says of the route
+    made = Route(path, answered, methods=[method], name=name)
     made.methods = {method}  # Starlette adds HEAD, to which a stream has no answer
     return made
 

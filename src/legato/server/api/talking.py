@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
-from legato.core.facts import Answered, Call, Decided
 from legato.core.messages import file, image
 from legato.core.requests import Pending
 from legato.drive.cursor import cursor_after
@@ -27,7 +24,9 @@ from legato.server.api.shapes import (
     TextPart,
 )
 from legato.server.api.table import Asked, Endpoint, Nothing
+from legato.server.attachments import decode_attachment
 from legato.server.limits import one_more_stream
+from legato.server.naming import find_request, request_named
 from legato.server.streams import Stream
 from legato.session import Session
 from legato.shown.hiding import unhidden
@@ -69,11 +68,11 @@ async def cancel(asked: Asked[Nothing, CancelBody]) -> Rests:
 async def decide(asked: Asked[Nothing, AnswerBody]) -> Rests:
     """Answer a request. One that is not pending, or not with these arguments, is refused, and nothing is changed."""
     session, body = await _drivable(asked), asked.body
-    found = next((each for each in session.pending if each.id == body.request), None)
+    found = find_request(session, body.request, body.key)
     if found is not None and found.call is not None and not body.digest:
         raise BadInput("say which arguments you looked at", expected='the "digest" of the request', do="nothing was changed")
     # What is looked for is the id and the digest. That it is pending, and was when it was delivered before, is for the ledger to say.
-    meant = Pending(id=body.request, kind="approval", prompt="", agent="", digest=body.digest)
+    meant = request_named(body.request, body.digest)
     key = body.key or None
     match body.verdict:
         case "approve":
@@ -91,16 +90,7 @@ def _edited(session: Session, found: Pending | None, body: AnswerBody) -> dict[s
     """The arguments to run with. A secret one that was left as it was shown keeps the value that is recorded."""
     if body.arguments is None:
         raise BadInput("an edit needs arguments", expected='"arguments": {...}', do="nothing was changed")
-    if found is not None:
-        return unhidden(session, found, body.arguments)
-    recorded = session.state.facts[session.state.keys[body.key]] if body.key in session.state.keys else None
-    if isinstance(recorded, Decided) and recorded.call is not None:  # delivered again: it was about that call
-        reply = session.state.facts[recorded.call.position]
-        called = reply.items[recorded.call.index] if isinstance(reply, Answered) else None
-        if isinstance(reply, Answered) and isinstance(called, Call):
-            asked_then = Pending("", "approval", "", reply.agent, called.tool, called.arguments, session=session.id)
-            return unhidden(session, asked_then, body.arguments)
-    return body.arguments
+    return unhidden(session, found, body.arguments) if found is not None else body.arguments
 
 
 async def events(asked: Asked[EventsQuery, Nothing]) -> Stream:
@@ -124,10 +114,7 @@ def _message(given: str | list[TextPart | ImagePart | FilePart]) -> Any:
 def _part(part: TextPart | ImagePart | FilePart) -> Any:
     if isinstance(part, TextPart):
         return part.text
-    try:
-        content = base64.b64decode(part.base64, validate=True)
-    except (binascii.Error, ValueError):
-        raise BadInput("a picture or file is sent as base64", do="encode its bytes with padding, and without line breaks") from None
+    content = decode_attachment(part.base64)
     if isinstance(part, ImagePart):
         return image(content, part.media_type)
     return file(content, part.name, part.media_type)

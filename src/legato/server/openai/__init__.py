@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial, update_wrapper
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp
 from legato.server.answering import Refused, answer
 from legato.server.api.table import route_to
 from legato.server.error_shapes import openai_error
-from legato.server.limits import TooMuch, one_more_stream
+from legato.server.limits import one_more_stream
 from legato.server.openai import conversations
 from legato.server.openai.asked import chat_asked, path_part, responses_asked
 from legato.server.openai.chat import Completing
@@ -52,20 +53,7 @@ def routes(serving: Serving) -> list[Route]:
         ("DELETE", "/v1/conversations/{id}/items/{item}", conversations.delete_conversation_item),
         ("POST", "/v1/chat/completions", _complete),
     ]
-    return [route_to(method, path, _answering(serving, does)) for method, path, does in paths]
-
-
-def _answering(serving: Serving, does: Does) -> Callable[[Request], Awaitable[ASGIApp]]:
-    async def answered(request: Request) -> ASGIApp:
-        try:
-            return await does(serving, request)
-        except TooMuch as much:
-            return openai_error(much.refused)
-        except Exception as error:
-            return openai_error(error)
-
-    answered.__doc__ = does.__doc__  # what the description of the API says of the route
-    return answered
+    return [route_to(method, path, update_wrapper(partial(does, serving), does)) for method, path, does in paths]
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

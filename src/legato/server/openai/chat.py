@@ -18,7 +18,7 @@ from legato.server.openai.errors import error_line
 from legato.server.openai.item_ids import request_item_id
 from legato.server.openai.shapes import chat_usage, client_arguments, finish_of, legato_field, refusal_in
 from legato.server.openai.turns import Turn
-from legato.server.telling import Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of
+from legato.server.telling import NOT_AT_REST, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, rest_of, text_missing, usage_of
 
 FINISHES = {"stop": "stop", "length": "length", "filter": "content_filter"}
 BETWEEN = "\n\n"
@@ -39,7 +39,7 @@ class Completing:
         told = await recorded(self.turn.session, self.turn.since, end)
         spoken = self._answers([moment for moment in told if isinstance(moment, Spoke)], end)
         refusals = [words for moment in spoken if (words := refusal_in(self.turn.session, moment))]
-        rest = self._rest(told)
+        rest = rest_of(told)
         texts = [moment.text for moment in spoken if not refusal_in(self.turn.session, moment)]
         words, calls = BETWEEN.join([*texts, *_asked(rest)]), self._calls(rest)
         message: dict[str, Any] = {
@@ -61,10 +61,6 @@ class Completing:
         if not self.turn.options.typed:
             return spoken
         return [moment for moment in spoken if self.turn.has_in_answer(moment.position, length)][-1:]
-
-    def _rest(self, told: list[Moment]) -> Rested:
-        last = told[-1] if told else None
-        return last if isinstance(last, Rested) else Rested("running", (), "", 0)
 
     def _object(self, kind: str) -> dict[str, Any]:
         return {"id": self.turn.name("chatcmpl-"), "object": kind, "created": self.turn.created, "model": self.turn.session.workflow.name}
@@ -89,7 +85,7 @@ class Completing:
 
     async def stream(self, include_usage: bool) -> AsyncGenerator[bytes, None]:
         """The completion in chunks."""
-        writing, rest = _Paragraphs(), Rested("running", (), "", 0)
+        writing, rest = _Paragraphs(), NOT_AT_REST
         answers: list[Spoke] = []
         yield self._chunk({"role": "assistant", "content": ""})
         async with aclosing(moments(self.turn.session, self.turn.since, self.turn.until)) as told:
@@ -144,8 +140,7 @@ class _Paragraphs:
                 yield f"{BETWEEN}{BROKEN_OFF}"
                 self._next()
             case Spoke(text=text):
-                missing = text[len(self._shown) :] if text.startswith(self._shown) else ""
-                if missing:
+                if missing := text_missing(text, self._shown):
                     yield (self._before if not self._shown else "") + missing
                 self._next()
             case Rested():

@@ -19,7 +19,6 @@ from legato.tools import ClientTool, options_of
 from legato.tools.client import MAX_DEFINITIONS_BYTES
 from legato.workflow import Workflow
 
-PLAIN_TEXT = {"type": "text"}
 ANY_OBJECT = {"type": "object"}
 
 FUNCTION_FIELDS = ("type", "name", "description", "parameters", "strict")

@@ -17,7 +17,7 @@ from legato.drive.folding import fold_in_slices
 from legato.server.openai.item_ids import given_item_id, request_item_id
 from legato.server.openai.shapes import call_item, message_item, request_item
 from legato.server.openai.turns import Turn
-from legato.server.telling import Ended, Rested, Spoke, is_input, recorded
+from legato.server.telling import Ended, Spoke, is_input, recorded, rest_of
 from legato.session import Session
 
 
@@ -33,8 +33,8 @@ async def conversation_items(session: Session) -> list[dict[str, Any]]:
         elif isinstance(moment, Ended) and not moment.called.for_client:  # the client's own output stands where it was given
             placed.append((moment.position, call_item(session, moment)))
     placed.sort(key=lambda each: each[0])  # stable: an answer comes before the output of the call that it answers
-    last = told[-1] if told else None
-    waiting = [request_item(session, request, last.length) for request in last.pending] if isinstance(last, Rested) else []
+    rest = rest_of(told)
+    waiting = [request_item(session, request, rest.length) for request in rest.pending]
     return [*(item for _, item in placed), *waiting]
 
 

@@ -17,8 +17,6 @@ A branch shares the ledger of its origin up to where it began: there an item has
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from functools import cached_property
 from typing import Literal
@@ -29,9 +27,9 @@ from legato.core.facts import Answered, Call, CallRef, Decided, Judged, Said
 from legato.core.requests import Pending, call_of_request, call_request_id
 from legato.core.state import State
 from legato.drive.cursor import birthmark
-from legato.server.naming import bound, mark
+from legato.server.naming import bound, decode_session, encode_session, mark, request_named
 
-MAX_SESSION_CHARS = 400
+_ALTCHARS = b"-."
 
 _ITEM_ID = re.compile(r"(msg|mcp|mcpr|mcpa|fc|fco|call)_([0-9a-f]{8})_(.{1,500})_([A-Za-z0-9.-]{2,2200})", re.ASCII | re.DOTALL)
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
@@ -93,14 +91,14 @@ def approval_item_id(state: State, session: str, call: CallRef) -> str | None:
         fact = state.facts[at]
         if isinstance(fact, Decided) and fact.kind == "approval" and fact.from_outside:
             id = call_request_id(state.name_at(at), "approval", call)
-            return request_item_id("mcpr", state, session, Pending(id, "approval", "", "", digest=fact.digest), at)
+            return request_item_id("mcpr", state, session, request_named(id, fact.digest), at)
     return None
 
 
 def read_item_id(text: object) -> ItemId | None:
     """Read an id; None if it is no id of ours. `RecordedItems` says whether such an item exists."""
     found = _ITEM_ID.fullmatch(text) if isinstance(text, str) else None
-    session = _decode_session(found[4]) if found else ""
+    session = decode_session(found[4], _ALTCHARS) if found else ""
     if found is None or not session:
         return None
     prefix, ledger, place = found[1], found[2], found[3]
@@ -183,16 +181,4 @@ class RecordedItems:
 
 
 def _write(prefix: str, ledger: str, place: str, session: str) -> str:
-    return f"{prefix}_{ledger}_{place}_{_encode_session(session)}"
-
-
-def _encode_session(session: str) -> str:
-    return base64.b64encode(session.encode(), altchars=b"-.").decode().rstrip("=")
-
-
-def _decode_session(encoded: str) -> str:
-    try:
-        session = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-.", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
-    return session if 0 < len(session) <= MAX_SESSION_CHARS and session.isprintable() and _encode_session(session) == encoded else ""
+    return f"{prefix}_{ledger}_{place}_{encode_session(session, _ALTCHARS)}"

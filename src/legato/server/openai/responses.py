@@ -26,7 +26,7 @@ from legato.server.openai.shapes import (
     tool_shape,
 )
 from legato.server.openai.turns import Turn
-from legato.server.telling import Ended, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, usage_of
+from legato.server.telling import Ended, Moment, Piece, Rested, Spoke, Withdrawn, moments, recorded, rest_of, text_missing, usage_of
 
 STATUSES = {"failed": "failed", "cancelled": "cancelled", "running": "in_progress", "new": "in_progress"}
 INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
@@ -46,10 +46,10 @@ class Responding:
         turn, session, upto = self.turn, self.turn.session, await self.turn.end()
         self._asked = await turn.definitions()
         told = await recorded(session, turn.since, upto)
-        rest = told[-1] if told and isinstance(told[-1], Rested) else None
-        _, failure = turn.failure(rest) if rest else ("", "")
+        rest = rest_of(told)
+        _, failure = turn.failure(rest)
         output = [item for moment in told for item in self._items(moment, upto)]
-        status, finish = STATUSES.get(rest.status if rest else "running", "completed"), finish_of(session, upto, turn.since)
+        status, finish = STATUSES.get(rest.status, "completed"), finish_of(session, upto, turn.since)
         if failure:
             status = "failed"
         elif status == "completed" and finish in INCOMPLETE:
@@ -60,7 +60,7 @@ class Responding:
             error={"code": "server_error", "message": failure} if status == "failed" else None,
             incomplete_details={"reason": INCOMPLETE[finish]} if status == "incomplete" else None,
             usage=responses_usage(usage_of(session.state, turn.since, upto)) if status != "in_progress" else None,
-            legato=legato_field(session, rest.status if rest else "running", rest.pending if rest else (), self._ignored),
+            legato=legato_field(session, rest.status, rest.pending, self._ignored),
         )
 
     def _items(self, moment: Moment, length: int) -> Iterator[dict[str, Any]]:
@@ -218,7 +218,7 @@ class _Events:
         if self._open is None:
             yield from self._begin({"id": item["id"], "legato": item["legato"]})
         assert self._open is not None
-        if text.startswith(self._text) and (missing := text[len(self._text) :]):  # else it has several parts, which pieces run together
+        if missing := text_missing(text, self._text):
             yield from self._delta(missing)
         yield from self._end({**item, "id": self._open["id"]})
 

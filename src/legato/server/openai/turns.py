@@ -7,8 +7,6 @@ which is what a chain of responses means: the other branch stays as it is.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
@@ -24,7 +22,7 @@ from legato.drive.clock import fresh_name
 from legato.engines.contract import Submitted
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
 from legato.server.answering import Refused
-from legato.server.naming import mark, meant
+from legato.server.naming import decode_session, encode_session, mark, meant
 from legato.server.openai.asked import Answer, Ask
 from legato.server.openai.client_options import ClientOptions
 from legato.server.openai.content import Item
@@ -37,6 +35,7 @@ from legato.tools import tool_content
 from legato.workflow import Workflow
 
 _NAMED = re.compile(r"(?:resp_|chatcmpl-)([0-9a-f]{8})_(0|[1-9][0-9]{0,8})_([A-Za-z0-9_-]{2,2200})", re.ASCII)
+_ALTCHARS = b"-_"
 
 
 class Turn(Struct, frozen=True):
@@ -125,8 +124,7 @@ class Turn(Struct, frozen=True):
 
     def name(self, prefix: str = "resp_") -> str:
         """Its id."""
-        session = base64.urlsafe_b64encode(self.session.id.encode()).decode().rstrip("=")
-        return f"{prefix}{mark(self.session.state, self.after)}_{self.after}_{session}"
+        return f"{prefix}{mark(self.session.state, self.after)}_{self.after}_{encode_session(self.session.id, _ALTCHARS)}"
 
     async def rest(self) -> Rested:
         """Wait until it is over, and say how."""
@@ -145,11 +143,7 @@ class Turn(Struct, frozen=True):
 async def turn_named(serving: Serving, name: str) -> Turn:
     """The response of this id; `UnknownLedger` if there is none."""
     found = _NAMED.fullmatch(name)
-    try:
-        id = base64.b64decode(found[3] + "=" * (-len(found[3]) % 4), altchars=b"-_", validate=True).decode() if found else ""
-    except (binascii.Error, UnicodeDecodeError):
-        id = ""
-    if found and 0 < len(id) <= 400 and id.isprintable():
+    if found and (id := decode_session(found[3], _ALTCHARS)):
         session = serving.drivable(await serving.session(id))
         turn = Turn(session, int(found[2]), int(found[2]) + 1)
         if _begins_one(session.state.facts, turn.after) and turn.name(name[: found.start(1)]) == name:
