@@ -39,23 +39,16 @@ class ErrorAnswer(Struct, frozen=True):
 
 def document(endpoints: Sequence[Endpoint], others: Iterable[Route] = ()) -> dict[str, Any]:
     """OpenAPI 3.1 of these endpoints, and of what others serve beside them by the rules of their own protocols."""
-    given = [each.body for each in endpoints if each.body is not None and each.body is not Nothing]
-    queries = [each.query for each in endpoints if each.query is not Nothing]
-    gives = [each.gives for each in endpoints if each.gives is not None]
-    schemas, components = msgspec.json.schema_components([*given, *queries, *gives, ErrorAnswer], ref_template=REFERENCE)
-    schema_of = dict(zip([*given, *queries, *gives], schemas, strict=False))
-    sent = {name for kind in (*given, *queries) for name in _named(schema_of[kind], components)}
-    for name, schema in components.items():
-        if name not in sent and name != "ErrorShape" and "properties" in schema:
-            schema["required"] = list(schema["properties"])  # what comes out has all its fields
+    schema_of, components = _schemas(endpoints)
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schema_of, components)
     for other in others:
         for method in sorted((other.methods or {"POST"}) - {"HEAD"}):
             paths.setdefault(other.path, {})[method.lower()] = _foreign(other, method)
-    for query in queries:
-        components.pop(schema_of[query]["$ref"].rpartition("/")[2], None)
+    for each in endpoints:
+        if each.query is not Nothing:
+            components.pop(schema_of[each.query]["$ref"].rpartition("/")[2], None)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -68,10 +61,25 @@ def document(endpoints: Sequence[Endpoint], others: Iterable[Route] = ()) -> dic
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": {"Refused": _answer("It was refused, and says why.", ["application/json"], schemas[-1])},
+            "responses": {"Refused": _answer("It was refused, and says why.", ["application/json"], schema_of[ErrorAnswer])},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "The token of `legato serve`."}},
         },
     }
+
+
+def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """The schema of each type that goes in and out, and the components that they name."""
+    given = [each.body for each in endpoints if each.body is not None and each.body is not Nothing]
+    queries = [each.query for each in endpoints if each.query is not Nothing]
+    gives = [each.gives for each in endpoints if each.gives is not None]
+    kinds = [*given, *queries, *gives, ErrorAnswer]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
+    schema_of = dict(zip(kinds, schemas, strict=True))
+    sent = {name for kind in (*given, *queries) for name in _named(schema_of[kind], components)}
+    for name, schema in components.items():
+        if name not in sent and name != "ErrorShape" and "properties" in schema:
+            schema["required"] = list(schema["properties"])  # what comes out has all its fields
+    return schema_of, components
 
 
 def _operation(endpoint: Endpoint, schema_of: dict[Any, Any], components: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from legato.server.api.table import read_body
 from legato.server.openai.client_options import NOTHING_ASKED, ClientOptions, read_client_options
-from legato.server.openai.content import Item, chat_item_of, item_of, message_of
+from legato.server.openai.content import Item, chat_item_of, item_of, last_place, message_of
 from legato.server.openai.errors import Wrong
 from legato.server.openai.item_ids import ItemId
 
@@ -86,6 +86,17 @@ class ResponsesBody(Asked, frozen=True, kw_only=True):
     reasoning: Any = TUNING
     truncation: Any = TUNING
 
+    @property
+    def items(self) -> list[Item]:
+        """The input, read."""
+        given = [{"role": "user", "content": self.input}] if isinstance(self.input, str) else self.input
+        return [item_of(each, f"input[{number}]") for number, each in enumerate(given)]
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation that it names; empty if it names none."""
+        return (self.conversation.id if isinstance(self.conversation, Conversation) else self.conversation) or ""
+
 
 class ChatBody(Asked, frozen=True, kw_only=True):
     """`POST /v1/chat/completions`."""
@@ -144,23 +155,23 @@ async def responses_asked(request: Request) -> tuple[ResponsesBody, Ask]:
     """A request for a response."""
     body = await _read(request, ResponsesBody)
     ignored = _ignored(body)
-    format = _format(body.text.get("format") if body.text is not None else None, "text.format")
+    text = body.text or {}
+    format = _format(text.get("format"), "text.format")
     options = await _client_options(body, format, "text.format", ignored)
-    if body.text is not None and body.text.keys() - {"format"}:
+    if text.keys() - {"format"}:
         ignored.append("text")
-    given = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
-    items = [item_of(each, f"input[{number}]") for number, each in enumerate(given)]
-    named = body.conversation.id if isinstance(body.conversation, Conversation) else body.conversation
-    session = _session(request, body, ignored, named or "")
+    items = body.items
+    session = _session(request, body, ignored, body.conversation_id)
     previous = body.previous_response_id or ""
     if previous and session:
         raise Wrong("previous_response_id", "a response goes on after another one, or in a conversation: name one of them")
     recorded = tuple(item for item in items if item.id)
-    in_conversation = bool(previous or session or recorded)
     answers, said = _split_input(items, ignored)
-    if answers and not in_conversation:
+    named = bool(previous or session)
+    if answers and not named and not recorded:
         raise Wrong("input", "an answer needs the conversation that asked", do="name previous_response_id, or conversation")
-    known = in_conversation and not (_ends_with_answer(recorded) and not previous and not session)
+    # Where an answer alone names the conversation, what stands behind it may be told as the client's account.
+    known = named or (bool(recorded) and not recorded[-1].verdict)
     message = message_of(said, "input", known, ignored, empty=bool(answers))
     key, retried = read_delivery(request)
     asked = Ask(
@@ -197,11 +208,8 @@ def _split_input(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, .
     before an output, and messages before any such item, also before an answer to a request, which nobody could give before it was asked.
     What an assistant says right behind an answer is what followed that answer; the ledger has it, whatever the client says that it was.
     """
-    output = max((at for at, item in enumerate(items) if item.id and item.id.is_output), default=-1)
-    last = max((at for at, item in enumerate(items) if item.id), default=-1)
-    if last >= 0 and items[last].verdict:
-        while last + 1 < len(items) and items[last + 1].role == "assistant":
-            last += 1
+    output = last_place(item.id is not None and item.id.is_output for item in items)
+    last = _last_recorded(items)
     answers = [item for item in items[output + 1 :] if item.verdict]
     said = [item for at, item in enumerate(items) if not item.verdict and not item.id and (at > last or item.is_instruction)]
     if any(item.role == "user" for item in items[: last + 1]):
@@ -209,9 +217,13 @@ def _split_input(items: list[Item], ignored: list[str]) -> tuple[tuple[Answer, .
     return _numbered(answers), said
 
 
-def _ends_with_answer(recorded: tuple[Item, ...]) -> bool:
-    """Tell whether the last item that the ledger has is an answer. What stands behind it may then be told as the client's account."""
-    return bool(recorded) and bool(recorded[-1].verdict)
+def _last_recorded(items: list[Item]) -> int:
+    """The place of the last item that the ledger has: one with an id, or what an assistant says behind such an answer; -1 without one."""
+    last = last_place(item.id is not None for item in items)
+    if last >= 0 and items[last].verdict:
+        while last + 1 < len(items) and items[last + 1].role == "assistant":
+            last += 1
+    return last
 
 
 def _numbered(items: list[Item]) -> tuple[Answer, ...]:
@@ -265,7 +277,7 @@ def _newest_outputs(items: list[Item]) -> list[Item]:
 
     A client of this API sends all of the conversation as it has it. So what it gives now stands behind the last message of an assistant.
     """
-    last = max((at for at, item in enumerate(items) if item.role == "assistant"), default=-1)
+    last = last_place(item.role == "assistant" for item in items)
     answered = [item for item in items[last + 1 :] if item.verdict]
     if unknown := next((item for item in items[last + 1 :] if item.role == "tool" and not item.verdict), None):
         do = "send back the id of a call in tool_calls of a completion of this server"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -54,12 +55,7 @@ def item_of(given: dict[str, Any], param: str) -> Item:
     """One item of `input`, or one of `messages`."""
     kind = given.get("type") or ("message" if "role" in given or "id" not in given else "item_reference")
     if kind == "mcp_approval_response":
-        approve = given.get("approve")
-        if not isinstance(approve, bool):
-            raise Wrong(f"{param}.approve", "an approval is true or false", code="invalid_type")
-        request = _text(given.get("approval_request_id"), f"{param}.approval_request_id")
-        reason = _text(given.get("reason") or "", f"{param}.reason")
-        return _answer(kind, request, "approve" if approve else "reject", reason, param)
+        return _approval(kind, given, param)
     if kind == "function_call_output":
         return _output(kind, _text(given.get("call_id"), f"{param}.call_id"), parts_of(given.get("output"), f"{param}.output"), param)
     id = read_item_id(given.get("id")) or (read_item_id(given.get("call_id")) if kind == "function_call" else None)
@@ -69,6 +65,10 @@ def item_of(given: dict[str, Any], param: str) -> Item:
         raise Wrong(f"{param}.id", f"there is no item {name[:200]!r}", code="item_not_found", do=do)
     if id is not None or kind != "message":
         return Item("", kind=_text(kind, f"{param}.type")[:40], id=id, param=param)
+    return _message(given, param)
+
+
+def _message(given: dict[str, Any], param: str) -> Item:
     role = given.get("role")
     if role not in ("user", "assistant", "system", "developer", "tool"):
         raise Wrong(f"{param}.role", f"there is no role {role!r}"[:100], expected="user, assistant, system or developer")
@@ -94,6 +94,15 @@ def _call_told(call: Any) -> str:
     function = call.get("function") if isinstance(call, dict) else None
     about = function if isinstance(function, dict) else {}
     return f"[calls {about.get('name', 'a tool')}({about.get('arguments', '')})]"
+
+
+def _approval(kind: str, given: dict[str, Any], param: str) -> Item:
+    approve = given.get("approve")
+    if not isinstance(approve, bool):
+        raise Wrong(f"{param}.approve", "an approval is true or false", code="invalid_type")
+    request = _text(given.get("approval_request_id"), f"{param}.approval_request_id")
+    reason = _text(given.get("reason") or "", f"{param}.reason")
+    return _answer(kind, request, "approve" if approve else "reject", reason, param)
 
 
 def _output(kind: str, name: str, parts: list[Any], param: str) -> Item:
@@ -187,20 +196,31 @@ def message_of(items: list[Item], param: str, known: bool, ignored: list[str], *
     """
     if any(item.is_instruction for item in items):
         ignored.append(f"{param} of system and developer")
-    spoken = [item for item in items if not item.is_instruction]
-    last = max((number for number, item in enumerate(spoken) if item.role != "user"), default=-1)
-    before, new = spoken[: last + 1], spoken[last + 1 :]
+    before, new = _split_new([item for item in items if not item.is_instruction])
     if known and before:
         raise Wrong(param, "what was said before is in the conversation: send only what is new")
-    parts = [part for item in new for part in item.parts]
-    if not any(parts) and not empty:
+    parts = [part for item in new for part in item.parts if part]
+    if not parts and not empty:
         do = "send a message of the user behind what was said, or an answer to what is pending"
         raise Wrong(param, "there is nothing to say: the last message must be a user's", do=do, code="missing_required_parameter")
-    told = [item for item in before if item.role and item.parts] if not drop else []
     ignored.extend(sorted({f"{param} of type {item.kind}" for item in before if not item.role}))
-    if told:
-        parts = [ACCOUNT, *(part for item in told for part in _labelled(item)), NEW, *parts]
-    return [part for part in parts if part]
+    return parts if drop else [*_account(before), *parts]
+
+
+def _split_new(spoken: list[Item]) -> tuple[list[Item], list[Item]]:
+    """Split off what the user says at the end."""
+    last = last_place(item.role != "user" for item in spoken)
+    return spoken[: last + 1], spoken[last + 1 :]
+
+
+def last_place(fits: Iterable[bool]) -> int:
+    """The place of the last that is true; -1 if none is."""
+    return max((place for place, each in enumerate(fits) if each), default=-1)
+
+
+def _account(before: list[Item]) -> list[Any]:
+    told = [item for item in before if item.role and item.parts]
+    return [ACCOUNT, *(part for item in told for part in _labelled(item) if part), NEW] if told else []
 
 
 def _labelled(item: Item) -> list[Any]:
