@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from legato.core.child_ids import child_session_id
 from legato.core.facts import Attempted, CallRef, Cancelled, Paused, Standing
 from legato.core.groups import CallState
-from legato.core.owed import NO_CHILDREN, ChildStatus, RunTool, failure_of, in_control, next_request_usage, plan
+from legato.core.owed import NO_CHILDREN, ChildStatus, RunTool, Status, failure_of, in_control, next_request_usage, plan
 from legato.core.requests import Pending
-from legato.drive.caller import current_caller
+from legato.drive.caller import Caller, current_caller
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import Ledger, failed_itself, let_rest, used
 from legato.drive.others import idempotency_key
@@ -83,6 +83,20 @@ def child_store() -> Store | None:
 async def run_child(session: Session, task: Any, key: str) -> Result:
     """Give a child session its task, once, and drive it. `ChildPaused` if it failed or may not spend more: `resume()` goes on with it."""
     caller = current_caller.get()
+    await _give_task(session, task, key, caller)
+    before = session.state.length
+    try:
+        result = await session.run(task, key=key)
+    except Exception as error:
+        if failed_itself(session.store, error):
+            raise
+        raise _failed(session, error) from error
+    if result.status in ("failed", "running"):
+        raise _paused(session, result.status, session.state.length != before, caller)
+    return result
+
+
+async def _give_task(session: Session, task: Any, key: str, caller: Caller | None) -> None:
     try:
         await session.refresh()
         if caller is not None and caller.resumes and not session.state.length:
@@ -90,29 +104,24 @@ async def run_child(session: Session, task: Any, key: str) -> Result:
         await session.say(task, key=key)
     except DefinitionChanged as error:
         raise _failed(session, error) from error
-    before = session.state.length
     if caller is not None:
         try:
             await caller.check_parent()
         except UnknownLedger:
             await used(session.store, session.store.delete(session.id))  # it was begun just after its parent was deleted
             raise
-    try:
-        result = await session.run(task, key=key)
-    except Exception as error:
-        if failed_itself(session.store, error):
-            raise
-        raise _failed(session, error) from error
-    idle = result.status == "running" or (result.status == "failed" and session.state.length == before)
-    if idle and caller is not None:
-        needed = next_request_usage(session.state)
-        if result.status == "running" and caller.slot is not None and caller.allows(needed):  # it waits for a retry, or for a slot
-            raise ChildPaused(session.id, session.state.length, retry_at=retry_time(session) or now_ms())
-        # It made no model request, because a limit of its callers has no room for one.
-        raise ChildPaused(session.id, session.state.length, needed=needed)
-    if result.status in ("failed", "running"):
-        raise ChildPaused(session.id, session.state.length, failure_of(session.state) or f"its session is {result.status}")
-    return result
+
+
+def _paused(session: Session, status: Status, grew: bool, caller: Caller | None) -> ChildPaused:
+    """Why a child session did not come to its end, for its caller. `grew`: its run recorded something."""
+    length = session.state.length
+    if caller is None or (status == "failed" and grew):
+        return ChildPaused(session.id, length, failure_of(session.state) or f"its session is {status}")
+    needed = next_request_usage(session.state)
+    if status == "running" and caller.slot is not None and caller.allows(needed):  # it waits for a retry, or for a slot
+        return ChildPaused(session.id, length, retry_at=retry_time(session) or now_ms())
+    # It made no model request, because a limit of its callers has no room for one.
+    return ChildPaused(session.id, length, needed=needed)
 
 
 def retry_time(session: Session) -> int:
@@ -225,12 +234,10 @@ class Nested:
         """What `look` found last."""
         if not (waiting := self._waiting()):
             return NO_CHILDREN
-        missing = frozenset(call.ref for call, handle in waiting if handle is not None and not handle.state.length)
-        able = [call for call, handle in waiting if call.ref not in missing and (handle is None or handle.status != "pending")]
-        # One that failed goes on when the session is resumed, and not by itself; of one that waits for a time, the plan says it.
-        able = [call for call in able if call.paused and not call.paused.error and not call.paused.retry_at]
+        missing = frozenset(call.ref for call, handle in waiting if _is_missing(handle))
+        able = frozenset(RunTool(call.ref, len(call.attempts) + 1) for call, handle in waiting if _is_resumable(call, handle))
         cancelled = frozenset(call.ref for call, handle in waiting if handle is not None and handle.status == "cancelled")
-        return ChildStatus(frozenset(RunTool(call.ref, len(call.attempts) + 1) for call in able), missing, cancelled)
+        return ChildStatus(able, missing, cancelled)
 
     def next_to_resume(self) -> Session | None:
         """The child session that goes on first, of those that calls wait for; None if none can."""
@@ -366,3 +373,15 @@ async def _over(handle: Session) -> None:
 def _done_without(call: CallState) -> bool:
     """Whether a call was answered although its tool had begun, and not with what that did."""
     return bool(call.attempts) and call.output is not None and call.output.status in WITHOUT_IT
+
+
+def _is_missing(handle: Session | None) -> bool:
+    return handle is not None and not handle.state.length
+
+
+def _is_resumable(call: CallState, handle: Session | None) -> bool:
+    """Whether a waiting call can go on. One whose child session failed goes on when the session is resumed, and not by itself; of one
+    that waits for a time, the plan says it."""
+    if call.paused is None or call.paused.error or call.paused.retry_at or _is_missing(handle):
+        return False
+    return handle is None or handle.status != "pending"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -344,27 +345,30 @@ class HandoffBuilder:
     def _problems(self, agents: Mapping[str, Agent]) -> list[str]:
         if not self._participants:
             return ["there are no participants: write HandoffBuilder(participants=[...])"]
-        problems = []
-        names = [agent.name for agent in self._participants]
-        for name in dict.fromkeys(names):
-            if names.count(name) > 1:
-                problems.append(f"{names.count(name)} participants are named {name!r}: give each a name of its own")
+        names = Counter(agent.name for agent in self._participants)
+        twice = [f"{count} participants are named {name!r}: give each a name of its own" for name, count in names.items() if count > 1]
+        return [*twice, *self._unknown_names(agents), *self._wrong_edges()]
+
+    def _unknown_names(self, agents: Mapping[str, Agent]) -> list[str]:
         named = {
             "with_start_agent": [self._start] if self._start else [],
             "add_handoff": [name for edge in self._edges for name in edge[:2]] + self._dead_ends_meant,
             "with_autonomous_mode": [*(self._autonomous or ()), *self._prompts, *self._turn_limits],
         }
-        for verb, given in named.items():
-            for name in dict.fromkeys(given):
-                if name not in agents:
-                    problems.append(f"{verb} names {name!r}, who is no participant: the participants are {', '.join(map(repr, agents))}")
+        return [
+            f"{verb} names {name!r}, who is no participant: the participants are {', '.join(map(repr, agents))}"
+            for verb, given in named.items()
+            for name in dict.fromkeys(given)
+            if name not in agents
+        ]
+
+    def _wrong_edges(self) -> Iterator[str]:
         for source, target, *_ in self._edges:
             if source == target:
-                problems.append(f"{source!r} cannot hand over to itself: remove it from its own targets")
-        for source, target in dict.fromkeys(edge[:2] for edge in self._edges):
-            if sum(edge[:2] == (source, target) for edge in self._edges) > 1:
-                problems.append(f"the handoff from {source!r} to {target!r} is given twice: keep one")
-        return problems
+                yield f"{source!r} cannot hand over to itself: remove it from its own targets"
+        for (source, target), count in Counter(edge[:2] for edge in self._edges).items():
+            if count > 1:
+                yield f"the handoff from {source!r} to {target!r} is given twice: keep one"
 
     def _all_edges(self, agents: Mapping[str, Agent]) -> list[tuple[Edge, EdgeDefinition]]:
         given = self._edges

@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -241,9 +241,7 @@ class Worker:
         async for info in self._unrested():
             waits = info.updated <= before or info in self._known
             due = seen[info] = await self._due(info, first) if waits else None
-            if due is None or not due.session or due.session in woken or due.session in self._timed:
-                continue
-            if seconds_until(due.retry_at) and not first:  # an engine that has just begun may not know of it
+            if due is None or due.session in woken or not self._is_time(due, first):
                 continue
             if not await self._waited_for(info.ledger):
                 await let_rest(self._store, info.ledger, info.length)
@@ -254,11 +252,12 @@ class Worker:
             except Exception as error:  # the engine is away, or does not take this name: with the next look it is tried again
                 refused[due.session] = in_a_word(error)
         self._known = seen
-        if woken:
-            log.info("woke %d sessions that nobody had woken", len(woken))
-        if refused:
-            some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
-            log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)
+        _log_sweep(woken, refused)
+
+    def _is_time(self, due: _Due, first: bool) -> bool:
+        """Whether a session may be woken now: no timer of this worker is set for it, and none of the engine, which may not know of one
+        when it has just begun."""
+        return bool(due.session) and due.session not in self._timed and (first or not seconds_until(due.retry_at))
 
     async def _due(self, info: LedgerInfo, first: bool) -> _Due:
         """The session to wake for a ledger, if it is one of ours, and when. While the ledger does not change, it is read once.
@@ -297,3 +296,11 @@ class Worker:
         except LegatoError:
             pass  # whose it is cannot be read: whoever is woken for it says so
         return True
+
+
+def _log_sweep(woken: Collection[str], refused: Mapping[str, str]) -> None:
+    if woken:
+        log.info("woke %d sessions that nobody had woken", len(woken))
+    if refused:
+        some = ", ".join(f"{session!r} ({kind})" for session, kind in islice(refused.items(), 3))
+        log.warning("could not wake %d sessions that nobody had woken, such as %s", len(refused), some)

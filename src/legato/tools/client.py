@@ -7,7 +7,7 @@ deferred tool does, and the client supplies it. Arguments and answers are checke
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -73,23 +73,10 @@ def options_of(
     tools: Iterable[ClientTool] = (), output_schema: Mapping[str, Any] | None = None, required: bool = False
 ) -> tuple[RunOptions, dict[str, bytes]]:
     """Return the options of a run as they are recorded, and the contents that go with them. `BadInput` if they cannot be used."""
-    given = listed("client tools", tools)
-    for each in given:
-        if not isinstance(each, ClientTool):
-            raise BadInput(
-                "tools= takes tools that the client runs", found=repr(each)[:80], do='write tools=[ClientTool("open_page", "...", {...})]'
-            )
+    given = _checked_tools(tools)
     if required and not given:
         raise BadInput("tool_required=True needs tools of the client", do="write tools=[ClientTool(...)] too, or leave it out")
-    names = [each.name for each in given]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise BadInput(f"two client tools are named {twice[0]!r}", do="give one of them another name")
-    output = ""
-    if output_schema is not None:
-        if not isinstance(output_schema, Mapping):
-            raise BadInput("output_schema= takes a JSON schema", found=repr(output_schema)[:80], do=_schema_advice(output_schema))
-        output = _schema_text(output_schema, "the output schema")
-        _checked_output(output)
+    output = _output_text(output_schema) if output_schema is not None else ""
     if not given and not output:
         return NO_OPTIONS, {}
     specs = tuple(each.spec for each in given)
@@ -103,6 +90,27 @@ def options_of(
         )
     offered = tuple(OfferedTool(each.name, _secrets_of(each.parameters)) for each in given)
     return RunOptions(offered, required, bool(output), digest), {digest: data}
+
+
+def _checked_tools(tools: Iterable[ClientTool]) -> Sequence[ClientTool]:
+    given = listed("client tools", tools)
+    for each in given:
+        if not isinstance(each, ClientTool):
+            raise BadInput(
+                "tools= takes tools that the client runs", found=repr(each)[:80], do='write tools=[ClientTool("open_page", "...", {...})]'
+            )
+    names = [each.name for each in given]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadInput(f"two client tools are named {twice[0]!r}", do="give one of them another name")
+    return given
+
+
+def _output_text(schema: object) -> str:
+    if not isinstance(schema, Mapping):
+        raise BadInput("output_schema= takes a JSON schema", found=repr(schema)[:80], do=_schema_advice(schema))
+    text = _schema_text(schema, "the output schema")
+    _checked_output(text)
+    return text
 
 
 def _secrets_of(parameters: Mapping[str, Any]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ not understand it leaves out: a missing description is no error.
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 from msgspec import Struct
 
@@ -49,36 +50,61 @@ def _summary(lines: list[str]) -> str:
 
 
 def _entries(lines: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    entry: re.Pattern[str] | None = None  # the style of the section we are in, if we are in one
-    indent: int | None = None  # how far its entries are indented; the first one says
-    words: list[str] | None = None  # of the entry we are in
-    for number, line in enumerate(lines):
-        depth = len(line) - len(line.lstrip())
-        text = line.strip()
-        after = lines[number + 1] if number + 1 < len(lines) else ""
+    reader = _EntryReader()
+    for line, after in zip_longest(lines, lines[1:], fillvalue=""):
+        reader.read(line, after)
+    return reader.found
+
+
+class _EntryReader:
+    """Reads the entries of a docstring line by line: `found` has the words about each argument."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[str]] = {}
+        self._style: re.Pattern[str] | None = None  # of the section we are in, if we are in one
+        self._indent: int | None = None  # how far its entries are indented; the first one says
+        self._words: list[str] | None = None  # of the entry we are in
+
+    def read(self, line: str, after: str) -> None:
+        """Read a line. `after` is the next one, which may underline it."""
+        depth, text = len(line) - len(line.lstrip()), line.strip()
         if match := _SPHINX_ENTRY.fullmatch(text):
-            entry, words = None, found.setdefault(match["name"], [])
-            words += [match["text"]] if match["text"] else []
+            self._style = None
+            self._begin_entry(match)
         elif _UNDERLINE.fullmatch(line):
-            continue
+            return
         elif not depth and text and _UNDERLINE.fullmatch(after):
-            entry, indent, words = _NUMPY_ENTRY if _SECTION.fullmatch(text) else None, 0, None
+            self._begin_section(_NUMPY_ENTRY if _SECTION.fullmatch(text) else None, 0)
         elif not depth and _SECTION.fullmatch(text):
-            entry, indent, words = _GOOGLE_ENTRY, None, None
-        elif not text:
-            words = words if entry else None  # a blank line ends a Sphinx entry, and nothing else
-        elif entry is None:
-            words = words if depth else None
-            if words is not None:
-                words.append(text)
-        elif not depth and indent != 0:
-            entry, words = None, None  # back at the margin: the Google section is over
-        elif depth <= (indent := depth if indent is None else indent):
-            match = entry.fullmatch(text)
-            words = found.setdefault(match["name"], []) if match else None
-            if match and words is not None and match.groupdict().get("text"):
-                words.append(match["text"])
-        elif words is not None:
-            words.append(text)
-    return found
+            self._begin_section(_GOOGLE_ENTRY, None)
+        elif self._style is None:
+            self._continue_sphinx_entry(depth, text)
+        elif text:
+            self._read_in_section(self._style, depth, text)
+
+    def _begin_section(self, style: re.Pattern[str] | None, indent: int | None) -> None:
+        self._style, self._indent, self._words = style, indent, None
+
+    def _begin_entry(self, match: re.Match[str]) -> None:
+        self._words = self.found.setdefault(match["name"], [])
+        if text := match.groupdict().get("text"):
+            self._words.append(text)
+
+    def _continue_sphinx_entry(self, depth: int, text: str) -> None:
+        if not depth or not text:  # back at the margin, or a blank line, which ends a Sphinx entry and nothing else
+            self._words = None
+        elif self._words is not None:
+            self._words.append(text)
+
+    def _read_in_section(self, style: re.Pattern[str], depth: int, text: str) -> None:
+        if not depth and self._indent != 0:
+            self._begin_section(None, None)  # back at the margin: the Google section is over
+            return
+        self._indent = depth if self._indent is None else self._indent
+        if depth > self._indent:
+            if self._words is not None:
+                self._words.append(text)
+        elif match := style.fullmatch(text):
+            self._begin_entry(match)
+        else:
+            self._words = None

@@ -372,18 +372,27 @@ def _way(
 ) -> Way:
     if (command is None) == (url is None):
         raise BadInput(f"MCP server {name!r} needs a command or a url, and not both", do='write command=["mcp-server-time"], or url="https://..."')
-    if url is not None:
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise BadInput(f"the url of MCP server {name!r} is not one", expected="http:// or https://")
+    if command is None:
+        address = _checked_url(name, url)
         if env is not None or cwd is not None:
             raise BadInput(f"MCP server {name!r} has a url: env= and cwd= are for commands", do="give credentials with headers=")
-        return Address(url=url, headers=dict(headers or {}))
-    assert command is not None
-    if isinstance(command, str) or not command or not all(isinstance(each, str) for each in command):
-        raise BadInput(f"the command of MCP server {name!r} is a list of texts", do='write command=["uvx", "mcp-server-time"]')
+        return Address(url=address, headers=dict(headers or {}))
+    words = _checked_command(name, command)
     if headers is not None:
         raise BadInput(f"MCP server {name!r} has a command: headers= are for urls", do="give credentials with env=")
-    return Command(command=tuple(command), env=dict(env or {}), cwd=Path(cwd) if cwd is not None else None, words=deque(maxlen=LINES))
+    return Command(command=words, env=dict(env or {}), cwd=Path(cwd) if cwd is not None else None, words=deque(maxlen=LINES))
+
+
+def _checked_url(name: str, url: object) -> str:
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        raise BadInput(f"the url of MCP server {name!r} is not one", expected="http:// or https://")
+    return url
+
+
+def _checked_command(name: str, command: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(command, str) or not command or not all(isinstance(each, str) for each in command):
+        raise BadInput(f"the command of MCP server {name!r} is a list of texts", do='write command=["uvx", "mcp-server-time"]')
+    return tuple(command)
 
 
 def _names(what: str, given: Any) -> frozenset[str] | None:
