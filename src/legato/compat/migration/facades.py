@@ -168,24 +168,29 @@ def _passes_on(call: Callable[..., Any], more: str) -> list[tuple[Callable[..., 
     tree = _source(call) if inspect.isfunction(call) else None
     if tree is None:
         return []
-    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == more]
-    handed = [
-        node.func
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg is None and isinstance(keyword.value, ast.Name) and keyword.value.id == more
-    ]
-    owner = _owner(call)
-    found: list[tuple[Callable[..., Any], bool]] = []
-    for target in handed:
-        match target:
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if owner is not None and callable(getattr(owner, name, None)):
-                method = inspect.getattr_static(owner, name)
-                found.append((method.__func__, True) if isinstance(method, classmethod) else (method, True))
-            case ast.Name(id=name) if framework_of(other := call.__globals__.get(name) or _exported(call, name)):
-                found.append((other, False))
+    loads = [node for node in ast.walk(tree) if _is_name(node, more)]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    handed = [node.func for node in calls for keyword in node.keywords if keyword.arg is None and _is_name(keyword.value, more)]
+    found = [callee for target in handed if (callee := _callee(call, target)) is not None]
     return found if len(found) == len(loads) else []
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _callee(call: Any, target: ast.expr) -> tuple[Callable[..., Any], bool] | None:
+    """What a function calls by this name, and whether its first parameter is given already; None if it is none of a facade's."""
+    match target:
+        case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+            owner = _owner(call)
+            if owner is None or not callable(getattr(owner, name, None)):
+                return None
+            method = inspect.getattr_static(owner, name)
+            return (method.__func__ if isinstance(method, classmethod) else method), True
+        case ast.Name(id=name) if framework_of(other := call.__globals__.get(name) or _exported(call, name)):
+            return other, False
+    return None
 
 
 def _owner(call: Callable[..., Any]) -> type | None:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from legato.compat.migration.facades import FACADES
 from legato.compat.migration.things import Instance, Kind, Module, Thing, awaited, each, many, member, result, thing
@@ -54,50 +54,77 @@ class Flows:
             waiting += [(below, inner) for below in [*ast.iter_child_nodes(child)][::-1]]
 
     def _bind(self, node: ast.AST, scope: Scope) -> None:
+        if (bind := _BINDERS.get(type(node))) is not None:
+            bind(self, node, scope)
+
+    def _bind_import(self, node: ast.Import, scope: Scope) -> None:
+        for alias in node.names:
+            first = alias.name.partition(".")[0]
+            self._add(scope, alias.asname or first, partial(self._whole, alias.name if alias.asname else first))
+
+    def _bind_import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        for alias in node.names:
+            self._add(scope, alias.asname or alias.name, self._imported(node, alias.name))
+
+    def _bind_assignment(self, node: ast.Assign, scope: Scope) -> None:
+        for target in node.targets:
+            self._target(target, node.value, scope)
+
+    def _bind_annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
+        if isinstance(node.target, ast.Name):
+            self._add(scope, node.target.id, lambda: self.annotated(node.annotation, scope))
+
+    def _bind_augmented(self, node: ast.AugAssign, scope: Scope) -> None:
+        if isinstance(node.target, ast.Name):
+            self._add(scope, node.target.id, _unknown)
+
+    def _bind_named_expression(self, node: ast.NamedExpr, scope: Scope) -> None:
+        self._add(scope, node.target.id, lambda: self.infer(node.value, scope))
+
+    def _bind_loop(self, node: ast.For | ast.AsyncFor | ast.comprehension, scope: Scope) -> None:
+        self._target(node.target, None, scope, lambda: each(self.infer(node.iter, scope)))
+
+    def _bind_with(self, node: ast.withitem, scope: Scope) -> None:
+        if node.optional_vars is not None:
+            self._target(node.optional_vars, None, scope)
+
+    def _bind_exception(self, node: ast.ExceptHandler, scope: Scope) -> None:
+        if node.name is not None:
+            kind = node.type
+            self._add(scope, node.name, (lambda: _instance(self.infer(kind, scope))) if kind is not None else _unknown)
+
+    def _bind_pattern(self, node: ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+        if node.name is not None:
+            self._add(scope, node.name, _unknown)
+
+    def _bind_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        self._add(scope, node.name, _unknown)
+        self._bind_parameters(node, scope)
+
+    def _bind_class(self, node: ast.ClassDef, scope: Scope) -> None:
+        self._add(scope, node.name, _unknown)
+        self._class(node)
+
+    def _bind_deletion(self, node: ast.Delete, scope: Scope) -> None:
+        for target in node.targets:
+            self._target(target, None, scope)
+
+    def _share(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+        self._shared.update(node.names)
+
+    def _note_attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self.own.add(node.attr)
+
+    def _note_match(self, node: ast.Match, scope: Scope) -> None:
+        self._tested.add((scope, ast.dump(node.subject)))
+
+    def _note_call(self, node: ast.Call, scope: Scope) -> None:
         match node:
-            case ast.Import():
-                for alias in node.names:
-                    first = alias.name.partition(".")[0]
-                    self._add(scope, alias.asname or first, partial(self._whole, alias.name if alias.asname else first))
-            case ast.ImportFrom():
-                for alias in node.names:
-                    self._add(scope, alias.asname or alias.name, self._imported(node, alias.name))
-            case ast.Assign():
-                for target in node.targets:
-                    self._target(target, node.value, scope)
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                self._add(scope, name, lambda: self.annotated(node.annotation, scope))
-            case ast.AugAssign(target=ast.Name(id=name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                self._add(scope, name, _unknown)
-            case ast.NamedExpr(target=ast.Name(id=name)):
-                self._add(scope, name, lambda: self.infer(node.value, scope))
-            case ast.For() | ast.AsyncFor() | ast.comprehension():
-                self._target(node.target, None, scope, lambda: each(self.infer(node.iter, scope)))
-            case ast.withitem(optional_vars=ast.expr() as target):
-                self._target(target, None, scope)
-            case ast.ExceptHandler(name=str(name), type=kind):
-                self._add(scope, name, (lambda: _instance(self.infer(kind, scope))) if kind is not None else _unknown)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                self._add(scope, node.name, _unknown)
-                self._parameters(node)
-            case ast.ClassDef():
-                self._add(scope, node.name, _unknown)
-                self._class(node)
-            case ast.Lambda():
-                self._parameters(node)
-            case ast.Global() | ast.Nonlocal():
-                self._shared.update(node.names)
-            case ast.Attribute(ctx=ast.Store() | ast.Del()):
-                self.own.add(node.attr)
             case ast.Call(func=ast.Name(id=name), args=[about, *rest]) if name in _TESTS:
                 self._tested.add((scope, ast.dump(rest[0] if name == "cast" and rest else about)))
             case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=str(name)), *_]):
                 self.own.add(name)
-            case ast.Match():
-                self._tested.add((scope, ast.dump(node.subject)))
-            case ast.Delete():
-                for target in node.targets:
-                    self._target(target, None, scope)
 
     def _add(self, scope: Scope, name: str, binding: Binding) -> None:
         self._bindings[scope, name].append(binding)
@@ -116,11 +143,11 @@ class Flows:
             case ast.Starred():
                 self._target(target.value, None, scope)
 
-    def _parameters(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+    def _bind_parameters(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> None:
         given = function.args
         for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs):
             kind = argument.annotation
-            self._add(function, argument.arg, partial(self.annotated, kind, self.scope_of[function]) if kind is not None else _unknown)
+            self._add(function, argument.arg, partial(self.annotated, kind, scope) if kind is not None else _unknown)
         for several in (given.vararg, given.kwarg):
             if several is not None:
                 self._add(function, several.arg, _unknown)
@@ -171,8 +198,8 @@ class Flows:
         match node:
             case ast.Name(id=name):
                 return self._look_up(name, scope)
-            case ast.Attribute():
-                return None if node.attr in self.own else member(self.infer(node.value, scope), node.attr)
+            case ast.Attribute() if node.attr not in self.own:
+                return member(self.infer(node.value, scope), node.attr)
             case ast.Call():
                 return result(self.infer(node.func, scope))
             case ast.Await():
@@ -180,17 +207,17 @@ class Flows:
             case ast.NamedExpr():
                 return self.infer(node.value, scope)
             case ast.Subscript():
-                of = self.infer(node.value, scope)
-                return of if isinstance(of, Kind) else None if isinstance(node.slice, ast.Slice) else each(of)
+                return _item(self.infer(node.value, scope), node.slice)
             case ast.IfExp():
-                return _same([self.infer(node.body, scope), self.infer(node.orelse, scope)])
+                return self._infer_same([node.body, node.orelse], scope)
             case ast.List(elts=[_, *_]) | ast.Tuple(elts=[_, *_]):
-                one = _same([self.infer(part, scope) for part in node.elts])
-                return many(one) if one is not None else None
+                return many(self._infer_same(node.elts, scope))
             case ast.ListComp() | ast.GeneratorExp():
-                one = self.infer(node.elt, node)
-                return many(one) if one is not None else None
+                return many(self.infer(node.elt, node))
         return None
+
+    def _infer_same(self, nodes: list[ast.expr], scope: Scope) -> Thing | None:
+        return _same([self.infer(node, scope) for node in nodes])
 
     def annotated(self, node: ast.expr, scope: Scope) -> Thing | None:
         """What an annotation of the program says."""
@@ -205,8 +232,7 @@ class Flows:
             ):
                 return self.annotated(left, scope)
             case ast.Subscript(value=ast.Name(id="list" | "List" | "Sequence" | "Iterable"), slice=of):
-                one = self.annotated(of, scope)
-                return many(one) if one is not None else None
+                return many(self.annotated(of, scope))
             case ast.Name() | ast.Attribute() | ast.Subscript():
                 return _instance(self.infer(node, scope))
         return None
@@ -249,5 +275,40 @@ def _same(found: list[Thing | None]) -> Thing | None:
     return found[0] if found and all(one == found[0] for one in found) else None
 
 
+def _item(of: Thing | None, index: ast.expr) -> Thing | None:
+    """What `of[index]` is. An index of a class says what it is a class of."""
+    if isinstance(of, Kind):
+        return of
+    return None if isinstance(index, ast.Slice) else each(of)
+
+
 def _instance(of: Thing | None) -> Thing | None:
     return Instance((of.cls,)) if isinstance(of, Kind) else None
+
+
+_BINDERS: dict[type[ast.AST], Callable[[Flows, Any, Scope], None]] = {
+    ast.Import: Flows._bind_import,
+    ast.ImportFrom: Flows._bind_import_from,
+    ast.Assign: Flows._bind_assignment,
+    ast.AnnAssign: Flows._bind_annotated,
+    ast.AugAssign: Flows._bind_augmented,
+    ast.NamedExpr: Flows._bind_named_expression,
+    ast.For: Flows._bind_loop,
+    ast.AsyncFor: Flows._bind_loop,
+    ast.comprehension: Flows._bind_loop,
+    ast.withitem: Flows._bind_with,
+    ast.ExceptHandler: Flows._bind_exception,
+    ast.MatchAs: Flows._bind_pattern,
+    ast.MatchStar: Flows._bind_pattern,
+    ast.FunctionDef: Flows._bind_function,
+    ast.AsyncFunctionDef: Flows._bind_function,
+    ast.Lambda: Flows._bind_parameters,
+    ast.ClassDef: Flows._bind_class,
+    ast.Delete: Flows._bind_deletion,
+    ast.Global: Flows._share,
+    ast.Nonlocal: Flows._share,
+    ast.Attribute: Flows._note_attribute,
+    ast.Call: Flows._note_call,
+    ast.Match: Flows._note_match,
+}
+"""What a node of each kind binds, or says of names."""

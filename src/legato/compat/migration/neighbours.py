@@ -50,15 +50,23 @@ def _taken(tree: ast.Module, name: str) -> Iterator[str]:
 
 def _names(place: Path) -> set[str] | None:
     """What a module has, as far as its text tells; None if it may have anything."""
-    inside = {each.stem for each in place.iterdir() if each.suffix in (".py", "")} if place.is_dir() else set()
     try:
         tree = parsed((place / "__init__.py" if place.is_dir() else place).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, BadInput):
         return None
-    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound = set(_bound(tree))
+    if "*" in bound or "__getattr__" in bound:
+        return None
+    return bound | ({each.stem for each in place.iterdir() if each.suffix in (".py", "")} if place.is_dir() else set())
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """What a module gives a name to."""
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            bound |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-    return None if "*" in bound or "__getattr__" in bound else bound | inside
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.Import() | ast.ImportFrom():
+                yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)

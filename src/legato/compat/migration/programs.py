@@ -11,7 +11,7 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -59,17 +59,17 @@ def migrated(source: str, covered: Mapping[str, Collection[str]], own_modules: C
     """
     tree = parsed(source)
     editor = _Editor(source, tree, {name: names for name, names in covered.items() if name.partition(".")[0] not in own_modules})
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            editor.takes_from(node, node.module)
-        elif isinstance(node, ast.Import):
-            editor.takes(node)
+    editor.take_imports()
     names = sorted(editor.names, key=lambda name: (name.line, name.name))
     own = [f"{name} is a module of your own here, and was left alone" for name in sorted(own_modules) if re.search(rf"\b{name}\b", source)]
-    theirs = {name: FACADES[framework] + name.removeprefix(framework) for name in editor.covered for framework in [name.partition(".")[0]]}
-    ours = theirs | {facade: facade for facade in theirs.values()}  # a program that was moved is looked at, too
-    differs = [DIFFERS[name] for name in sorted({each.name for each in names if each.covered}) if name in DIFFERS]
-    return Migration(editor.edited(), tuple(names), (*own, *differs), tuple(used(tree, ours)))
+    differs = [DIFFERS[name] for name in sorted({each.name for each in names if each.covered} & DIFFERS.keys())]
+    return Migration(editor.edited(), tuple(names), (*own, *differs), tuple(used(tree, _our_modules(editor.covered))))
+
+
+def _our_modules(covered: Iterable[str]) -> dict[str, str]:
+    """The facade's module for each module of a framework, and for itself: a program that was moved is looked at, too."""
+    theirs = {name: FACADES[framework] + name.removeprefix(framework) for name in covered for framework in [name.partition(".")[0]]}
+    return theirs | {facade: facade for facade in theirs.values()}
 
 
 def parsed(source: str) -> ast.Module:
@@ -98,6 +98,14 @@ class _Editor:
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line))
+
+    def take_imports(self) -> None:
+        """Take the names of all imports."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                self.takes_from(node, node.module)
+            elif isinstance(node, ast.Import):
+                self.takes(node)
 
     def edited(self) -> str:
         """The program with all replacements made."""

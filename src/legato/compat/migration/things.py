@@ -8,7 +8,6 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias, Union, get_args, get_origin
 
 from legato.compat.migration.facades import FACADES, framework_of, hints
@@ -82,20 +81,27 @@ def thing(value: Any, name: str = "") -> Thing | None:
 
 def of_type(hint: Any) -> Thing | None:
     """What an annotation of ours says."""
-    if isinstance(hint, type) and get_origin(hint) is None:
-        return Instance((hint,)) if framework_of(hint) else None
     origin, parts = get_origin(hint), get_args(hint)
+    cls = hint if origin is None else origin
+    if isinstance(cls, type) and framework_of(cls):
+        return Instance((cls,))
+    if not parts:
+        return None
     if origin in (Union, types.UnionType):
-        several = [of_type(part) for part in parts if part is not type(None)]
-        classes = [each.classes for each in several if isinstance(each, Instance)]
-        return Instance(sum(classes, ())) if len(classes) == len(several) else several[0] if len(several) == 1 else None
-    if isinstance(origin, type) and framework_of(origin):
-        return Instance((origin,))
-    if origin is type and parts and isinstance(parts[0], type) and framework_of(parts[0]):
-        return Kind(parts[0])
-    if parts and (origin in _MANY or origin in _MANY_COMING):
+        return _one_of([of_type(part) for part in parts if part is not type(None)])
+    if origin is type:
+        return Kind(parts[0]) if isinstance(parts[0], type) and framework_of(parts[0]) else None
+    if origin in _MANY or origin in _MANY_COMING:
         return Coming(each=of_type(parts[0]))
-    return Coming(awaited=of_type(parts[-1])) if parts and origin in _AWAITED else None
+    return Coming(awaited=of_type(parts[-1])) if origin in _AWAITED else None
+
+
+def _one_of(several: list[Thing | None]) -> Thing | None:
+    """An object of one of these classes; of things that are no objects, the only one."""
+    classes = [each.classes for each in several if isinstance(each, Instance)]
+    if len(classes) == len(several):
+        return Instance(sum(classes, ()))
+    return several[0] if len(several) == 1 else None
 
 
 def member(of: Thing | None, name: str) -> Thing | None:
@@ -157,5 +163,6 @@ def each(of: Thing | None) -> Thing | None:
     return None
 
 
-many = partial(Coming, None)
-"""A list of such things."""
+def many(one: Thing | None) -> Thing | None:
+    """A list of such things."""
+    return Coming(each=one) if one is not None else None

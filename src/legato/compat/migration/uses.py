@@ -84,18 +84,16 @@ class _Seen:
 
     def _call(self, node: ast.Call) -> Iterator[Use]:
         of = self._flows.infer(node.func)
-        target: Any = of.cls if isinstance(of, Kind) else of.call if isinstance(of, Function) else None
-        taken = takes(target, isinstance(of, Function) and of.bound) if target is not None else None
-        if taken is None:
+        called = Function(of.cls, of.cls.__name__) if isinstance(of, Kind) else of
+        if not isinstance(called, Function) or (taken := takes(called.call, called.bound)) is None:
             return
-        name = of.name if isinstance(of, Function) else target.__name__
-        unknown = False
-        for keyword in node.keywords:
-            if keyword.arg is not None and not _is(keyword.value, None):
-                unknown |= keyword.arg not in taken.keywords
-                yield from self._argument(target, name, taken, keyword.arg, keyword)
-        unset = {keyword.arg for keyword in node.keywords if keyword.arg and _is(keyword.value, None) and told(target, name, keyword.arg)}
-        if not unknown and (words := _does_not_fit(node, taken, unset)):
+        target, name = called.call, called.name
+        named = {keyword.arg: keyword for keyword in node.keywords if keyword.arg is not None}
+        given = {argument: keyword for argument, keyword in named.items() if not _is(keyword.value, None)}
+        for argument, keyword in given.items():
+            yield from self._argument(target, name, taken, argument, keyword)
+        unset = {argument for argument in named.keys() - given.keys() if told(target, name, argument)}
+        if given.keys() <= taken.keywords and (words := _does_not_fit(node, taken, unset)):
             instead = _words_for(name, target) or f"here it takes other arguments: {words}"
             yield self._use(f"{name}(...)", target, instead, line=_line(node.func))
 
