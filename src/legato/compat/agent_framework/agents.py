@@ -60,20 +60,17 @@ class Agent:
         **more: Any,
     ) -> None:
         options = {**(default_options or {}), **more}
+        self.default_options = dict(options)
         self.client = client or chat_client
         self.id = id or name or "agent"
         self.name = name
         self.description = description
-        providers = [context_providers] if isinstance(context_providers, ContextProvider) else list(context_providers or ())
-        self.context_providers = providers
-        told_of_history(providers)
+        self.context_providers = [context_providers] if isinstance(context_providers, ContextProvider) else list(context_providers or ())
+        told_of_history(self.context_providers)
         self.middleware = [*(middleware or ()), *(self.client.middleware if isinstance(self.client, _ChatClient) else ())]
         self.agent_middleware = of_kind(self.middleware, "agent")
-        given = [tools] if callable(tools) or isinstance(tools, Mapping) else list(tools or ())
-        hosted = tuple(dict(each) for each in given if isinstance(each, Mapping))  # what the provider runs by itself
-        self.default_options = dict(options)
+        hosted, usable = _split_tools(tools)
         output = options.pop("response_format", None)
-        usable = [as_tool(each) for each in given if not isinstance(each, Mapping)]
         self.native = NativeAgent(
             name=resolve_agent_id(self),
             instructions=instructions or "",
@@ -81,8 +78,8 @@ class Agent:
             tools=usable,
             description=description or "",
             output_type=output if isinstance(output, type) else str,
-            context_providers=contributes(self, providers),
-            middleware=[*after_run(self, providers), *self._wraps(usable)],
+            context_providers=contributes(self, self.context_providers),
+            middleware=[*after_run(self, self.context_providers), *self._wraps(usable)],
         )
         self.store: Store = store if store is not None else MemoryStore()
 
@@ -270,6 +267,13 @@ def _model(client: _ChatClient | Model | str | None, options: Mapping[str, Any],
     if options or hosted:
         raise BadInput("a native model has its options already", found=", ".join([*options, *["tools"] * bool(hosted)]))
     return client
+
+
+def _split_tools(tools: Any) -> tuple[tuple[dict[str, Any], ...], list[Tool]]:
+    """Those that the provider runs by itself, and ours. One may be given without a list around it."""
+    given = [tools] if callable(tools) or isinstance(tools, Mapping) else list(tools or ())
+    hosted = tuple(dict(each) for each in given if isinstance(each, Mapping))
+    return hosted, [as_tool(each) for each in given if not isinstance(each, Mapping)]
 
 
 def resolve_agent_id(agent: Any) -> str:

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from legato.compat.agents.context import TContext
@@ -116,43 +117,36 @@ def history_of(chosen: HandoffInputFilter | None, target: str, graph: Callable[[
 
 def _kept(chosen: HandoffInputFilter, groups: list[Group], graph: Graph, find: Find, context: Any) -> list[Group]:
     """The groups that a filter keeps whole."""
-    *before, handing = groups
-    said = max((index for index, group in enumerate(before) if group.fact is None), default=-1)
-    items: dict[int, int] = {}  # an item's identity -> its group
-
-    def marked(group: int, made: Sequence[Any]) -> Sequence[Any]:
-        items.update({id(item): group for item in made})
-        return made
-
-    history = [item for index, group in enumerate(before[: said + 1]) for item in marked(index, input_list([group], _Absent()))]
-    generated = [
-        item
-        for index, group in enumerate(before[said + 1 :], said + 1)
-        for item in marked(index, list(run_items([group], graph, find)))
-    ]
-    new = marked(len(before), list(run_items([handing], graph, find)))
-    given = HandoffInputData(tuple(history), tuple(generated), tuple(new), context)
-    result: Any = chosen(given)
-    if inspect.isawaitable(result):
-        raise UserError("an input_filter is a plain function here: it is asked whenever a request is made, and must be pure")
-    left = [*_history(result), *result.pre_handoff_items, *(result.new_items if result.input_items is None else result.input_items)]
-    if any(id(item) not in items for item in left):
+    said = max((index for index, group in enumerate(groups[:-1]) if group.fact is None), default=-1)
+    items: list[list[Any]] = [input_list([group], _Absent()) for group in groups[: said + 1]]
+    items += [list(run_items([group], graph, find)) for group in groups[said + 1 :]]
+    history, generated = chain.from_iterable(items[: said + 1]), chain.from_iterable(items[said + 1 : -1])
+    left = _filtered(chosen, HandoffInputData(tuple(history), tuple(generated), tuple(items[-1]), context))
+    kept = {id(item) for item in left}
+    if not kept <= {id(item) for item in chain.from_iterable(items)}:
         raise UserError(
             "this input_filter changes what was said, or adds to it: return some of the items that it was given. To tell the next agent "
             "something else, use its instructions; to shorten the conversation, legato.history.summarised(...)"
         )
-    kept = {id(item) for item in left}
     whole = []
-    for index, group in enumerate(groups):
-        mine = [each for each, place in items.items() if place == index]
-        if mine and all(each in kept for each in mine):
+    for group, its_items in zip(groups, items, strict=True):
+        found = sum(id(item) in kept for item in its_items)
+        if found and found == len(its_items):
             whole.append(group)
-        elif any(each in kept for each in mine):
+        elif found:
             raise UserError(
                 "this input_filter keeps a part of a reply and drops the rest, so a call could be without its output: keep or drop all of "
                 "it, or use handoff_filters.remove_all_tools by itself, or legato.history.own_tools()"
             )
     return whole
+
+
+def _filtered(chosen: HandoffInputFilter, given: HandoffInputData) -> list[Any]:
+    """The items that a filter returns."""
+    result: Any = chosen(given)
+    if inspect.isawaitable(result):
+        raise UserError("an input_filter is a plain function here: it is asked whenever a request is made, and must be pure")
+    return [*_history(result), *result.pre_handoff_items, *(result.new_items if result.input_items is None else result.input_items)]
 
 
 def _history(result: HandoffInputData) -> Sequence[Any]:

@@ -33,6 +33,7 @@ from legato.compat.agents.sessions import items_of
 from legato.compat.gaps import explain
 from legato.core.facts import Answered, Judged, Returned, Said
 from legato.core.messages import text_of
+from legato.core.requests import Pending
 from legato.core.state import State
 from legato.session import Session
 
@@ -185,26 +186,32 @@ def problem_of(result: RunResult) -> AgentsException | None:
 
 
 def _problem(result: RunResult) -> AgentsException | None:
-    session, state = result.legato_session, result.legato_session.state
-    said = max((place for place, fact in enumerate(state.facts) if isinstance(fact, Said)), default=-1)
-    for fact in state.facts[said:]:
-        if isinstance(fact, Judged) and fact.kind == "input" and fact.stop and fact.position == said:
-            return InputGuardrailTripwireTriggered(_input_result(result, fact))
+    session = result.legato_session
+    if (verdict := _stopped_input(session.state)) is not None:
+        return InputGuardrailTripwireTriggered(_input_result(result, verdict))
     if session.status == "failed":
         return ModelCallFailed(f"{session.error}. Nothing is lost: go on with error.run_data.to_state()")
     if session.status == "cancelled":
         return None
-    for request in session.pending:
-        if request.session != session.id:
-            continue  # of an agent that works as a tool
-        if request.limit == "output":
-            verdict = next(fact for fact in reversed(state.facts) if isinstance(fact, Judged) and fact.kind == "output")
-            if verdict.by == "output_type":
-                return ModelBehaviorError(f"the output does not fit its type: {verdict.words}")
-            return OutputGuardrailTripwireTriggered(_output_result(result, verdict))
-        if request.kind == "limit":
-            return MaxTurnsExceeded(f"{request.prompt.split(' Approve')[0]} Go on with error.run_data.to_state() and a higher max_turns")
-    return None
+    limits = [request for request in session.pending if request.kind == "limit" and request.session == session.id]
+    return _limit_problem(result, limits[0]) if limits else None
+
+
+def _stopped_input(state: State) -> Judged | None:
+    """The verdict that stopped what was said last."""
+    said = max((place for place, fact in enumerate(state.facts) if isinstance(fact, Said)), default=-1)
+    verdicts = (fact for fact in state.facts[said:] if isinstance(fact, Judged) and fact.kind == "input")
+    return next((verdict for verdict in verdicts if verdict.stop and verdict.position == said), None)
+
+
+def _limit_problem(result: RunResult, request: Pending) -> AgentsException:
+    if request.limit != "output":
+        return MaxTurnsExceeded(f"{request.prompt.split(' Approve')[0]} Go on with error.run_data.to_state() and a higher max_turns")
+    facts = result.legato_session.state.facts
+    verdict = next(fact for fact in reversed(facts) if isinstance(fact, Judged) and fact.kind == "output")
+    if verdict.by == "output_type":
+        return ModelBehaviorError(f"the output does not fit its type: {verdict.words}")
+    return OutputGuardrailTripwireTriggered(_output_result(result, verdict))
 
 
 def _input_result(result: RunResult, verdict: Judged) -> InputGuardrailResult:

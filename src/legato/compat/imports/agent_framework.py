@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from legato.compat.imports.conversation import Came, Entry, Heard, Report, Spoke
 from legato.compat.imports.reading import Gathered, a_dict, a_list, a_text, as_text, read_json, refused
 from legato.core.facts import Call, Content, Item, Words
+from legato.errors import CannotImport
 
 HANDOFF = "handoff_to_"
 ORCHESTRATOR = "handoff-coordinator"
@@ -51,6 +52,31 @@ _TRAFFIC = ("function_call", "function_result", "function_approval_request", "fu
 
 def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
     """What a checkpoint holds of the conversation."""
+    body, state = _read_checkpoint(text)
+    report.source = f"checkpoint {a_text(body['checkpoint_id'], 'the checkpoint_id')}"
+    executors = a_dict(state.get("_executor_state") or {}, "the executors")
+    pickles = Pickles(report)
+    histories = {name: history for name, kept in executors.items() if (history := _history(name, kept, pickles))}
+    pickles.find("messages", body.get("messages"))
+    pickles.find("pending_request_info_events", body.get("pending_request_info_events"))
+    pickles.done()
+    if body.get("messages"):
+        report.notes.append("the checkpoint was written between two steps; what was on its way between agents is not in it")
+    kept = _messages(
+        a_dict(executors.get(ORCHESTRATOR) or {}, ORCHESTRATOR).get("conversation") or [], f"{ORCHESTRATOR}.conversation", pickles
+    )
+    agents = _agents(histories, kept)
+    spoken = [message for message in kept if message.is_dialogue] or max((own.dialogue for own in agents), key=len, default=[])
+    if not spoken:
+        raise _nothing_spoken(pickles)
+    merged = list(_merged(spoken, agents, report))
+    report.copies = sum(own.copies for own in agents)
+    reader = Reader(report)
+    return list(reader.entries(merged)), reader.contents
+
+
+def _read_checkpoint(text: str | bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A checkpoint, and the state in it."""
     body = read_json(text, "the checkpoint")
     version, state = body.get("version"), body.get("state", body.get("shared_state"))
     if "checkpoint_id" not in body or not isinstance(state, dict):
@@ -61,37 +87,25 @@ def checkpoint_entries(text: str | bytes, report: Report) -> tuple[list[Entry], 
         )
     if version != "1.0":
         raise refused("this checkpoint has a version that is not known", expected="1.0", found=repr(version))
-    report.source = f"checkpoint {a_text(body['checkpoint_id'], 'the checkpoint_id')}"
-    executors = a_dict(state.get("_executor_state") or {}, "the executors")
-    pickles = Pickles(report)
-    histories = {name: history for name, kept in executors.items() if (history := _history(name, kept, pickles))}
-    pickles.find("messages", body.get("messages"))
-    pickles.find("pending_request_info_events", body.get("pending_request_info_events"))
-    pickles.done()
-    if body.get("messages"):
-        report.notes.append("the checkpoint was written between two steps; what was on its way between agents is not in it")
-    told = [Own(name, history) for name, history in histories.items()]
-    kept = _messages(
-        a_dict(executors.get(ORCHESTRATOR) or {}, ORCHESTRATOR).get("conversation") or [], f"{ORCHESTRATOR}.conversation", pickles
-    )
-    spoken = [message for message in kept if message.is_dialogue] or max((own.dialogue for own in told), key=len, default=[])
-    # Whose history the provider holds has their latest calls in the orchestrator's alone.
+    return body, state
+
+
+def _agents(histories: dict[str, list[Told]], kept: list[Told]) -> list[Own]:
+    """What each agent knew. Of one whose history the provider holds, what the orchestrator has `kept` has the latest calls."""
     speakers = dict.fromkeys(message.author for message in kept if message.role == "assistant" and message.author)
-    told += [Own(name, kept) for name in speakers if name not in histories]
-    if not spoken and not pickles.number:
-        raise refused("nobody has said anything in this checkpoint yet", do="take a later one")
-    if not spoken:
-        do = (
-            "where the framework is, write its messages as JSON, [message.to_dict(), ...], and import that file: docs/migrate/index.md"
-            "#the-conversations has the three lines that do it"
-        )
-        raise refused(
-            "nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do
-        )
-    merged = list(_merged(spoken, told, report))
-    report.copies = sum(own.copies for own in told)
-    reader = Reader(report)
-    return list(reader.entries(merged)), reader.contents
+    return [Own(name, history) for name, history in (histories | {name: kept for name in speakers if name not in histories}).items()]
+
+
+def _nothing_spoken(pickles: Pickles) -> CannotImport:
+    if not pickles.number:
+        return refused("nobody has said anything in this checkpoint yet", do="take a later one")
+    do = (
+        "where the framework is, write its messages as JSON, [message.to_dict(), ...], and import that file: docs/migrate/index.md"
+        "#the-conversations has the three lines that do it"
+    )
+    return refused(
+        "nothing of this checkpoint's conversation can be read without running pickles", found=f"{pickles.number} pickled values", do=do
+    )
 
 
 def message_entries(text: str | bytes, report: Report) -> tuple[list[Entry], dict[str, bytes]]:
@@ -206,6 +220,16 @@ class Own:
         """Whether the agent itself said or called it, or was answered."""
         return told.role in ("assistant", "tool") and told.author in ("", self.name)
 
+    def blocks(self) -> list[list[Told]]:
+        """What the agent called and was answered: before each part of its dialogue, and after the last."""
+        blocks: list[list[Told]] = [[]]
+        for told in self.conversation:
+            if told.is_dialogue:
+                blocks.append([])
+            elif self.owns(told):
+                blocks[-1].append(told)
+        return blocks
+
     def _hear(self, given: list[Told], known: set[tuple[str, ...]]) -> None:
         """The input of one run: what is new in it."""
         last = max((place for place, told in enumerate(given) if told.key and told.key in known), default=-1)
@@ -231,26 +255,21 @@ def _merged(spoken: list[Told], agents: list[Own], report: Report) -> Iterator[T
     between: dict[int, list[list[Told]]] = {}
     own: dict[int, Told] = {}
     for agent in agents:
-        place, block = 0, list[Told]()
-        fits = all(_may_be_same(one, other, copied=True) for one, other in zip(agent.dialogue, spoken, strict=False))
-        for told in agent.conversation:
-            if told.is_dialogue:
+        for place, block in enumerate(agent.blocks()):
+            if block:
                 between.setdefault(place, []).append(block)
-                block = []
-                if fits and agent.owns(told) and place < len(spoken):
-                    own[place] = told
-                place += 1
-            elif agent.owns(told):
-                block.append(told)
-        between.setdefault(place, []).append(block)
-        if not fits:
+        if all(_may_be_same(one, other, copied=True) for one, other in zip(agent.dialogue, spoken, strict=False)):
+            own |= {place: told for place, told in enumerate(agent.dialogue[: len(spoken)]) if agent.owns(told)}
+        else:
             report.notes.append(f"what {agent.name} remembers is not how the conversation went; its calls stand by their number")
-    for place in range(len(spoken) + 1):
-        yield from _in_turn([block for block in between.get(place, []) if block], spoken[place - 1].author if place else "")
-        if place < len(spoken):
-            yield own.get(place, spoken[place])
-    for place in sorted(place for place in between if place > len(spoken)):
-        yield from _in_turn([block for block in between[place] if block], "")
+    speaker = ""
+    for place, told in enumerate(spoken):
+        yield from _in_turn(between.pop(place, []), speaker)
+        yield own.get(place, told)
+        speaker = told.author
+    yield from _in_turn(between.pop(len(spoken), []), speaker)
+    for place in sorted(between):
+        yield from _in_turn(between[place], "")
 
 
 def _in_turn(blocks: list[list[Told]], speaker: str) -> Iterator[Told]:

@@ -137,15 +137,7 @@ def run_state_entries(text: str | bytes, report: Report) -> tuple[list[Entry], d
     report.source = f"RunState {version}"
     made = a_list(state.get("session_items") or state.get("generated_items"), "the items of the RunState")
     items = Items(report, _agent(made[0] if made else state.get("current_agent"), state))
-    given = state.get("original_input")
-    entries: list[Entry] = []
-    if isinstance(given, str):
-        entries.append(Heard(a_text(given, "the input", empty=False)))
-    else:
-        entries += items.conversation(a_list(given, "the input"), "the input")
-        if any(isinstance(entry, Spoke) for entry in entries):
-            whose = f"replies in it are taken for {items.agent!r}'s, until a handoff names another"
-            report.notes.append(f"the input does not say who spoke: {whose}")
+    entries = _input_entries(state.get("original_input"), items, report)
     asked = [a_dict(approval.get("raw_item"), "an interruption").get("call_id") for approval in _interruptions(state)]
     for number, item in enumerate(made):
         item, what = a_dict(item, f"item {number}"), f"item {number} of the RunState"
@@ -156,11 +148,26 @@ def run_state_entries(text: str | bytes, report: Report) -> tuple[list[Entry], d
         if entry is not None:
             entries.append(entry)
     items.done()
-    if decided := a_dict(a_dict(state.get("context") or {}, "the context").get("approvals") or {}, "the approvals"):
-        report.notes.append(f"decisions about {', '.join(sorted(decided))} were not taken along: whoever decides is asked here")
-    if state.get("previous_response_id") or state.get("conversation_id"):
-        report.notes.append("the run went on from what the provider holds; what was said before it is not in this string")
+    report.notes += _notes_on(state)
     return entries, items.contents
+
+
+def _input_entries(given: object, items: Items, report: Report) -> list[Entry]:
+    if isinstance(given, str):
+        return [Heard(a_text(given, "the input", empty=False))]
+    entries = list(items.conversation(a_list(given, "the input"), "the input"))
+    if any(isinstance(entry, Spoke) for entry in entries):
+        whose = f"replies in it are taken for {items.agent!r}'s, until a handoff names another"
+        report.notes.append(f"the input does not say who spoke: {whose}")
+    return entries
+
+
+def _notes_on(state: dict[str, Any]) -> Iterator[str]:
+    """What of a state is not taken along."""
+    if decided := a_dict(a_dict(state.get("context") or {}, "the context").get("approvals") or {}, "the approvals"):
+        yield f"decisions about {', '.join(sorted(decided))} were not taken along: whoever decides is asked here"
+    if state.get("previous_response_id") or state.get("conversation_id"):
+        yield "the run went on from what the provider holds; what was said before it is not in this string"
 
 
 def _agent(item: object, state: dict[str, Any]) -> str:
