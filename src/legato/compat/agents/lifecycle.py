@@ -30,17 +30,8 @@ class HookFailed(UserWarning):
     """Ours: a hook raised after what it was told of had been done."""
 
 
-class RunHooks(Generic[TContext]):
-    """Told of everything in a run. Override what you need."""
-
-    async def on_agent_start(self, context: RunContextWrapper[TContext], agent: Agent[Any]) -> None:
-        """A message, or control, has come to this agent; its model is asked next."""
-
-    async def on_agent_end(self, context: RunContextWrapper[TContext], agent: Agent[Any], output: Any) -> None:
-        """The run has come to its output."""
-
-    async def on_handoff(self, context: RunContextWrapper[TContext], from_agent: Agent[Any], to_agent: Agent[Any]) -> None:
-        """Control has passed."""
+class _Hooks(Generic[TContext]):
+    """Told of tools and models, in a run or of one agent."""
 
     async def on_tool_start(self, context: ToolContext[TContext], agent: Agent[Any], tool: Any) -> None:
         """A tool is about to run."""
@@ -61,7 +52,20 @@ class RunHooks(Generic[TContext]):
         """A model has replied."""
 
 
-class AgentHooks(Generic[TContext]):
+class RunHooks(_Hooks[TContext]):
+    """Told of everything in a run. Override what you need."""
+
+    async def on_agent_start(self, context: RunContextWrapper[TContext], agent: Agent[Any]) -> None:
+        """A message, or control, has come to this agent; its model is asked next."""
+
+    async def on_agent_end(self, context: RunContextWrapper[TContext], agent: Agent[Any], output: Any) -> None:
+        """The run has come to its output."""
+
+    async def on_handoff(self, context: RunContextWrapper[TContext], from_agent: Agent[Any], to_agent: Agent[Any]) -> None:
+        """Control has passed."""
+
+
+class AgentHooks(_Hooks[TContext]):
     """Told of one agent, `Agent(hooks=...)`. Override what you need."""
 
     async def on_start(self, context: RunContextWrapper[TContext], agent: Agent[Any]) -> None:
@@ -72,24 +76,6 @@ class AgentHooks(Generic[TContext]):
 
     async def on_handoff(self, context: RunContextWrapper[TContext], agent: Agent[Any], source: Agent[Any]) -> None:
         """Control has passed from this agent (`source`) to another (`agent`)."""
-
-    async def on_tool_start(self, context: ToolContext[TContext], agent: Agent[Any], tool: Any) -> None:
-        """A tool of the agent is about to run."""
-
-    async def on_tool_end(self, context: ToolContext[TContext], agent: Agent[Any], tool: Any, result: object) -> None:
-        """A tool of the agent has returned."""
-
-    async def on_llm_start(
-        self,
-        context: RunContextWrapper[TContext],
-        agent: Agent[Any],
-        system_prompt: str | None,
-        input_items: list[TResponseInputItem],
-    ) -> None:
-        """The agent's model is about to be asked."""
-
-    async def on_llm_end(self, context: RunContextWrapper[TContext], agent: Agent[Any], response: ModelResponse) -> None:
-        """The agent's model has replied."""
 
 
 RunHooksBase, AgentHooksBase = RunHooks, AgentHooks
