@@ -185,6 +185,12 @@ async def test_pictures_and_files_are_said_as_they_are() -> None:
     assert item["content"][2]["image_url"] == "https://example.com/a.png"
 
 
+async def test_picture_with_unreadable_bytes_is_refused() -> None:
+    agent = af.Agent("openai:gpt-5.1", name="eye")
+    with pytest.raises(BadInput, match="not base64"):
+        await agent.run(af.Message("user", [af.Content.from_uri("data:image/png;base64,not base64!", media_type="image/png")]))
+
+
 def test_messages_and_contents_read_as_theirs_do() -> None:
     message = af.Message("user", ["Hello", af.Content.from_text("world")], author_name="ada")
     assert (message.text, message.author_name, str(message)) == ("Hello world", "ada", "Hello world")

@@ -127,6 +127,14 @@ async def test_pictures_and_raw_items_are_kept(provider: Provider) -> None:
     assert [item["role"] for item in bodies(emulator)[1]["input"]] == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize("address", ["data:image/png;base64,not base64!", "data:image/png"])
+async def test_picture_with_unreadable_bytes_is_refused(provider: Provider, address: str) -> None:
+    emulator = provider(["A teapot."])
+    with pytest.raises(UserError, match="not base64"):
+        await Runner.run(Agent(name="clerk"), [{"role": "user", "content": [{"type": "input_image", "image_url": address}]}])
+    assert bodies(emulator) == []
+
+
 async def test_outputs_of_tools_that_the_program_ran_itself_are_gone_on_from(provider: Provider) -> None:
     emulator = provider(lambda prompt: f"So: {prompt.heard[-1].text}")
     call = {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{}"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterable
 from typing import Any
 
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.messages import Message, content_of
+from legato.compat.data_urls import read_data_url
 from legato.core.facts import File, Image, Part, Text, Usage
 from legato.core.messages import Attachment, Sendable, file, image
 from legato.core.messages import Message as NativeMessage
@@ -79,10 +79,9 @@ def _piece(content: Content) -> Sendable:
 
 
 def _attached(uri: str, media_type: str | None, name: str) -> Attachment:
-    source: bytes | str = uri
-    if uri.startswith("data:"):
-        head, _, data = uri.partition(",")
-        kind = head.removeprefix("data:").partition(";")[0]
-        media_type, source = media_type or kind, b64decode(data)
-    media_type = media_type or "application/octet-stream"
+    try:
+        kind, source = read_data_url(uri) or ("", uri)
+    except ValueError:
+        raise BadInput("the bytes of a picture or file are not base64", found=uri[:40]) from None
+    media_type = media_type or kind or "application/octet-stream"
     return image(source, media_type) if media_type.startswith("image/") else file(source, name, media_type)

@@ -7,12 +7,12 @@ before anything is written, with what to write instead.
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from legato.compat.agents.exceptions import UserError
+from legato.compat.data_urls import read_data_url
 from legato.core.digest import digest_arguments, digest_bytes
 from legato.core.facts import IMPORTED, Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Prompted, Said, Text
 from legato.core.frame import Frame, encode_frame
@@ -117,12 +117,12 @@ def _part(part: Any, where: str, contents: dict[str, bytes]) -> Part:
         case "input_text" | "text" | "output_text":
             return Text(str(part.get("text", "")))
         case "input_image" if part.get("image_url"):
-            media_type, digest = _bytes(part["image_url"], contents)
+            media_type, digest = _bytes(part["image_url"], where, contents)
             return Image(media_type, digest=digest) if digest else Image(url=part["image_url"])
         case "input_file" if part.get("file_url"):
             return File(str(part.get("filename") or ""), url=part["file_url"])
         case "input_file" if part.get("file_data"):
-            media_type, digest = _bytes(part["file_data"], contents)
+            media_type, digest = _bytes(part["file_data"], where, contents)
             if digest:
                 return File(str(part.get("filename") or ""), media_type, digest=digest)
     raise UserError(
@@ -131,15 +131,18 @@ def _part(part: Any, where: str, contents: dict[str, bytes]) -> Part:
     )
 
 
-def _bytes(address: str, contents: dict[str, bytes]) -> tuple[str, str]:
+def _bytes(address: str, where: str, contents: dict[str, bytes]) -> tuple[str, str]:
     """The type and digest of what a data: address holds; none of another."""
-    head, comma, data = address.partition(",")
-    if not head.startswith("data:") or not comma:
+    try:
+        found = read_data_url(address)
+    except ValueError:
+        raise UserError(f"{where} has a data: address whose bytes are not base64") from None
+    if found is None:
         return "", ""
-    body = b64decode(data)
+    media_type, body = found
     digest = digest_bytes(body)
     contents[digest] = body
-    return head.removeprefix("data:").split(";")[0] or "application/octet-stream", digest
+    return media_type or "application/octet-stream", digest
 
 
 def _check(found: Brought) -> None:

@@ -6,12 +6,12 @@ Nothing here runs, imports or unpickles anything. Whatever is not what it should
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from legato.compat.data_urls import read_data_url
 from legato.core.digest import digest_bytes
 from legato.core.facts import Content, File, Image, Part, Text
 from legato.core.messages import checked_text
@@ -106,14 +106,11 @@ class Gathered(msgspec.Struct):
 
     def attached(self, uri: str, media_type: str, name: str, what: str) -> None:
         """Add a picture or file: by its address, or its bytes if that is where they are."""
-        head, comma, body = uri.partition(",")
-        data = b""
-        if uri.startswith("data:") and comma:
-            media_type = head.removeprefix("data:").partition(";")[0] or media_type
-            try:
-                data = b64decode(body, validate=True)
-            except ValueError:
-                raise refused(f"{what} is not base64") from None
+        try:
+            kind, data = read_data_url(uri) or ("", b"")
+        except ValueError:
+            raise refused(f"{what} is not base64") from None
+        media_type = kind or media_type
         address, digest = ("", digest_bytes(data)) if data else (uri, "")
         if digest:
             self.contents[digest] = data
