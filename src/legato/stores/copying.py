@@ -57,14 +57,7 @@ async def copy(
     The source may be in use, and keeps all it has. A damaged session, and one that the target has in another version, is left out; when all
     others are done, `DamagedStore` or `LedgerExists` says which.
     """
-    chosen = None if sessions is None else [sessions] if isinstance(sessions, str) else list(sessions)
-    all_families = families(await source.list(ALL))
-    wanted = [family for family in all_families if chosen is None or family[0].ledger in set(chosen)]
-    if missing := set(chosen or ()) - {family[0].ledger for family in wanted}:
-        name = min(missing)
-        if (root := root_session_id(name)) != name:
-            raise BadInput(f"{name!r} is a child session of {root!r}", do=f"nothing was copied; copy {root!r}: its child sessions go along")
-        raise UnknownLedger(f"there is no session {name!r} in {source!r}", do="nothing was copied; look at store.list()")
+    wanted = await _choose_families(source, sessions)
     total = Copied(sessions=sum(map(len, wanted)))
     copier, damaged = Copier(source, target), dict[str, DamagedStore]()
     for number, family in enumerate(wanted):
@@ -77,20 +70,42 @@ async def copy(
     if progress is not None:
         progress(len(wanted), len(wanted), "")
     if damaged:
-        name, first = next(iter(damaged.items()))
-        raise DamagedStore(
-            f"{len(damaged)} of {len(wanted)} sessions are damaged and were not copied: {', '.join(map(repr, [*damaged][:5]))}",
-            found=f"{name}: {first.summary}",
-            do="the others were copied; restore the damaged ones from a copy of the store",
-        ) from first
+        raise _damaged_sessions(damaged, len(wanted)) from next(iter(damaged.values()))
     if copier.diverged:
-        raise LedgerExists(
-            f"the target has another session {copier.diverged[0]!r}: the two went different ways",
-            expected="a session of that name that begins as this one does, or none",
-            found=f"{len(copier.diverged)} of {total.sessions} sessions differ: {', '.join(copier.diverged[:5])}",
-            do="the others were copied; bring this one under another id: workflow.load(await session.to_string(), id=...)",
-        )
+        raise _diverged_sessions(copier.diverged, total.sessions)
     return total
+
+
+async def _choose_families(source: Store, sessions: Iterable[str] | None) -> list[list[LedgerInfo]]:
+    """All sessions of a store with their child sessions, or these; `UnknownLedger` or `BadInput` if one of them is no session there."""
+    found = families(await source.list(ALL))
+    if sessions is None:
+        return found
+    chosen = {sessions} if isinstance(sessions, str) else set(sessions)
+    if missing := chosen - {family[0].ledger for family in found}:
+        name = min(missing)
+        if (root := root_session_id(name)) != name:
+            raise BadInput(f"{name!r} is a child session of {root!r}", do=f"nothing was copied; copy {root!r}: its child sessions go along")
+        raise UnknownLedger(f"there is no session {name!r} in {source!r}", do="nothing was copied; look at store.list()")
+    return [family for family in found if family[0].ledger in chosen]
+
+
+def _damaged_sessions(damaged: Mapping[str, DamagedStore], total: int) -> DamagedStore:
+    name, first = next(iter(damaged.items()))
+    return DamagedStore(
+        f"{len(damaged)} of {total} sessions are damaged and were not copied: {', '.join(map(repr, [*damaged][:5]))}",
+        found=f"{name}: {first.summary}",
+        do="the others were copied; restore the damaged ones from a copy of the store",
+    )
+
+
+def _diverged_sessions(diverged: Sequence[str], total: int) -> LedgerExists:
+    return LedgerExists(
+        f"the target has another session {diverged[0]!r}: the two went different ways",
+        expected="a session of that name that begins as this one does, or none",
+        found=f"{len(diverged)} of {total} sessions differ: {', '.join(diverged[:5])}",
+        do="the others were copied; bring this one under another id: workflow.load(await session.to_string(), id=...)",
+    )
 
 
 def in_order(infos: Sequence[LedgerInfo]) -> list[LedgerInfo]:
