@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from legato.core import codec
 from legato.errors import LedgerConflict, UnknownLedger
 from legato.stores import Lease, MemoryStore, SQLiteStore
-from legato.stores.waiters import Waiters
+from legato.stores.live import Waiters
 
 # ruff: noqa: ASYNC109 - the contract's names, and stores that need not be quick
 # Broken on purpose, and by overriding whatever it takes: types would only be in the way here.

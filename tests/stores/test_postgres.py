@@ -21,8 +21,8 @@ from legato.core.facts import Said
 from legato.errors import BadInput, LegatoError, StoreError
 from legato.stores import Lease, MemoryStore, PostgresStore, SQLiteStore, open_store, postgres_line, postgres_schema
 from legato.stores import postgres_statements as statements
-from legato.stores.postgres_deadline import DeadlineConnection
 from legato.stores.postgres_line import Line
+from legato.stores.postgres_pool import SyncConnection
 from tests.databases import as_url
 from tests.stores.conftest import leased, said, until, until_renewed
 
@@ -232,14 +232,14 @@ async def test_a_thousand_leases_are_renewed_in_one_statement(database: str, mon
     async with PostgresStore(database, lease_seconds=60) as store:
         await asyncio.gather(*(store.lease(f"s{number}") for number in range(1000)))
         renewed: list[int] = []
-        execute = DeadlineConnection.execute
+        execute = SyncConnection.execute
 
-        def noted(connection: DeadlineConnection, query: Any, parameters: Any = None, **more: Any) -> Any:
+        def noted(connection: SyncConnection, query: Any, parameters: Any = None, **more: Any) -> Any:
             if query == statements.RENEW:
                 renewed.append(len(parameters[1]))
             return execute(connection, query, parameters, **more)
 
-        monkeypatch.setattr(DeadlineConnection, "execute", noted)
+        monkeypatch.setattr(SyncConnection, "execute", noted)
         await until_renewed(database, "s0")
         await until_renewed(database, "s999")
         assert renewed[-1] == 1000

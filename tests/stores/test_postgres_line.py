@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from legato.stores import PostgresStore, postgres_line
+from legato.stores.live import Waiters
 from legato.stores.postgres_line import Line
 from legato.stores.postgres_rows import key_of
-from legato.stores.waiters import Waiters
 from tests.stores.conftest import said, until, until_renewed
 
 

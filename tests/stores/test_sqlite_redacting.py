@@ -11,7 +11,6 @@ from legato.core.erasing import Erasing
 from legato.core.facts import File, Said
 from legato.errors import StoreLocked
 from legato.stores import SQLiteStore
-from legato.stores import sqlite_redacting as redacting
 
 KEY = b"k" * 32
 
@@ -56,7 +55,7 @@ async def test_a_store_that_only_overwrites_the_rows_is_caught(tmp_path: Path, m
     def checkpoint_only(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    monkeypatch.setattr(redacting, "scrub", checkpoint_only)
+    monkeypatch.setattr("legato.stores.sqlite.scrub", checkpoint_only)
     async with SQLiteStore(tmp_path / "s.db", "process") as store:
         words = await many_conversations(store, Random(1))
         for number in range(40):

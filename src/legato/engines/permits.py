@@ -95,7 +95,7 @@ class SQLitePermits:
     def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
         import sqlite3  # with the first permit: `legato --help` needs none
 
-        from legato.stores.sqlite_errors import in_our_words
+        from legato.stores.sqlite_file import in_our_words
 
         try:
             with self._lock:

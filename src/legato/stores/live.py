@@ -1,4 +1,6 @@
-"""What is being said, to whoever listens. May know: event loops. Decides: nothing about facts; nothing of this is kept.
+"""Tells those who look on, in the event loop of each, that a ledger has grown (`Waiters`) and what is being said (`Listeners`).
+
+A thousand of them cost a dictionary, and nothing while nothing happens. Nothing of this is kept.
 
 The pieces of a reply that a model is still writing are no facts, and no store keeps them. A store may carry them beside its ledgers, from
 whoever drives to whoever looks on: such a store has a `live`. That is no part of the contract in `contract.py`: a store without one is
@@ -16,15 +18,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from legato.core.checking import provides
+from legato.errors import StoreError
 
+T = TypeVar("T")
 Heard: TypeAlias = Callable[[bytes], None]
+
+A_LOOK = 1.0
+"""Seconds that looking at the store may take at least, however short the time of a wait is: one of no time looks at what is there."""
+
+BEYOND_ALL = sys.maxsize
+"""The length that those are told who watch a store which is closed: looking at it, they learn why."""
 
 
 @runtime_checkable
@@ -74,7 +85,7 @@ class Listeners:
 
     def __init__(self) -> None:
         self.forget()
-        _all.add(self)
+        _registries.add(self)
 
     def forget(self) -> None:
         """Start anew: those who listen in a process do not listen in its forked child."""
@@ -98,13 +109,8 @@ class Listeners:
             return
         with self._lock:
             listening = list(self._listening.get(ledger, {}).values())
-        here = asyncio._get_running_loop()
         for loop, heard in listening:
-            if loop is here:
-                heard(note)
-            else:
-                with suppress(RuntimeError):  # that loop is closed: nobody listens there any more
-                    loop.call_soon_threadsafe(heard, note)
+            _call_in(loop, heard, note)
 
     @asynccontextmanager
     async def hear(self, ledger: str, heard: Heard) -> AsyncIterator[None]:
@@ -124,12 +130,133 @@ class Listeners:
                     self._listening.pop(ledger, None)
 
 
-_all: weakref.WeakSet[Listeners] = weakref.WeakSet()
+class _Watch:
+    """Somebody who watches one ledger, and what they know of it."""
+
+    __slots__ = ("_loop", "_moved", "_waiters", "known", "ledger")
+
+    def __init__(self, waiters: Waiters, ledger: str, known: int, moved: Callable[[int], None]) -> None:
+        self.ledger = ledger
+        self.known = known
+        self._waiters = waiters
+        self._loop = asyncio.get_running_loop()
+        self._moved: Callable[[int], None] | None = moved
+
+    def tell(self, length: int) -> None:
+        _call_in(self._loop, self._tell, length)
+
+    def stop(self) -> None:
+        self._moved = None  # what is on its way from another thread may still arrive here
+        self._waiters.without(self)
+
+    def _tell(self, length: int) -> None:
+        if self._moved is not None:
+            self._moved(length)
+
+
+class Waiters:
+    """Those who watch one store's ledgers, by ledger."""
+
+    def __init__(self) -> None:
+        self.forget()
+        _registries.add(self)
+
+    def forget(self) -> None:
+        """Start anew: those who wait in a process do not wait in its forked child."""
+        self._lock = threading.Lock()
+        self._watching: dict[str, list[_Watch]] = {}
+        self._end: StoreError | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._watching)
+
+    def __contains__(self, ledger: str) -> bool:
+        return ledger in self._watching
+
+    def ledgers(self) -> list[str]:
+        """The ledgers somebody watches."""
+        with self._lock:
+            return list(self._watching)
+
+    def wake(self, ledger: str, length: int) -> None:
+        """The ledger now has `length` facts: tell those who know of fewer. Callable from any thread."""
+        if ledger not in self._watching:
+            return
+        with self._lock:
+            ready = [watch for watch in self._watching.get(ledger, ()) if length > watch.known]
+            for watch in ready:
+                watch.known = length
+        for watch in ready:
+            watch.tell(length)
+
+    def fail(self, error: StoreError) -> None:
+        """Nothing will ever be appended: tell them to look, and those who wait, why."""
+        with self._lock:
+            self._end = error
+            everyone = [watch for watching in self._watching.values() for watch in watching]
+        for watch in everyone:
+            watch.tell(BEYOND_ALL)
+
+    def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
+        """Have `moved` called with each new length, until what this returns is called. What is there the store looks at *afterwards*."""
+        watch = _Watch(self, ledger, position, moved)
+        with self._lock:
+            self._watching.setdefault(ledger, []).append(watch)
+        return watch.stop
+
+    def without(self, watch: _Watch) -> None:
+        """Somebody watches no more."""
+        with self._lock:
+            watching = self._watching.get(watch.ledger, [])
+            if watch in watching:
+                watching.remove(watch)
+            if not watching:
+                self._watching.pop(watch.ledger, None)
+
+    async def wait(
+        self,
+        ledger: str,
+        position: int,
+        timeout: float,  # noqa: ASYNC109 - it is an answer, not an error
+        length: Callable[[], Awaitable[int]],
+    ) -> bool:
+        """True once the ledger has more than `position` facts, False when the time is over.
+
+        `length` looks at the store once, *after* this waiter can be woken: an append in between is seen one way or the other.
+        """
+        began = asyncio.get_running_loop().time()
+        grown = asyncio.Event()
+        stop = self.watch(ledger, position, lambda length: grown.set())
+        try:
+            async with asyncio.timeout_at(began + max(timeout, A_LOOK)) as time:
+                if await length() > position:
+                    return True
+                time.reschedule(began + timeout)
+                await grown.wait()
+        except TimeoutError:
+            return False
+        finally:
+            stop()
+        if self._end is not None:
+            raise self._end
+        return True
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[T], None], given: T) -> None:
+    """Call it in this event loop; if that is the one that runs here, at once, without waking it through its socket."""
+    if asyncio._get_running_loop() is loop:
+        callback(given)
+        return
+    with suppress(RuntimeError):  # that loop is closed: nobody listens there any more
+        loop.call_soon_threadsafe(callback, given)
+
+
+_registries: weakref.WeakSet[Waiters | Listeners] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    for listeners in list(_all):
-        listeners.forget()
+    for registry in list(_registries):
+        registry.forget()
 
 
 if hasattr(os, "register_at_fork"):

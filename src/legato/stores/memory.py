@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from types import TracebackType
@@ -19,23 +19,22 @@ from legato.core.child_ids import is_child_of
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch, next_epoch
+from legato.stores.forks import count_shared, find_unnamed_contents
+from legato.stores.live import Listeners, Waiters
 from legato.stores.refusals import (
-    another_ledger,
     bad_start,
-    beyond_end,
+    check_fork,
     check_lengths,
     checked_tenant,
     closed_store,
-    ledger_exists,
     no_content,
+    not_born_so,
     of_one_tenant,
     unknown_ledger,
 )
-from legato.stores.waiters import Waiters
 
 if TYPE_CHECKING:
     from legato.core.erasing import Erased, Erases
-    from legato.stores.live import Listeners
 
 
 class _Ledger:
@@ -56,31 +55,30 @@ class _Ledger:
         self.origin: _Ledger | None = None
         self.shared = 0  # how many facts it has from there
 
-    def owner(self, position: int) -> _Ledger:
-        """The ledger that this position was first recorded in: those that have the same one share it."""
-        owner = self
-        while owner.origin is not None and position < owner.shared:
-            owner = owner.origin
-        return owner
-
-    def shared_with(self, other: _Ledger) -> int:
-        """How many facts the two have in common by forks."""
-        most = min(len(self.facts), len(other.facts))
-        return next((position for position in range(most) if self.owner(position) is not other.owner(position)), most)
+    def erase(self, erased: Erased, dropped: frozenset[str]) -> None:
+        """Replace facts, append, and drop and add contents."""
+        for position, fact in erased.replaced.items():
+            self.facts[position] = fact
+        self.facts.extend(erased.added)
+        self.contents = {digest: body for digest, body in self.contents.items() if digest not in dropped}
+        self.contents.update(erased.contents)
 
 
 class MemoryStore:
     """A store for tests, scripts and sessions that need not outlive the process."""
 
     def __init__(self) -> None:
+        self._tick = count(1)
+        self._closed = False
+        self._tenants: dict[str, MemoryStore] = {}
+        self._begin("")
+
+    def _begin(self, tenant: str) -> None:
+        self._tenant = tenant
         self._lock = threading.Lock()
         self._ledgers: dict[str, _Ledger] = {}
-        self._tick = count(1)
         self._waiters = Waiters()
-        self._live: Listeners | None = None
-        self._closed = False
-        self._tenant = ""
-        self._tenants: dict[str, MemoryStore] = {}
+        self.live = Listeners()
 
     def __repr__(self) -> str:
         return f"<MemoryStore: {len(self._ledgers)} ledgers{f' of {self._tenant!r}' if self._tenant else ''}>"
@@ -92,18 +90,8 @@ class MemoryStore:
         with self._lock:
             if checked_tenant(name) not in self._tenants:
                 made = self._tenants[name] = copy.copy(self)
-                made._tenant, made._lock, made._ledgers, made._waiters = name, threading.Lock(), {}, Waiters()
-                made._live = None
+                made._begin(name)
             return self._tenants[name]
-
-    @property
-    def live(self) -> Listeners:
-        """What carries words while they are said; see `live.py`."""
-        from legato.stores.live import Listeners  # with the first who drives or follows
-
-        with self._lock:
-            self._live = self._live or Listeners()
-            return self._live
 
     async def append(
         self,
@@ -171,17 +159,10 @@ class MemoryStore:
         """Begin `new` with the first `at` facts of `ledger`, then `facts`."""
         newest = newest_epoch(facts)
         with self._lock:
-            parent = self._find(ledger)
-            _check_birth(ledger, parent, of)
-            if parent is None or not parent.facts:
-                raise unknown_ledger(ledger)
-            if expected is not None and expected != len(parent.facts):
-                raise LedgerConflict(ledger, expected, len(parent.facts))
+            parent = self._existing(ledger, of)
             branch = self._find(new)
-            if branch is not None and branch.facts:
-                raise ledger_exists(new)
-            if not 0 <= at <= len(parent.facts):
-                raise beyond_end(ledger, at, len(parent.facts))
+            taken = branch is not None and bool(branch.facts)
+            check_fork(ledger, at, new, length=len(parent.facts), taken=taken, expected=expected)
             branch = branch or self._create(new)
             branch.born = born
             branch.facts = [*parent.facts[:at], *facts]
@@ -196,24 +177,11 @@ class MemoryStore:
     async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
         """Erase words in the ledger, and in those that share them."""
         with self._lock:
-            kept = self._find(ledger)
-            _check_birth(ledger, kept, born)
-            if kept is None or not kept.facts:
-                raise unknown_ledger(ledger)
-            family = [(each, len(kept.facts) if each is kept else kept.shared_with(each)) for each in self._ledgers.values()]
-            kin = [(each, shared) for each, shared in family if shared]
-            done: list[tuple[_Ledger, Erased]] = []
-            for each, shared in kin:
-                looked_at = erasing.looks_at(each.facts, shared) & each.contents.keys()
-                contents = {digest: each.contents[digest][1] for digest in looked_at}
-                done.append((each, erasing.erased(tuple(each.facts), shared, contents)))
-            gone = frozenset().union(*(erased.dropped for _, erased in done)).difference(*(erased.named for _, erased in done))
+            kept = self._existing(ledger, born)
+            done = [(each, _erased(each, shared, erasing)) for each, shared in self._kin(kept)]
+            dropped = find_unnamed_contents(erased for _, erased in done)
             for each, erased in done:
-                for position, fact in erased.replaced.items():
-                    each.facts[position] = fact
-                each.facts.extend(erased.added)
-                each.contents = {digest: body for digest, body in each.contents.items() if digest not in gone}
-                each.contents.update(erased.contents)
+                each.erase(erased, dropped)
                 if erased.added:
                     each.touched = next(self._tick)
             changed = {each.name: erased for each, erased in done if erased.replaced or erased.added}
@@ -221,6 +189,12 @@ class MemoryStore:
         for name, length in lengths.items():
             self._waiters.wake(name, length)
         return changed
+
+    def _kin(self, kept: _Ledger) -> Iterator[tuple[_Ledger, int]]:
+        """The ledger, and those that share facts with it by forks; how many facts each shares with it."""
+        for each in self._ledgers.values():
+            if shared := count_shared(kept, each, min(len(kept.facts), len(each.facts)), attrgetter("origin")):
+                yield each, shared
 
     async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
         """Remove the ledger and its children. What forks share lives on in them."""
@@ -332,6 +306,13 @@ class MemoryStore:
             raise closed_store()
         return self._ledgers.get(ledger)
 
+    def _existing(self, ledger: str, born: str) -> _Ledger:
+        kept = self._find(ledger)
+        _check_birth(ledger, kept, born)
+        if kept is None or not kept.facts:
+            raise unknown_ledger(ledger)
+        return kept
+
     def _create(self, ledger: str) -> _Ledger:
         kept = self._ledgers[ledger] = _Ledger(ledger, next(self._tick))
         return kept
@@ -343,9 +324,11 @@ def _info(kept: _Ledger) -> LedgerInfo:
 
 def _check_birth(ledger: str, kept: _Ledger | None, born: str) -> None:
     """Refuse whoever means a ledger that is not there any more."""
-    if not born:
-        return
-    if kept is None or not kept.facts:
-        raise unknown_ledger(ledger)
-    if kept.born != born:
-        raise another_ledger(ledger)
+    length = len(kept.facts) if kept is not None else 0
+    if born and (kept is None or not length or kept.born != born):
+        raise not_born_so(ledger, length)
+
+
+def _erased(kept: _Ledger, shared: int, erasing: Erases) -> Erased:
+    digests = erasing.looks_at(kept.facts, shared) & kept.contents.keys()
+    return erasing.erased(tuple(kept.facts), shared, {digest: kept.contents[digest][1] for digest in digests})

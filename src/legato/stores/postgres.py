@@ -23,18 +23,18 @@ from legato.errors import BadInput, DamagedStore, LedgerConflict, LegatoError, S
 from legato.stores import postgres_statements as sql
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.postgres_live import PostgresLive
-from legato.stores.postgres_redacting import Family, Kin
-from legato.stores.postgres_rows import checksum, facts_in, key_of, refuse, written
+from legato.stores.postgres_rows import Family, Kin, checksum, facts_in, key_of, refuse, written
 from legato.stores.postgres_server import Rows, Server, parameters_of
 from legato.stores.refusals import (
-    another_ledger,
     bad_start,
     beyond_end,
     checked_tenant,
     closed_store,
+    damaged_content,
     ledger_exists,
     no_content,
     no_epoch_left,
+    not_born_so,
     of_one_tenant,
     unknown_ledger,
 )
@@ -145,12 +145,10 @@ class PostgresStore:
         if start < 0:
             raise bad_start(start)
         rows = await self._look(sql.READ, (self._tenant, ledger, Int4(min(start, MOST))))
+        if born and (not rows or rows[0][1] != born):
+            raise not_born_so(ledger, len(rows))
         if not rows:
-            if born:
-                raise unknown_ledger(ledger)
             return []
-        if born and rows[0][1] != born:
-            raise another_ledger(ledger)
         facts, damage = await _decoded(ledger, rows, start)
         if damage is not None:
             raise damage
@@ -190,7 +188,7 @@ class PostgresStore:
         if body is None:
             raise no_content(ledger, digest)
         if crc != checksum(position, body):
-            raise DamagedStore(f"content {digest!r} of {ledger!r} is damaged", readable=length, do="restore it from a backup")
+            raise damaged_content(ledger, digest, length)
         return bytes(body)
 
     async def fork(
@@ -228,7 +226,7 @@ class PostgresStore:
             if not rows:
                 raise unknown_ledger(ledger)
             if born and rows[0][6] != born:
-                raise another_ledger(ledger)
+                raise not_born_so(ledger, rows[0][4])
             family = Family([row[:5] for row in rows])
             done = await self._worked_out(family, family.kin[rows[0][5]], erasing)
             if done is None:
@@ -236,7 +234,7 @@ class PostgresStore:
             changed = {id: erased for id, erased in done.items() if erased.added}
             if not changed:
                 return {}
-            [(carried_out,)] = await self._write(sql.REDACT, family.parameters(self._tenant, family.kin[rows[0][5]], done), long=True)
+            [(carried_out,)] = await self._write(sql.REDACT, family.redaction(self._tenant, family.kin[rows[0][5]], done), long=True)
             if carried_out:
                 for each in (family.kin[id] for id in changed):
                     self._grew(str(each.name), each.length + 1)
@@ -250,7 +248,7 @@ class PostgresStore:
             facts = await self.read(name)
             if len(facts) != each.length:
                 return None
-            shared = family.shared(asked, each)
+            shared = family.count_shared(asked, each)
             contents = {}
             for digest in erasing.looks_at(facts, shared):
                 rows = await self._look(sql.CONTENT, (digest, self._tenant, name))

@@ -19,20 +19,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeAlias
 
 import psycopg
 from psycopg.types.numeric import Int8
 
 from legato.stores import postgres_statements as sql
 from legato.stores.contract import Lease
-from legato.stores.postgres_deadline import DeadlineConnection
+from legato.stores.live import Waiters
 from legato.stores.postgres_errors import NO_SCHEMA
 from legato.stores.postgres_live import Notes
+from legato.stores.postgres_pool import SyncConnection
 from legato.stores.postgres_rows import key_of
-from legato.stores.waiters import Waiters
-
-SyncConnection: TypeAlias = DeadlineConnection
 
 LOOK_AGAIN = 2.0  # seconds between looks at what somebody waits for, in case a word was lost
 FIRST_LOOK = 0.05  # seconds until the first look for somebody who did not look himself: most who drive have ended by then
@@ -165,29 +162,13 @@ class Line:
             end.close()
 
     def _serve(self, connection: SyncConnection, bell: socket.socket) -> None:
-        beat: float | None = 0.0  # when leases are to be renewed; None: there are none
-        look: float | None = 0.0  # when to look at what somebody waits for: at once, for the line was down
-        first: float | None = None  # when to look for those who came since
-        hush: float | None = None  # when to listen no more; None: somebody waits, or nobody listens
+        chores = self._chores()
         while True:
             now = time.monotonic()
             if self._wants_news():
                 self._heed(connection)
-                hush = None
-            elif self.listening and hush is not None and now >= hush:
-                connection.execute(sql.UNLISTEN)
-                self._heeds = self.listening = False
-            if beat is not None and now >= beat:
-                self._renew(connection)
-                beat = None
-            if first is not None and now >= first:
-                with self._lock:
-                    unseen, self._unseen = self._unseen, {}
-                self._look(connection, unseen)
-                first = None
-            if look is not None and now >= look:
-                self._look(connection, self._who_is_watched())
-                look = None
+            for chore in chores:
+                chore.do_if_due(connection, now)
             if self._called:
                 called, self._called = self._called, set()
                 self._look(connection, {key: self._watched[key] for key in called if key in self._watched})
@@ -195,15 +176,20 @@ class Line:
             if self._stopping:
                 self._give_everything_back(connection)
                 return
-            beat = (now + self._lease_seconds / BEATS if beat is None else beat) if self._held else None
-            look = (now + LOOK_AGAIN if look is None else look) if self._watched else None
-            first = (now + FIRST_LOOK if first is None else first) if self._unseen else None
-            hush = (now + LINGER if hush is None else hush) if self.listening and not self._wants_news() else None
-            due = [at - time.monotonic() for at in (beat, look, first, hush) if at is not None]
+            due = [at - time.monotonic() for chore in chores if (at := chore.schedule(now)) is not None]
             if _hear(bell, connection, 0 if self._called else min(due, default=None)):
                 connection.pgconn.consume_input()
                 while (heard := connection.pgconn.notifies()) is not None:
                     self._hear_of(heard.extra.decode(errors="replace"), heard.be_pid)
+
+    def _chores(self) -> tuple[_Chore, ...]:
+        """What is to be done again and again. For what was missed while the line was down, the first time is at once."""
+        return (
+            _Chore(self._ignore, LINGER, lambda: self.listening and not self._wants_news()),
+            _Chore(self._renew, self._lease_seconds / BEATS, lambda: bool(self._held), due=0.0),
+            _Chore(self._look_for_new, FIRST_LOOK, lambda: bool(self._unseen)),
+            _Chore(self._look_for_all, LOOK_AGAIN, lambda: bool(self._watched), due=0.0),
+        )
 
     def _wants_news(self) -> bool:
         return bool(self._watched) or self.notes.asked()
@@ -219,12 +205,15 @@ class Line:
         with self._lock:
             self._unseen.update(self._watched)
 
+    def _ignore(self, connection: SyncConnection) -> None:
+        """Listen no more: nobody has waited for a while."""
+        connection.execute(sql.UNLISTEN)
+        self._heeds = self.listening = False
+
     def _renew(self, connection: SyncConnection) -> None:
         with self._lock:
             held = list(self._held)
             tenants = list(self._held.values())
-        if not held:
-            return
         numbers, epochs = [Int8(lease.number) for lease in held], [Int8(lease.epoch) for lease in held]
         alive = {number for (number,) in connection.execute(sql.RENEW, (tenants, numbers, epochs, self._lease_seconds, False))}
         rest = [(tenant, lease) for tenant, lease in zip(tenants, held, strict=True) if lease.number not in alive]
@@ -246,14 +235,21 @@ class Line:
         if held:
             connection.execute(sql.RELEASE, tuple(map(list, zip(*held, strict=True))))
 
-    def _who_is_watched(self) -> dict[str, tuple[str, str]]:
-        """Those that somebody waits for still; the others are forgotten.
+    def _look_for_new(self, connection: SyncConnection) -> None:
+        """Look at what those wait for who came since."""
+        with self._lock:
+            unseen, self._unseen = self._unseen, {}
+        self._look(connection, unseen)
+
+    def _look_for_all(self, connection: SyncConnection) -> None:
+        """Look at what somebody waits for still; the others are forgotten.
 
         Whoever comes is among the waiters first and asks for the lock then: so they are found there, or come after this.
         """
         with self._lock:
             self._watched = {key: who for key, who in self._watched.items() if key in self._waiters}
-            return dict(self._watched)
+            watched = dict(self._watched)
+        self._look(connection, watched)
 
     def _look(self, connection: SyncConnection, at: dict[str, tuple[str, str]]) -> None:
         asked = [(tenant, ledger, key) for key, (tenant, ledger) in at.items() if key in self._waiters]
@@ -285,6 +281,33 @@ class Line:
             self.notes.take(key, what)
         elif key in self._watched and self._connection is not None and teller != self._connection.info.backend_pid:
             self._called.add(key)  # who waits here was told by whoever appended here
+
+
+class _Chore:
+    """Something that the line does so many seconds after it was first wanted, as long as it is."""
+
+    def __init__(
+        self, do: Callable[[SyncConnection], None], after: float, wanted: Callable[[], bool], due: float | None = None
+    ) -> None:
+        self._do = do
+        self._after = after
+        self._wanted = wanted
+        self._due = due
+
+    def do_if_due(self, connection: SyncConnection, now: float) -> None:
+        """Do it if its time has come, and it is still wanted."""
+        if self._due is not None and now >= self._due:
+            self._due = None
+            if self._wanted():
+                self._do(connection)
+
+    def schedule(self, now: float) -> float | None:
+        """When it is to be done; None if it is not wanted."""
+        if not self._wanted():
+            self._due = None
+        elif self._due is None:
+            self._due = now + self._after
+        return self._due
 
 
 def milliseconds(seconds: float) -> str:

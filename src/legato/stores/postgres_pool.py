@@ -1,8 +1,12 @@
-"""Connections of one event loop. May know: psycopg's connections. Decides: which is used next, and which is not used again.
+"""Connections: those of one event loop, and when a silent server is given up.
 
 There is no task in the background: a connection is made when one is needed and none is free, so that whoever cannot have one is told why
 and at once. One that lay idle while its server went away has something to read, its end; so that is looked for before it is used, which
 costs a system call and no round trip.
+
+A connection may be open and mute: a middlebox forgot it, a machine was frozen, a server was stopped. The kernel's keepalives do not notice
+all of that, for what is in between may go on acknowledging. So every statement has a deadline of its own, which is put off whenever bytes
+move: what takes long because it is much is not cut off.
 """
 
 from __future__ import annotations
@@ -10,20 +14,65 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from legato.errors import StoreLocked
-from legato.stores.postgres_deadline import AsyncDeadlineConnection
 from legato.stores.refusals import closed_store
 
-Connection: TypeAlias = AsyncDeadlineConnection
+T = TypeVar("T")
 
+LONG_SILENCE_S = 600.0
+"""For what the server may work on for long without a word: erasing, deleting families, migrations, large appends."""
+
+
+class ServerSilent(psycopg.OperationalError):
+    """The server did not answer in time. The connection is of no use any more."""
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection for an event loop. `silence_s`: how long the server may say nothing while it is asked something."""
+
+    silence_s = LONG_SILENCE_S
+
+    async def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """Run a libpq generator, with a deadline."""
+        return await super().wait(_give_up_when_silent(gen, self.silence_s), *args, **options)
+
+
+class SyncConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection for a thread. `silence_s`: how long the server may say nothing while it is asked something."""
+
+    silence_s = LONG_SILENCE_S
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """Run a libpq generator, with a deadline."""
+        return super().wait(_give_up_when_silent(gen, self.silence_s), *args, **options)
+
+
+def _give_up_when_silent(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
+    """Pass on what psycopg runs a statement by: it is resumed when the socket is ready, and every 0.1 s otherwise."""
+    try:
+        wanted = next(gen)
+        active = time.monotonic()
+        while True:
+            ready = yield wanted
+            if ready:
+                active = time.monotonic()
+            elif time.monotonic() - active > seconds:
+                raise ServerSilent(f"the server has not answered for {seconds:g} s; the connection was given up")
+            wanted = gen.send(ready or 0)  # 0: the time until it is to look again is over
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        gen.close()
 
 class Pool:
     """At most `size` connections, for the tasks of one event loop."""

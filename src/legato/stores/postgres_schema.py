@@ -14,8 +14,8 @@ import psycopg
 
 from legato.errors import NewerFormat
 from legato.stores import postgres_statements as sql
-from legato.stores.postgres_deadline import LONG_SILENCE_S, AsyncDeadlineConnection
 from legato.stores.postgres_errors import NO_SCHEMA
+from legato.stores.postgres_pool import LONG_SILENCE_S, Connection
 from legato.stores.refusals import never_released
 
 FOLDER = Path(__file__).with_name("postgres_sql")
@@ -27,7 +27,7 @@ def migrations() -> dict[int, Path]:
     return {int(path.name.partition("_")[0]): path for path in sorted(FOLDER.glob("*.sql"))}
 
 
-async def ensure(connection: AsyncDeadlineConnection, where: str) -> None:
+async def ensure(connection: Connection, where: str) -> None:
     """Make the schema the one that this Legato knows; refuse a newer one."""
     if migrations().keys() - await _applied(connection, where):
         connection.silence_s = LONG_SILENCE_S

@@ -19,13 +19,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from legato.errors import BadInput
 from legato.stores import postgres_statements as sql
-from legato.stores.postgres_deadline import LONG_SILENCE_S, AsyncDeadlineConnection, DeadlineConnection, ServerSilent
+from legato.stores.live import Waiters
 from legato.stores.postgres_errors import NO_SCHEMA, in_our_words, is_gone, worth_another_try
-from legato.stores.postgres_line import BEATS, Line, SyncConnection, milliseconds
-from legato.stores.postgres_pool import Connection, Pool, disown
+from legato.stores.postgres_line import BEATS, Line, milliseconds
+from legato.stores.postgres_pool import LONG_SILENCE_S, Connection, Pool, ServerSilent, SyncConnection, disown
 from legato.stores.postgres_schema import ensure
 from legato.stores.refusals import closed_store
-from legato.stores.waiters import Waiters
 
 T = TypeVar("T")
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -74,7 +73,7 @@ class Server:
 
         # Neither knows this object, so that it ends when nobody has it any more, whatever the line's thread does.
         def connect() -> SyncConnection:
-            connection = DeadlineConnection.connect(**line_how)
+            connection = SyncConnection.connect(**line_how)
             connection.silence_s = line_silence_s
             try:
                 connection.execute(sql.CONFIGURE, (milliseconds(lease_seconds / BEATS), durable))
@@ -84,7 +83,7 @@ class Server:
             return connection
 
         async def connect_in_loop() -> Connection:
-            connection = await AsyncDeadlineConnection.connect(**how)
+            connection = await Connection.connect(**how)
             connection.silence_s = silence_s
             try:
                 await connection.execute(sql.CONFIGURE, settings)

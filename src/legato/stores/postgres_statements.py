@@ -31,10 +31,9 @@ REMOVE: Final = (
     "SELECT outcome, found_name, wanted, reached"
     " FROM legato.remove_family(%s::text, %s::text, %s::text[], %s::integer[], %s::text)"
 )
-CHILDREN: Final = (
-    "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.children(%s::text, %s::text) l"
-    " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin ORDER BY l.name"
-)
+_LINE: Final = "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched"
+_ORIGIN: Final = "LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
+CHILDREN: Final = f"{_LINE} FROM legato.children(%s::text, %s::text) l {_ORIGIN} ORDER BY l.name"
 FAMILY: Final = (
     "SELECT f.id, f.name, f.parent, f.shared, f.length, l.id, l.born FROM legato.ledgers l"
     " CROSS JOIN LATERAL legato.family(l.tenant, l.id) f WHERE l.tenant = %s::text AND l.name = %s::text AND l.length > 0 ORDER BY f.id"
@@ -45,14 +44,12 @@ REDACT: Final = (
     " %s::text[], %s::bigint[], %s::text[], %s::integer[], %s::integer[], %s::bytea[])"
 )
 RECENT: Final = (
-    "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.ledgers l"
-    " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
+    f"{_LINE} FROM legato.ledgers l {_ORIGIN}"
     " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > 0 AND l.touched < %s::bigint"
     " ORDER BY l.touched DESC LIMIT %s::bigint"
 )
 UNRESTED: Final = (
-    "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched FROM legato.ledgers l"
-    " LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"
+    f"{_LINE} FROM legato.ledgers l {_ORIGIN}"
     " WHERE l.tenant = %s::text AND l.name IS NOT NULL AND l.length > l.rested AND l.touched > %s::bigint"
     " AND (legato.is_over(l.until, coalesce(l.lasts, 0), pg_postmaster_start_time(), clock_timestamp())"
     " OR legato.is_of_the_future(l.until, coalesce(l.lasts, 0), clock_timestamp())) ORDER BY l.touched LIMIT %s::bigint"

@@ -1,10 +1,10 @@
-"""What stores say when they refuse. May know: the errors. Decides: the words, so that every store says the same."""
+"""What stores refuse, and in which words, so that every store says the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from legato.errors import BadInput, LedgerConflict, LedgerExists, StoreError, UnknownLedger
+from legato.errors import BadInput, DamagedStore, LedgerConflict, LedgerExists, StoreError, UnknownLedger
 
 
 def check_lengths(found: Mapping[str, int], expected: Mapping[str, int] | None) -> None:
@@ -19,11 +19,28 @@ def unknown_ledger(ledger: str) -> UnknownLedger:
     return UnknownLedger(f"there is no ledger {ledger!r} in this store", do="look at store.list() for the names it has")
 
 
+def not_born_so(ledger: str, length: int) -> UnknownLedger:
+    """The refusal where a caller means a ledger of another birth name than the one that is there, of this length."""
+    return another_ledger(ledger) if length else unknown_ledger(ledger)
+
+
 def another_ledger(ledger: str) -> UnknownLedger:
     return UnknownLedger(
         f"ledger {ledger!r} was deleted, and another made under the same name",
         do="nothing was written; read the ledger that is there now before going on with it",
     )
+
+
+def check_fork(ledger: str, at: int, new: str, *, length: int, taken: bool, expected: int | None) -> None:
+    """Refuse to fork a ledger of this length, if there is none, it has grown, the name is taken, or it has no such position."""
+    if not length:
+        raise unknown_ledger(ledger)
+    if expected is not None and expected != length:
+        raise LedgerConflict(ledger, expected, length)
+    if taken:
+        raise ledger_exists(new)
+    if not 0 <= at <= length:
+        raise beyond_end(ledger, at, length)
 
 
 def ledger_exists(ledger: str) -> LedgerExists:
@@ -61,6 +78,19 @@ def never_released(place: str, found: str) -> StoreError:
         do="begin in a new one, and bring sessions along as text: session.to_string() with the version that made it, then workflow.load(); "
         "nothing was changed",
     )
+
+
+def damaged_fact(found: str, position: int, length: int) -> DamagedStore:
+    return DamagedStore(
+        f"a stored fact was changed since it was written: position {position} of {length}",
+        readable=position,
+        found=found,
+        do="store.salvage(ledger) gives the facts before it; restore the rest from a copy",
+    )
+
+
+def damaged_content(ledger: str, digest: str, readable: int) -> DamagedStore:
+    return DamagedStore(f"content {digest!r} of {ledger!r} is damaged", readable=readable, do="restore it from a copy")
 
 
 def bad_start(start: int) -> BadInput:

@@ -1,8 +1,8 @@
-"""Ledgers in one SQLite file. May know: the two threads that use the file. Decides: what must be on the disk, and when.
+"""Ledgers in one SQLite file: which of its operations must be on the disk, and when.
 
-One connection writes and one reads, so that a reader never waits for a writer's lock; each has a thread for what takes time. Appends
-that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlite_lines.py` the lists, `sqlite_file.py` the file,
-`sqlite_leases.py` the locks.
+One connection writes and one reads, so that a reader never waits for a writer's lock; each has a thread for what takes time
+(`sqlite_thread.py`). Appends that wait for the same commit share it. `sqlite_ledgers.py` has the rows, `sqlite_lines.py` the lists,
+`sqlite_file.py` the file, `sqlite_leases.py` the locks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, TypeVarTuple, Unpack
 
 from legato.core.codec import encode
 from legato.core.erasing import Erased, Erases
@@ -25,17 +25,15 @@ from legato.core.facts import AnyFact
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores import sqlite_lines as lines
-from legato.stores import sqlite_redacting as redacting
-from legato.stores.contract import Lease, LedgerInfo, newest_epoch, next_epoch
-from legato.stores.live import Listeners
+from legato.stores.contract import Lease, LedgerInfo, newest_epoch
+from legato.stores.live import Listeners, Waiters
 from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_one_tenant
-from legato.stores.sqlite_errors import in_our_words
-from legato.stores.sqlite_file import absolute, open_file, tenants_file
-from legato.stores.sqlite_leases import LeaseFile, close_lease_file, open_lease_file
-from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous
-from legato.stores.waiters import Waiters
+from legato.stores.sqlite_file import absolute, in_our_words, open_file, scrub, tenants_file
+from legato.stores.sqlite_leases import LeaseAttempt, Leases
+from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous, at_one_moment
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Durability = Literal["full", "effects", "process"]
 POLL = 0.03  # seconds between looks at what other processes wrote, while somebody waits
 SMALL = 65_536  # bytes that are written while the event loop waits for it
@@ -87,10 +85,10 @@ class SQLiteStore:
         self._turn = 0
         self._waiters = Waiters()
         self.live = Listeners()  # in this process; others are told by the ledger
-        self._leases = _Leases(path)
+        self._leases = Leases(path)
         self._rests: dict[int, int] = {}  # where drivers came to rest, by the number of the ledger: recorded with whatever is written next
         opening = partial(open_file, path, self._busy_timeout)
-        told = partial(_told, path)
+        told = partial(in_our_words, path=path)
         self._writer = ConnectionThread(opening, told)
         self._reader = ConnectionThread(opening, told, _Poller(self._waiters))
 
@@ -123,12 +121,8 @@ class SQLiteStore:
         updated, epoch = facts[-1].at if facts else 0, newest_epoch(facts)
         kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
         size = sum(map(len, bodies)) + sum(map(len, kept.values()))
-        length = await self._write(
-            lambda connection: ledgers.append(connection, ledger, expected, bodies, updated, kept, born, epoch),
-            durable=durable,
-            size=size,
-            small=size <= SMALL,
-        )
+        given = (ledger, expected, bodies, updated, kept, born, epoch)
+        length = await self._write(ledgers.append, *given, durable=durable, size=size, small=size <= SMALL)
         self._waiters.wake(ledger, length)
         return length
 
@@ -136,16 +130,16 @@ class SQLiteStore:
         """The facts from `start` on. If some are damaged, `DamagedStore.readable` says how many come before; see `salvage`."""
         if start < 0:
             raise bad_start(start)
-        few = await self._look(lambda connection: ledgers.read(connection, ledger, start, born, (FEW, LITTLE)))
-        return few if few is not None else await self._read(lambda connection: ledgers.read(connection, ledger, start, born) or [])
+        few = await self._look(ledgers.read_few, ledger, start, born, FEW, LITTLE)
+        return few if few is not None else await self._read(ledgers.read, ledger, start, born)
 
     async def born(self, ledger: str) -> str:
         """The birth name."""
-        return await self._look(lambda connection: ledgers.born(connection, ledger))
+        return await self._look(ledgers.born, ledger)
 
     async def salvage(self, ledger: str) -> Sequence[AnyFact]:
         """The facts that come before the first damage: all of them, if there is none."""
-        return await self._read(lambda connection: ledgers.salvage(connection, ledger))
+        return await self._read(ledgers.salvage, ledger)
 
     async def verify(self) -> Sequence[str]:
         """Read the whole file and say what is wrong with it, one line each; nothing if it is sound.
@@ -153,11 +147,11 @@ class SQLiteStore:
         A changed byte within a fact or content is always noticed when that is read. Ledgers that both indexes of names lack, only this
         finds.
         """
-        return await self._read(ledgers.problems)
+        return await self._read(lines.problems)
 
     async def content(self, ledger: str, digest: str) -> bytes:
         """What was recorded under this digest."""
-        return await self._read(lambda connection: ledgers.content(connection, ledger, digest))
+        return await self._read(ledgers.content, ledger, digest)
 
     async def fork(
         self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
@@ -165,20 +159,20 @@ class SQLiteStore:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
         bodies = [encode(fact) for fact in facts]
         updated, epoch = facts[-1].at if facts else 0, newest_epoch(facts)
-        length = await self._write(lambda connection: ledgers.fork(connection, ledger, at, new, bodies, updated, born, of, expected, epoch))
+        length = await self._write(ledgers.fork, ledger, at, new, bodies, updated, born, of, expected, epoch)
         self._waiters.wake(new, length)
         return length
 
     async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
         """Erase words in the ledger, and in those that share them; then rewrite the file without them (see `scrub`)."""
         try:
-            done = await self._write(lambda connection: redacting.redact(connection, ledger, erasing, born), durable=True, small=False)
+            done = await self._write(ledgers.redact, ledger, erasing, born, durable=True, small=False)
             for name, (_, length) in done.items():
                 self._waiters.wake(name, length)
             await self.scrub()
         except asyncio.CancelledError:
             if not self._closed:
-                self._writer.post(Job(redacting.scrub))  # it may have been recorded, and then the bytes have to go
+                self._writer.post(Job(scrub))  # it may have been recorded, and then the bytes have to go
             raise
         return {name: erased for name, (erased, _) in done.items()}
 
@@ -190,23 +184,23 @@ class SQLiteStore:
         """
         if self._closed:
             raise closed_store()
-        await self._writer.submit(redacting.scrub)
+        await self._writer.submit(scrub)
 
     async def children(self, ledger: str) -> Sequence[LedgerInfo]:
         """The ledgers of child sessions, at any depth."""
-        return await self._read(lambda connection: lines.named(connection, ledgers.child_names(connection, ledger)))
+        return await self._read(lines.children, ledger)
 
     async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
         """Remove the ledger and its children, except for what forks share; that goes with the last of them."""
-        return await self._write(lambda connection: ledgers.delete(connection, ledger, expected, born), small=False)
+        return await self._write(ledgers.delete, ledger, expected, born, small=False)
 
     async def list(self, limit: int = 100, after: LedgerInfo | None = None) -> Sequence[LedgerInfo]:
         """The most recent ledgers first; those behind a line that was given before, to go on there."""
-        return await self._read(lambda connection: lines.recent(connection, limit, after))
+        return await self._read(lines.recent, limit, after)
 
     async def lease(self, ledger: str) -> Lease | None:
         """Take the right to drive, or None while another holds it. It ends with `release`, `close`, or this process."""
-        attempt = _Attempt(self._leases, ledger)
+        attempt = LeaseAttempt(self._leases, ledger)
         try:
             return await self._write(attempt.run)
         except BaseException:
@@ -238,9 +232,7 @@ class SQLiteStore:
     async def wait(self, ledger: str, position: int, timeout: float) -> bool:  # noqa: ASYNC109 - it is an answer, not an error
         """Wait for the ledger to grow beyond `position` facts, here or in any other process."""
         # The job that looks at the length also makes the reader's thread see that somebody waits, and poll.
-        return await self._waiters.wait(
-            ledger, position, timeout, lambda: self._read(lambda connection: ledgers.length(connection, ledger))
-        )
+        return await self._waiters.wait(ledger, position, timeout, lambda: self._read(ledgers.length, ledger))
 
     def watch(self, ledger: str, position: int, moved: Callable[[int], None]) -> Callable[[], None]:
         """Be told whenever the ledger grows beyond `position` facts, here or in any other process."""
@@ -258,7 +250,7 @@ class SQLiteStore:
 
     def _look_for(self, ledger: str) -> None:
         if not self._closed:
-            self._reader.post(Job(partial(_tell_length, self._waiters, ledger)))  # with it the reader's thread sees that somebody watches
+            self._reader.post(Job(_tell_length, (self._waiters, ledger)))  # with it the reader's thread sees that somebody watches
 
     async def close(self) -> None:
         """Finish what was asked for, then let go of the file, the threads and the leases. Closing twice is harmless.
@@ -288,42 +280,48 @@ class SQLiteStore:
         await self.close()
 
     async def _write(
-        self, job: Callable[[sqlite3.Connection], T], *, durable: bool = False, size: int = 0, small: bool = True
+        self,
+        job: Callable[[sqlite3.Connection, Unpack[Ts]], T],
+        *given: *Ts,
+        durable: bool = False,
+        size: int = 0,
+        small: bool = True,
     ) -> T:
         if small and self._is_turn_over():
             await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         sync = self._durable_sync if durable else self._sync
-        if self._rests:
-            job = partial(self._and_rests, job)
         if small:
             with suppress(MustWait):
-                return self._writer.at_once(job, sync, size)
-        return await self._writer.submit(job, sync, size)
+                if self._rests:
+                    return self._writer.at_once(self._and_rests, job, *given, sync=sync, size=size)
+                return self._writer.at_once(job, *given, sync=sync, size=size)
+        return await self._writer.submit(self._and_rests, job, *given, sync=sync, size=size)
 
-    def _and_rests(self, job: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-        result = job(connection)
+    def _and_rests(self, connection: sqlite3.Connection, job: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts) -> T:
+        """Run a job, and record where drivers came to rest."""
+        result = job(connection, *given)
         rests = self._rests.copy()  # others may add to it meanwhile
         ledgers.came_to_rest(connection, rests)
         for row in rests:
             self._rests.pop(row, None)
         return result
 
-    async def _read(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    async def _read(self, job: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts) -> T:
         if self._closed:
             raise closed_store()
-        return await self._reader.submit(partial(_at_one_moment, job))
+        return await self._reader.submit(at_one_moment, job, *given)
 
-    async def _look(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    async def _look(self, job: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts) -> T:
         """Read something small."""
         if self._is_turn_over():
             await asyncio.sleep(0)
         if self._closed:
             raise closed_store()
         with suppress(MustWait):
-            return self._reader.at_once(partial(_at_one_moment, job))
-        return await self._read(job)
+            return self._reader.at_once(at_one_moment, job, *given)
+        return await self._read(job, *given)
 
     def _is_turn_over(self) -> bool:
         """What happens at once lets nobody else run: whoever asks again and again would be alone, and wait for them in vain.
@@ -338,21 +336,7 @@ def _nothing(connection: sqlite3.Connection) -> None:
     """What is to be written besides is."""
 
 
-def _told(path: str, error: Exception) -> LegatoError:
-    return in_our_words(error, path)
-
-
-def _at_one_moment(job: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-    """Run a job that reads in one transaction, so that all its statements see the same moment."""
-    try:
-        connection.execute("BEGIN")
-        return job(connection)
-    finally:
-        if connection.in_transaction:
-            connection.execute("COMMIT")
-
-
-def _tell_length(waiters: Waiters, ledger: str, connection: sqlite3.Connection) -> None:
+def _tell_length(connection: sqlite3.Connection, waiters: Waiters, ledger: str) -> None:
     waiters.wake(ledger, ledgers.length(connection, ledger))
 
 
@@ -371,71 +355,5 @@ class _Poller:
         if version != self._seen:
             self._seen = version
             for ledger in self._waiters.ledgers():
-                _tell_length(self._waiters, ledger, connection)
+                _tell_length(connection, self._waiters, ledger)
         return POLL
-
-
-class _Leases:
-    """The leases that one store holds."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._file: LeaseFile | None = None
-        self._held: set[Lease] = set()
-
-    def take(self, row: int) -> bool:
-        return self._opened().take(row)
-
-    def _opened(self) -> LeaseFile:
-        if self._file is None or self._file.gone:
-            self._held.clear()
-            self._file = open_lease_file(self._path)
-        return self._file
-
-    def hold(self, lease: Lease) -> None:
-        self._held.add(lease)
-
-    def give_back(self, lease: Lease) -> bool:
-        """Whether it was held."""
-        if lease not in self._held:
-            return False
-        self._held.discard(lease)
-        if self._file is not None:
-            self._file.give_back(lease.number)
-        return True
-
-    def is_held(self, row: int) -> bool:
-        return self._opened().is_held(row)
-
-    def close(self) -> None:
-        for lease in list(self._held):
-            self.give_back(lease)
-        if self._file is not None:
-            close_lease_file(self._file)
-            self._file = None
-
-
-class _Attempt:
-    """One attempt to take a lease: a job for the writer's thread that can be undone."""
-
-    def __init__(self, leases: _Leases, ledger: str) -> None:
-        self._leases = leases
-        self._ledger = ledger
-        self._lease: Lease | None = None
-
-    def run(self, connection: sqlite3.Connection) -> Lease | None:
-        self.undo(connection)  # an earlier run whose transaction failed
-        row = ledgers.row_to_lease(connection, self._ledger)
-        epoch = next_epoch(self._ledger, row.epoch)
-        if not self._leases.take(row.id):
-            return None
-        # The ledger's number is never used again, so the lease of a deleted ledger is not that of another with its name and epoch.
-        lease = self._lease = Lease(self._ledger, epoch, row.id)
-        self._leases.hold(lease)
-        ledgers.save_epoch(connection, row, epoch)
-        return lease
-
-    def undo(self, connection: sqlite3.Connection) -> None:
-        if self._lease is not None:
-            self._leases.give_back(self._lease)
-            self._lease = None

@@ -1,4 +1,4 @@
-"""Locks that die with their holder. May know: files and the operating system's locks. Decides: who holds what in this process.
+"""Leases: locks that die with their holder.
 
 Each lease is a lock on one byte of one file, at the offset of the ledger's row. The kernel drops it when its holder's process
 ends, however it ends, so another process can take over at once. The file stays empty; deleting it while somebody drives would
@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import stat
 import struct
 import threading
 
 from legato.errors import StoreError
 from legato.private_files import PRIVATE, create_private
+from legato.stores import sqlite_ledgers as ledgers
+from legato.stores.contract import Lease, next_epoch
 
 try:
     import fcntl
@@ -27,6 +30,72 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _LOCKED_BY_OTHERS = (errno.EACCES, errno.EAGAIN)
+
+
+class Leases:
+    """The leases that one store holds."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: LeaseFile | None = None
+        self._held: set[Lease] = set()
+
+    def take(self, row: int) -> bool:
+        return self._opened().take(row)
+
+    def _opened(self) -> LeaseFile:
+        if self._file is None or self._file.gone:
+            self._held.clear()
+            self._file = open_lease_file(self._path)
+        return self._file
+
+    def hold(self, lease: Lease) -> None:
+        self._held.add(lease)
+
+    def give_back(self, lease: Lease) -> bool:
+        """Whether it was held."""
+        if lease not in self._held:
+            return False
+        self._held.discard(lease)
+        if self._file is not None:
+            self._file.give_back(lease.number)
+        return True
+
+    def is_held(self, row: int) -> bool:
+        return self._opened().is_held(row)
+
+    def close(self) -> None:
+        for lease in list(self._held):
+            self.give_back(lease)
+        if self._file is not None:
+            close_lease_file(self._file)
+            self._file = None
+
+
+class LeaseAttempt:
+    """One attempt to take a lease: a job for the writer's thread that can be undone."""
+
+    def __init__(self, leases: Leases, ledger: str) -> None:
+        self._leases = leases
+        self._ledger = ledger
+        self._lease: Lease | None = None
+
+    def run(self, connection: sqlite3.Connection) -> Lease | None:
+        self.undo(connection)  # an earlier run whose transaction failed
+        row = ledgers.row_to_lease(connection, self._ledger)
+        epoch = next_epoch(self._ledger, row.epoch)
+        if not self._leases.take(row.id):
+            return None
+        # The ledger's number is never used again, so the lease of a deleted ledger is not that of another with its name and epoch.
+        lease = self._lease = Lease(self._ledger, epoch, row.id)
+        self._leases.hold(lease)
+        ledgers.save_epoch(connection, row, epoch)
+        return lease
+
+    def undo(self, connection: sqlite3.Connection) -> None:
+        if self._lease is not None:
+            self._leases.give_back(self._lease)
+            self._lease = None
 
 
 class LeaseFile:

@@ -16,16 +16,25 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Generator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from legato.core.child_ids import child_range, is_child_of
-from legato.core.codec import decode
+from legato.core.codec import decode, encode
+from legato.core.erasing import Erased, Erases
 from legato.core.facts import FORMAT, AnyFact
-from legato.errors import DamagedStore, LedgerConflict, LegatoError
-from legato.stores.refusals import another_ledger, beyond_end, check_lengths, ledger_exists, no_content, unknown_ledger
-from legato.stores.sqlite_lines import lines
+from legato.errors import DamagedStore, LedgerConflict
+from legato.stores.forks import count_shared, find_owner, find_unnamed_contents
+from legato.stores.refusals import (
+    check_fork,
+    check_lengths,
+    damaged_content,
+    damaged_fact,
+    no_content,
+    not_born_so,
+    unknown_ledger,
+)
 
 SCHEMA = (
     """CREATE TABLE ledgers(
@@ -59,6 +68,8 @@ _ANY = 1 << 62  # more bytes than anything has
 _SIGN = 1 << 31
 _SHIFT = 32  # bits for the position within a ledger
 _last_touch = 0
+FactRow: TypeAlias = tuple[int, int, int, bytes]
+"""Key, format, checksum and body."""
 
 
 class Row(NamedTuple):
@@ -80,6 +91,8 @@ _ROW = "SELECT id, parent, shared, origin, length, epoch, updated, touched, born
 _FIRST, _SECOND = "ledgers INDEXED BY sqlite_autoindex_ledgers_1", "ledgers INDEXED BY ledgers_names"
 _BY_NAME = _ROW.replace("ledgers", _FIRST) + "name = ?"
 _HAS_NAME = f"SELECT id FROM {_SECOND} WHERE name = ?"
+_FAMILY = """WITH RECURSIVE family(id) AS (VALUES (?) UNION SELECT l.id FROM ledgers l JOIN family f ON l.parent = f.id)
+    SELECT id FROM family"""
 _CHILDREN = "SELECT name FROM {} WHERE name >= ? AND name < ? ORDER BY name"
 
 
@@ -111,9 +124,7 @@ def append(
     born: str,
     epoch: int = 0,
 ) -> int:
-    row = find(connection, ledger)
-    if expected:
-        _check_birth(ledger, row, born)
+    row = _find_born(connection, ledger, born if expected else "")
     found = row.length if row else 0
     if found != expected:
         raise LedgerConflict(ledger, expected, found)
@@ -132,20 +143,21 @@ def append(
     return expected + len(bodies)
 
 
-def read(
-    connection: sqlite3.Connection, ledger: str, start: int, born: str = "", most: tuple[int, int] | None = None
-) -> list[AnyFact] | None:
-    """The facts from `start` on, or None if they are more facts or bytes than `most`; `DamagedStore` says how many precede the damage."""
-    row = find(connection, ledger)
-    _check_birth(ledger, row, born)
+def read(connection: sqlite3.Connection, ledger: str, start: int, born: str = "") -> list[AnyFact]:
+    """The facts from `start` on; `DamagedStore` says how many precede the damage."""
+    row = _find_born(connection, ledger, born)
+    return list(_facts(connection, row, start)) if row is not None and row.length > start else []
+
+
+def read_few(connection: sqlite3.Connection, ledger: str, start: int, born: str, most: int, most_bytes: int) -> list[AnyFact] | None:
+    """The facts from `start` on, or None if they are more facts or bytes than that."""
+    row = _find_born(connection, ledger, born)
     if row is None or row.length <= start:
         return []
-    if most is None:
-        return list(_facts(connection, row, start))
-    if row.length - start > most[0]:
+    if row.length - start > most:
         return None
     try:
-        return list(_facts(connection, row, start, most[1]))
+        return list(_facts(connection, row, start, most_bytes))
     except _TooMuch:
         return None
 
@@ -161,27 +173,6 @@ def salvage(connection: sqlite3.Connection, ledger: str) -> list[AnyFact]:
     return facts
 
 
-def problems(connection: sqlite3.Connection) -> list[str]:
-    """Everything that is wrong with the file, one line each: SQLite's own findings first, then each damaged ledger."""
-    found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
-    for line in lines(connection):
-        name = line.ledger
-        try:
-            if line.damaged:
-                raise DamagedStore(line.damaged)
-            read(connection, name, 0)
-        except LegatoError as error:
-            found.append(f"ledger {name!r}: {error.summary}")
-        except sqlite3.OperationalError as error:
-            if "decode to UTF-8" not in str(error):
-                raise
-            found.append(f"ledger {name!r}: {error}")
-    for id, position, crc, body in connection.execute("SELECT ledger, position, crc, body FROM contents"):
-        if type(body) is not bytes or crc != _crc(id, position, body):
-            found.append(f"a content of the ledger with number {id} is damaged")
-    return found
-
-
 def content(connection: sqlite3.Connection, ledger: str, digest: str) -> bytes:
     row = find(connection, ledger)
     if row is None:
@@ -191,7 +182,7 @@ def content(connection: sqlite3.Connection, ledger: str, digest: str) -> bytes:
         raise no_content(ledger, digest)
     holder, position, crc, body = found
     if type(body) is not bytes or crc != _crc(holder, position, body):
-        raise DamagedStore(f"content {digest!r} of {ledger!r} is damaged", readable=row.length, do="restore it from a copy")
+        raise damaged_content(ledger, digest, row.length)
     return body
 
 
@@ -207,17 +198,10 @@ def fork(
     expected: int | None,
     epoch: int = 0,
 ) -> int:
-    parent = find(connection, ledger)
-    _check_birth(ledger, parent, of)
-    if parent is None or parent.length == 0:
+    parent, branch = _find_born(connection, ledger, of), find(connection, new)
+    if parent is None:
         raise unknown_ledger(ledger)
-    if expected is not None and expected != parent.length:
-        raise LedgerConflict(ledger, expected, parent.length)
-    branch = find(connection, new)
-    if branch is not None and branch.length > 0:
-        raise ledger_exists(new)
-    if not 0 <= at <= parent.length:
-        raise beyond_end(ledger, at, parent.length)
+    check_fork(ledger, at, new, length=parent.length, taken=branch is not None and branch.length > 0, expected=expected)
     if at and not bodies:
         with contextlib.closing(_facts(connection, parent, at - 1, together=1)) as facts:
             updated = next(facts).at
@@ -242,9 +226,61 @@ def fork(
     return branch.length
 
 
+def redact(connection: sqlite3.Connection, ledger: str, erasing: Erases, born: str) -> dict[str, tuple[Erased, int]]:
+    """Erase words in a ledger and in those that share facts with it. What became of each that was changed, and its length.
+
+    Facts that ledgers share are rows of one of them, so they are rewritten there, for all.
+    """
+    row = _find_born(connection, ledger, born)
+    if row is None or row.length == 0:
+        raise unknown_ledger(ledger)
+    kin = _kin(connection, row)
+
+    def parent_of(each: Row) -> Row | None:
+        return kin.get(each.parent)
+
+    done: list[tuple[Row, Erased]] = []
+    for each in kin.values():
+        if each.name is not None and each.length:
+            facts, shared = list(_facts(connection, each, 0)), count_shared(row, each, min(row.length, each.length), parent_of)
+            looked_at = ((digest, _content(connection, each, digest)) for digest in erasing.looks_at(facts, shared))
+            done.append((each, erasing.erased(facts, shared, {digest: found[3] for digest, found in looked_at if found is not None})))
+    dropped = find_unnamed_contents(erased for _, erased in done)
+    connection.executemany("DELETE FROM contents WHERE ledger = ? AND digest = ?", [(id, digest) for id in kin for digest in dropped])
+    return {each.name: (erased, _erase(connection, each, erased, parent_of)) for each, erased in done if each.name and erased.added}
+
+
+def _kin(connection: sqlite3.Connection, row: Row) -> dict[int | None, Row]:
+    """All ledgers that have a fork in common with this one, by number; those without a name too."""
+    first = row
+    while first.parent is not None:
+        first = _parent(connection, first)
+    return {id: _relative(connection, row, id) for (id,) in connection.execute(_FAMILY, (first.id,)).fetchall()}
+
+
+def _erase(connection: sqlite3.Connection, row: Row, erased: Erased, parent_of: Callable[[Row], Row | None]) -> int:
+    """Write what became of a ledger; its new length."""
+    for position, fact in erased.replaced.items():
+        id, body = find_owner(row, position, parent_of).id, encode(fact)
+        connection.execute(
+            "UPDATE facts SET format = ?, crc = ?, body = ? WHERE key = ?",
+            (FORMAT, _crc(id, position, body), body, id << _SHIFT | position),
+        )
+    for digest, (position, body) in erased.contents.items():
+        id = find_owner(row, position, parent_of).id
+        connection.execute(
+            "INSERT INTO contents VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET position = excluded.position, crc = excluded.crc"
+            " WHERE excluded.position < position",
+            (id, digest, position, _crc(id, position, body), body),
+        )
+    _record(connection, row.id, row.length, [encode(fact) for fact in erased.added])
+    grown = row._replace(length=row.length + len(erased.added), updated=erased.added[-1].at, touched=_touch())
+    _save(connection, grown)
+    return grown.length
+
+
 def delete(connection: sqlite3.Connection, ledger: str, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
-    row = find(connection, ledger)
-    _check_birth(ledger, row, born)
+    row = _find_born(connection, ledger, born)
     if row is None or row.length == 0:
         return False
     children = [found for name in child_names(connection, ledger) if (found := find(connection, name)) and found.length]
@@ -298,14 +334,12 @@ def _row_crc(row: Row) -> int:
     return crc32(repr(tuple(row)).encode())
 
 
-def _check_birth(ledger: str, row: Row | None, born: str) -> None:
-    """Refuse whoever means a ledger that is not there any more."""
-    if not born:
-        return
-    if row is None or row.length == 0:
-        raise unknown_ledger(ledger)
-    if row.born != born:
-        raise another_ledger(ledger)
+def _find_born(connection: sqlite3.Connection, ledger: str, born: str) -> Row | None:
+    """The row of a ledger; `UnknownLedger` if the caller means one of another birth name, which is not there any more."""
+    row = find(connection, ledger)
+    if born and (row is None or row.length == 0 or row.born != born):
+        raise not_born_so(ledger, row.length if row is not None else 0)
+    return row
 
 
 def _whole(row: Row, crc: int) -> Row:
@@ -345,42 +379,66 @@ class _TooMuch(Exception):
     """There is more to read than was allowed."""
 
 
+class _Allowance:
+    """How many more bytes may be read, if there is a limit."""
+
+    def __init__(self, most: int | None) -> None:
+        self.left = most
+
+    def take(self, rows: Sequence[FactRow]) -> None:
+        if self.left is not None:
+            self.left -= sum(len(body) if type(body) is bytes else _ANY for _, _, _, body in rows)
+            if self.left < 0:
+                raise _TooMuch
+
+
 def _facts(
     connection: sqlite3.Connection, row: Row, start: int, most_bytes: int | None = None, together: int = TOGETHER
 ) -> Generator[AnyFact, None, None]:
-    position = start
+    position, allowance = start, _Allowance(most_bytes)
     try:
         for id, first, end in _stretches(connection, row, start):
             # Of its own facts all are asked for, so that more of them than `length` says is noticed.
             limit = (id + 1) << _SHIFT if id == row.id else id << _SHIFT | end
-            rows = connection.execute(
-                # What is too large is not even read: of such a body only the length is.
-                "SELECT key, format, crc, CASE WHEN length(body) > ? THEN length(body) ELSE body END"
-                " FROM facts WHERE key >= ? AND key < ? ORDER BY key",
-                (_ANY if most_bytes is None else most_bytes, id << _SHIFT | first, limit),
-            )
-            with contextlib.closing(rows):  # whoever keeps our error keeps this frame, and must not keep the connection
-                while some := rows.fetchmany(together):
-                    if most_bytes is not None:
-                        most_bytes -= sum(len(body) if type(body) is bytes else _ANY for _, _, _, body in some)
-                        if most_bytes < 0:
-                            raise _TooMuch
+            with contextlib.closing(_rows(connection, id << _SHIFT | first, limit, allowance, together)) as rows:
+                for some in rows:
                     whole = _count_whole(some, id, position, end)
                     yield from [decode(body, format) for _, format, _, body in some[:whole]]
                     position += whole
                     if whole < len(some):
-                        raise _damage(row.name, position, row.length)
+                        raise _damage(row, position)
             if position != end:
-                raise _damage(row.name, position, row.length)
+                raise _damage(row, position)
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise
         if together == 1:
-            raise _damage(row.name, position, row.length) from error
-        yield from _facts(connection, row, position, most_bytes, 1)  # some of those that were asked for together may be whole
+            raise _damage(row, position) from error
+        yield from _facts(connection, row, position, allowance.left, 1)  # some of those that were asked for together may be whole
 
 
-def _count_whole(rows: Sequence[tuple[int, int, int, bytes]], id: int, position: int, end: int) -> int:
+def _rows(
+    connection: sqlite3.Connection, first: int, limit: int, allowance: _Allowance, together: int
+) -> Generator[Sequence[FactRow], None, None]:
+    """The facts from one key to before another, so many at a time."""
+    rows = connection.execute(
+        # What is too large is not even read: of such a body only the length is.
+        "SELECT key, format, crc, CASE WHEN length(body) > ? THEN length(body) ELSE body END"
+        " FROM facts WHERE key >= ? AND key < ? ORDER BY key",
+        (_ANY if allowance.left is None else allowance.left, first, limit),
+    )
+    with contextlib.closing(rows):  # whoever keeps our error keeps this frame, and must not keep the connection
+        while some := rows.fetchmany(together):
+            allowance.take(some)
+            yield some
+
+
+def _damage(row: Row, position: int) -> DamagedStore:
+    found = f"session {row.name!r}" if row.name is not None else "a deleted session that others were forked from"
+    return damaged_fact(found, position, row.length)
+
+
+def _count_whole(rows: Sequence[FactRow], id: int, position: int, end: int) -> int:
     """How many of these rows, from the first on, are what was written in their places."""
     for at, (key, format, crc, body) in enumerate(rows, position):
         in_place = key == id << _SHIFT | at and at < end
@@ -436,15 +494,6 @@ def _damaged_index(ledger: str) -> DamagedStore:
     return DamagedStore(
         f"the index of names does not have ledger {ledger!r}, which is in the file",
         do="nothing was written; restore the file from a copy, or stop all programs that use it and run REINDEX with SQLite's own shell",
-    )
-
-
-def _damage(ledger: str | None, position: int, length: int) -> DamagedStore:
-    return DamagedStore(
-        f"a stored fact was changed since it was written: position {position} of {length}",
-        readable=position,
-        found=f"session {ledger!r}" if ledger is not None else "a deleted session that others were forked from",
-        do="store.salvage(ledger) gives the facts before it; restore the rest from a copy",
     )
 
 

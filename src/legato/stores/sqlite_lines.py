@@ -1,4 +1,4 @@
-"""Ledgers as lines of lists. May know: SQL. Decides: their order, and what is told of a line that something else has written to.
+"""Ledgers as lines of lists, and what is wrong with a file.
 
 SQLite keeps whatever it is given in any column, and a file can be changed by anybody who may write it. So nothing is taken for what the
 schema calls it: a number that is none, or a name that is no text, is told as damage of that line, and hides no other.
@@ -12,6 +12,8 @@ import sqlite3
 from collections.abc import Generator, Iterator
 from typing import Any
 
+from legato.errors import DamagedStore, LegatoError
+from legato.stores import sqlite_ledgers as ledgers
 from legato.stores.contract import LedgerInfo
 
 _LARGEST = 2**63 - 1
@@ -54,8 +56,9 @@ def unrested(connection: sqlite3.Connection, after: LedgerInfo | None = None) ->
                 yield id, info
 
 
-def named(connection: sqlite3.Connection, names: list[str]) -> list[LedgerInfo]:
-    """The ledgers of these names that have facts, in their order."""
+def children(connection: sqlite3.Connection, ledger: str) -> list[LedgerInfo]:
+    """The ledgers of child sessions that have facts, at any depth, in the order of their names."""
+    names = ledgers.child_names(connection, ledger)
     rows = [row for name in names for row in connection.execute(f"{_LINES} AND l.length > 0 AND l.name = ?", (name,))]
     return [_line(*row) for row in rows]
 
@@ -63,6 +66,27 @@ def named(connection: sqlite3.Connection, names: list[str]) -> list[LedgerInfo]:
 def lines(connection: sqlite3.Connection) -> Iterator[LedgerInfo]:
     """All of them, also of those that have no facts yet, in the order in which they were made."""
     return iter([_line(*row) for row in connection.execute(f"{_LINES} ORDER BY l.id")])
+
+
+def problems(connection: sqlite3.Connection) -> list[str]:
+    """Everything that is wrong with the file, one line each: SQLite's own findings first, then each damaged ledger."""
+    found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+    for line in lines(connection):
+        name = line.ledger
+        try:
+            if line.damaged:
+                raise DamagedStore(line.damaged)
+            ledgers.read(connection, name, 0)
+        except LegatoError as error:
+            found.append(f"ledger {name!r}: {error.summary}")
+        except sqlite3.OperationalError as error:
+            if "decode to UTF-8" not in str(error):
+                raise
+            found.append(f"ledger {name!r}: {error}")
+    for id, position, crc, body in connection.execute("SELECT ledger, position, crc, body FROM contents"):
+        if type(body) is not bytes or crc != ledgers._crc(id, position, body):
+            found.append(f"a content of the ledger with number {id} is damaged")
+    return found
 
 
 def _line(

@@ -1,10 +1,10 @@
 """One SQLite connection and the thread that waits for it. May know: threads, event loops, transactions. Decides: what shares a commit,
 and what need not wait.
 
-Jobs are functions of a connection. What may have to wait, for the disk or for a lock, is posted to the thread; results go back by
-`call_soon_threadsafe`, so no event loop ever waits for either. Jobs that write and were already waiting when a transaction began are
-committed together: each is still all or nothing, because a job refuses before it writes anything, and if the transaction fails each
-is tried alone.
+Jobs are functions of a connection and of what is given beside it. What may have to wait, for the disk or for a lock, is posted to the
+thread; results go back by `call_soon_threadsafe`, so no event loop ever waits for either. Jobs that write and were already waiting when a
+transaction began are committed together: each is still all or nothing, because a job refuses before it writes anything, and if the
+transaction fails each is tried alone.
 
 A small job that need not wait is run where it is asked for (`at_once`), if nobody else uses the connection just then: it costs tens of
 microseconds, the way to the thread and back more than a hundred. It never waits: with another process writing it is posted after all.
@@ -27,11 +27,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 from legato.errors import DamagedStore, LegatoError, StoreError
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Synchronous = Literal["OFF", "NORMAL", "FULL"]
 GROUP = 256  # jobs in one transaction at most: enough to share an fsync, few enough to answer soon
 LOG_PAGES = 1000  # how long the log may get before the thread brings it into the file; SQLite's own number
@@ -43,7 +44,8 @@ REOPEN = 0.5  # seconds until `idle` tries to open a file that could not be open
 class Job(NamedTuple):
     """Something to do with the connection, and where its result goes. `sync` set: it writes, and how surely."""
 
-    run: Callable[[sqlite3.Connection], Any]
+    run: Callable[..., Any]
+    given: tuple[Any, ...] = ()
     sync: Synchronous | None = None
     future: asyncio.Future[Any] | None = None
     size: int = 0
@@ -95,17 +97,21 @@ class ConnectionThread:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def submit(self, run: Callable[[sqlite3.Connection], T], sync: Synchronous | None = None, size: int = 0) -> asyncio.Future[T]:
+    def submit(
+        self, run: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts, sync: Synchronous | None = None, size: int = 0
+    ) -> asyncio.Future[T]:
         """Have the job run; the future belongs to the running event loop. `size`: how many bytes it writes, about."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.post(Job(run, sync, future, size))
+        self.post(Job(run, given, sync, future, size))
         return future
 
-    def at_once(self, run: Callable[[sqlite3.Connection], T], sync: Synchronous | None = None, size: int = 0) -> T:
+    def at_once(
+        self, run: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts, sync: Synchronous | None = None, size: int = 0
+    ) -> T:
         """Run a small job here and now. `MustWait` if that would mean to wait for the disk, the thread, or another process."""
         if sync == "FULL" or self._pid != os.getpid() or not self._inbox.empty():
             raise MustWait
-        result: T = self._service.at_once(Job(run, sync, None, size))
+        result: T = self._service.at_once(Job(run, given, sync, None, size))
         if self._service.log_pages > LOG_PAGES and self._inbox.empty():
             self.post(Job(_nothing))  # and the thread will see that the log has become long
         return result
@@ -345,9 +351,19 @@ class _Service:
         self.connection = self.synchronous = None
 
 
+def at_one_moment(connection: sqlite3.Connection, run: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts) -> T:
+    """Run a job that reads in one transaction, so that all its statements see the same moment."""
+    try:
+        connection.execute("BEGIN")
+        return run(connection, *given)
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
+
 def _outcome(job: Job, connection: sqlite3.Connection) -> tuple[Any, Exception | None]:
     try:
-        return job.run(connection), None
+        return job.run(connection, *job.given), None
     except Exception as error:
         return None, error
 
