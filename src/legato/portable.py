@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 TEXT = 2
-"""The newest form of the text: 1 had each fact as an object, with its names; 2 has rows, and the names once (core/rows.py)."""
+"""The form of the text: rows, and the names of facts once (core/rows.py). No version that was released wrote form 1."""
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -105,8 +105,8 @@ def unpack(text: str, workflow: str, verify_with: bytes | None) -> dict[str, Any
         format = msgspec.json.decode(body, type=_Peek).legato
         if format > TEXT:
             raise newer(format, TEXT)
-        if format < 1:
-            raise ValueError("it names no format")
+        if format < TEXT:
+            raise ValueError(f"it has form {format}, and the oldest is {TEXT}" if format else "it names no format")
         envelope = msgspec.json.decode(body, type=_Envelope)
         arriving = _opened(envelope)
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as error:

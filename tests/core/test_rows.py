@@ -37,12 +37,6 @@ def test_no_facts_are_no_rows():
     assert from_rows(*to_rows([])) == []
 
 
-def test_objects_among_bundles_are_facts_with_their_names_as_the_first_form_of_the_text_had_them():
-    one, two = Said("one", at=1), Said("two", at=2)
-    shapes, bundles = to_rows([two])
-    assert from_rows(shapes, [msgspec.Raw(encode(one)), *bundles]) == [one, two]
-
-
 SAID = ["said", "content", "at"]
 BROKEN = {
     "a shape of no fact": ([["sung", "content", "at"]], bundle([0, "x", 1])),

@@ -223,6 +223,15 @@ def test_there_is_a_ledger_of_every_released_format() -> None:
     assert OLD_LEDGERS
 
 
+async def test_text_of_a_form_before_the_first_release_is_refused(store: Store) -> None:
+    workflow = approvals.cleanup_desk(World())
+    session = workflow.session("s", store=store)
+    await session.run("Clean up and check")
+    envelope = json.loads(await session.to_string())
+    with pytest.raises(CodecError, match="form 1, and the oldest is 2"):
+        workflow.load(json.dumps({**envelope, "legato": 1}), id="t", store=store)
+
+
 async def test_a_session_written_by_a_newer_version_is_refused_by_name_and_nothing_is_written(store: Store) -> None:
     workflow = approvals.cleanup_desk(World())
     session = workflow.session("s", store=store)

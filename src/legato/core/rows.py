@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from legato.core.codec import decode, newer
+from legato.core.codec import newer
 from legato.core.facts import FORMAT, AnyFact
 
 BUNDLE = 128
@@ -48,17 +48,13 @@ def to_rows(facts: Sequence[AnyFact]) -> tuple[list[list[str]], list[msgspec.Raw
 
 
 def from_rows(shapes: Sequence[Sequence[str]], bundles: Iterable[msgspec.Raw]) -> list[AnyFact]:
-    """The facts again. An object instead of a bundle is one fact, with its names. Strict, as the decoder of bytes is."""
+    """The facts again. Strict, as the decoder of bytes is."""
     known = [_checked(shape) for shape in shapes]
     facts: list[AnyFact] = []
     at = 0
     for raw in bundles:
-        text = bytes(raw)
-        if text[:1] == b"{":
-            facts.append(decode(text))
-            continue
         bundle: list[dict[str, Any]] = []
-        for row in msgspec.json.decode(text, type=list[list[Any]]):
+        for row in msgspec.json.decode(raw, type=list[list[Any]]):
             number, later = (row[0], row[-1]) if row else (None, None)
             if type(number) is not int or not 0 <= number < len(known) or type(later) is not int:
                 raise ValueError(f"a fact is no row of one of the {len(known)} shapes: {row!r:.80}")
