@@ -7,7 +7,7 @@ of them brings every branch to rest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from legato.core.erasing import has_words
-from legato.core.facts import Answered, Decided, Judged, Said
+from legato.core.facts import Answered, AnyFact, Decided, Judged, Said
 from legato.core.requests import Pending
 from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotPending, StoreError
 from legato.session import Session
@@ -104,19 +104,12 @@ class Actor:
         return False
 
     async def _act(self, session: Session, process: Process, action: str, value: Any) -> None:
-        schedule, dice = self.schedule, self.schedule.dice
+        dice = self.schedule.dice
         match action:
             case "say":
                 await self._say(session, process, value)
             case "answer":
-                there = schedule.base._ledgers.get(session.id)
-                recorded = len(there.facts) if there else 0
-                await session.refresh()
-                if session.state.length < recorded and schedule.base._ledgers.get(session.id) is there:
-                    schedule.violate("D1", f"{recorded} facts were recorded, and a handle that looked saw {session.state.length}")
-                if session.status == "running":
-                    await session.resume()
-                await self._answer(session, process)
+                await self._look_and_answer(session, process)
             case "cancel":
                 await asyncio.sleep(dice.random() * 0.1)
                 await session.cancel()
@@ -126,11 +119,7 @@ class Actor:
             case "pause":
                 await asyncio.sleep(dice.random() * 0.2)
             case "fork":
-                await session.refresh()
-                if session.state.length and len(schedule.branches) < 3:
-                    at = self._position(session)
-                    await session.fork(at, name := self._branch("f"))
-                    self._go_on_in(name)
+                await self._fork(session)
             case "copy":
                 await self._copy(session, process)
             case "move":
@@ -138,7 +127,7 @@ class Actor:
             case "retire":
                 await self._retire(process)
             case "delete":
-                await schedule.archive.delete(session.id)  # or a copy of it would come back
+                await self.schedule.archive.delete(session.id)  # or a copy of it would come back
                 await process.store.delete(session.id)
             case "forge":
                 await self._forge(session)
@@ -146,6 +135,24 @@ class Actor:
                 await self._erase(session)
             case "settle":
                 await self._settle(process, value)
+
+    async def _look_and_answer(self, session: Session, process: Process) -> None:
+        schedule = self.schedule
+        there = schedule.base._ledgers.get(session.id)
+        recorded = len(there.facts) if there else 0
+        await session.refresh()
+        if session.state.length < recorded and schedule.base._ledgers.get(session.id) is there:
+            schedule.violate("D1", f"{recorded} facts were recorded, and a handle that looked saw {session.state.length}")
+        if session.status == "running":
+            await session.resume()
+        await self._answer(session, process)
+
+    async def _fork(self, session: Session) -> None:
+        await session.refresh()
+        if session.state.length and len(self.schedule.branches) < 3:
+            at = self._position(session)
+            await session.fork(at, name := self._branch("f"))
+            self._go_on_in(name)
 
     def _position(self, session: Session) -> int | None:
         """Where to fork: now, anywhere, or just after somebody has decided something."""
@@ -297,27 +304,43 @@ class Actor:
         key = f"answer {request.id} {dice.random()}" if dice.random() < 0.3 else None
         chance = dice.random()
         what: Pending | str = request if dice.random() < 0.7 else request.id
-        if request.kind == "limit":
-            await (session.approve(what, key=key) if chance < 0.5 else session.reject(what, "no", key=key))
-        elif request.kind == "result":
-            offered = client_tools(request.id) if request.for_client and chance < 0.3 else None
-            result = {"result": chance}
-            await (session.answer(what, result, key=key, tools=offered) if chance < 0.8 else session.reject(what, "none", key=key))
-        elif request.kind == "outcome" and 0.4 <= chance < 0.8:
-            await session.answer(what, "a person says: done", key=key)
-        elif request.kind == "outcome":
-            await (self._approve(session, request, what, key) if chance < 0.4 else session.reject(what, "failed", key=key))
-        elif chance < 0.6:
-            await self._approve(session, request, what, key, always=chance < 0.3)
-        elif chance < 0.8:
-            await self._consent(request, "reject", lambda: session.reject(what, "declined", key=key))
-        else:
-            await self._edit(session, request, key)
+        match request.kind:
+            case "limit":
+                await (session.approve(what, key=key) if chance < 0.5 else session.reject(what, "no", key=key))
+            case "result":
+                await self._give_result(session, request, what, key, chance)
+            case "outcome":
+                await self._give_outcome(session, request, what, key, chance)
+            case _:
+                await self._give_verdict(session, request, what, key, chance)
         schedule.accepted[f"{session.id} {request.id}"] += 1
         if schedule.accepted[f"{session.id} {request.id}"] > 1:
             schedule.violate("D3", f"two answers to {request.id} were both accepted")
         if key and dice.random() < 0.3:
             await self._same_key(session, request, key)
+
+    async def _give_result(self, session: Session, request: Pending, what: Pending | str, key: str | None, chance: float) -> None:
+        if chance < 0.8:
+            offered = client_tools(request.id) if request.for_client and chance < 0.3 else None
+            await session.answer(what, {"result": chance}, key=key, tools=offered)
+        else:
+            await session.reject(what, "none", key=key)
+
+    async def _give_outcome(self, session: Session, request: Pending, what: Pending | str, key: str | None, chance: float) -> None:
+        if chance < 0.4:
+            await self._approve(session, request, what, key)
+        elif chance < 0.8:
+            await session.answer(what, "a person says: done", key=key)
+        else:
+            await session.reject(what, "failed", key=key)
+
+    async def _give_verdict(self, session: Session, request: Pending, what: Pending | str, key: str | None, chance: float) -> None:
+        if chance < 0.6:
+            await self._approve(session, request, what, key, always=chance < 0.3)
+        elif chance < 0.8:
+            await self._consent(request, "reject", lambda: session.reject(what, "declined", key=key))
+        else:
+            await self._edit(session, request, key)
 
     async def _same_key(self, session: Session, request: Pending, key: str) -> None:
         """The same delivery once more: recorded once, whatever was answered."""
@@ -403,40 +426,49 @@ class Actor:
         schedule = self.schedule
         if branch not in schedule.base._ledgers or not schedule.base._ledgers[branch].facts:
             return
-        session = schedule.stage.workflow.session(branch, store=process.store)
-        await session.refresh()
-        words, at = f"last message in {branch}", -1
+        session = await schedule.stage.workflow.session(branch, store=process.store).refresh()
+        words = f"last message in {branch}"
         for patience in range(60):
             await asyncio.sleep(0.02 if patience < 20 else 1.0)  # whoever still holds the lease lets go of it
             await session.refresh()
-            status = session.status
-            if status == "pending":
-                for request in session.pending:
-                    await self._calm_answer(session, request)
-                await session.resume()
-            elif status in ("running", "failed"):
-                await session.resume()
-                if session.status == "running":
-                    schedule.violate("D4", f"{branch} was driven and still says that it is running")
+            if session.status in ("pending", "running", "failed"):
+                if not await self._go_on(session):
                     return
-            elif at < 0:
+            elif words in schedule.said:
+                break
+            else:
                 schedule.said[words] = [1, 1, 0]
                 await session.run(words)
-                at = next((index for index, fact in enumerate(session.facts) if isinstance(fact, Said) and fact.content == words), -1)
-                if at < 0:
-                    return  # counted with the words that were lost
-            else:
-                break
         else:
             schedule.violate("D4", f"{branch} does not come to rest: {session.status}")
             return
+        self._check_answered(session, words)
+
+    async def _go_on(self, session: Session) -> bool:
+        """Answer what is asked, if anything, and drive the session. False if it was driven and says that it runs."""
+        if session.status == "pending":
+            for request in session.pending:
+                await self._calm_answer(session, request)
+            await session.resume()
+            return True
+        await session.resume()
+        if session.status == "running":
+            self.schedule.violate("D4", f"{session.id} was driven and still says that it is running")
+            return False
+        return True
+
+    def _check_answered(self, session: Session, words: str) -> None:
+        """The last message got an answer, unless a guardrail withheld it or a limit was reached for good."""
         facts = session.facts
+        at = _find_message(facts, words)
+        if at < 0:
+            return  # counted with the words that were lost
         replied = any(isinstance(fact, Answered) and fact.upto >= at for fact in facts)
         withheld = any(isinstance(fact, Judged) and fact.kind == "input" and fact.stop and fact.position == at for fact in facts)
         # A budget that counts over the whole session may be used up for good.
         spent = any(isinstance(fact, Decided) and fact.kind == "limit" and fact.verdict == "reject" for fact in facts[at:])
         if not (replied or withheld or spent):
-            schedule.violate("D4", f"the last message in {branch} got no answer; the session is {session.status}")
+            self.schedule.violate("D4", f"the last message in {session.id} got no answer; the session is {session.status}")
 
     async def _calm_answer(self, session: Session, request: Pending) -> None:
         dice = self.schedule.dice
@@ -451,3 +483,8 @@ class Actor:
                 await self._approve(session, request, request)
             else:
                 await self._consent(request, "reject", lambda: session.reject(request))
+
+
+def _find_message(facts: Sequence[AnyFact], words: str) -> int:
+    """Where a message of these words was recorded; -1 if it was not."""
+    return next((index for index, fact in enumerate(facts) if isinstance(fact, Said) and fact.content == words), -1)

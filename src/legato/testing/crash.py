@@ -168,16 +168,10 @@ class _Undisturbed:
         runner: _Runner = _Simulated() if self.simulated else _Real()
         lives: list[_Life] = []
         try:
-            for number in range(1, MOST_LIVES + 1):
-                point, mode = disturb.get(number, (0, "death"))
-                life = _Life(self.story, base, told, self.stream, point, mode, lives[-1] if lives else None)
-                lives.append(life)
-                runner.live(life)
-                outcome.points = max(outcome.points, life.count) if number == 1 else outcome.points
-                if not life.over:
-                    break
-            last = lives[-1]
+            self._live(runner, base, told, disturb, lives)
+            outcome.points = lives[0].count
             outcome.reached = all(number <= len(lives) and lives[number - 1].disturbed for number in disturb)
+            last = lives[-1]
             if last.error is not None:
                 broken.append(Violation("story", f"{type(last.error).__name__}: {last.error}"))
             else:
@@ -196,6 +190,16 @@ class _Undisturbed:
             report.triples.add(triple)
         report.violations += [(triple, violation) for violation in broken]
         return outcome
+
+    def _live(self, runner: _Runner, base: Store, told: Told, disturb: dict[int, tuple[int, Mode]], lives: list[_Life]) -> None:
+        """One life after another, until one ends by itself."""
+        for number in range(1, MOST_LIVES + 1):
+            point, mode = disturb.get(number, (0, "death"))
+            life = _Life(self.story, base, told, self.stream, point, mode, lives[-1] if lives else None)
+            lives.append(life)
+            runner.live(life)
+            if not life.over:
+                return
 
 
 class _LifeStore(FailingStore):

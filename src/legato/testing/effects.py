@@ -7,9 +7,9 @@ effect of a call that needs approval has a consent of its own, given in that ver
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -50,6 +50,9 @@ class Consent(Struct):
     def permits(self) -> bool:
         """Whether an effect may follow from it. An answer that was neither confirmed nor refused may have been recorded."""
         return self.verdict in ("approve", "edit") and not self.refused
+
+
+Entry = TypeVar("Entry", Effect, Consent)
 
 
 class EffectLog:
@@ -99,35 +102,55 @@ def call_key(facts: list[AnyFact], call: CallRef) -> str:
 
 def check_effects(log: EffectLog, rules: Rules) -> Iterator[Violation]:
     """Effects without a consent of their own, effects that took place twice, and effects of rejected calls."""
-    consents: dict[tuple[str, str], list[Consent]] = defaultdict(list)
-    for consent in log.consents:
-        consents[consent.session, consent.key].append(consent)
-    effects: dict[tuple[str, str], list[Effect]] = defaultdict(list)
-    for effect in log.effects:
-        effects[effect.session, effect.key].append(effect)
+    consents, effects = _by_call(log.consents), _by_call(log.effects)
     asked = {consent.key for consent in log.consents if consent.kind == "approval"}
     standing = [consent for consent in log.consents if consent.always and consent.permits]
-    for (session, key), done in effects.items():
-        given = consents[session, key]
-        tool, where = done[0].tool, f"call {key.split(':')[-1]} in {session}"
+    for call, done in effects.items():
+        tool, key = done[0].tool, call[1]
         gated = tool in rules.gated or key in log.gated or key in asked
         repeatable = rules.idempotent is None or tool in rules.idempotent
-        for rejected in given:
-            if rejected.kind == "approval" and rejected.verdict == "reject" and rejected.confirmed:
-                yield Violation("S2", f"{tool} took effect for {where}, which a person had rejected")
+        yield from _check_rejected(done[0], consents[call])
         for number, effect in enumerate(done, 1):
-            permitting = [consent for consent in given if consent.permits and consent.time < effect.time]
-            allowed = len(permitting) if gated else 1 + sum(consent.kind == "outcome" for consent in permitting)
-            for each in standing:
-                if (each.session, each.agent, each.tool) == (session, effect.agent, tool) and each.time < effect.time and each.key != key:
-                    allowed += gated
-                    permitting.append(each)
-                    break
-            if allowed < (1 if repeatable else number):
-                what = f"took effect for {where} without consent" if not allowed else f"took effect {number} times for {where}"
-                yield Violation("S2" if gated else "D2", f"{tool} {what}, with {len(permitting)} consents given there")
-            elif gated and not any(_covers(consent, effect) for consent in permitting):
-                yield Violation("S2", f"{tool} took effect for {where} with arguments that nobody had approved")
+            yield from _check_effect(effect, 1 if repeatable else number, gated, consents[call], standing)
+
+
+def _by_call(entries: Iterable[Entry]) -> dict[tuple[str, str], list[Entry]]:
+    """Entries of the log by the session and the key of their call."""
+    found: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        found[entry.session, entry.key].append(entry)
+    return found
+
+
+def _check_effect(effect: Effect, number: int, gated: bool, consents: list[Consent], standing: list[Consent]) -> Iterator[Violation]:
+    """The `number`-th effect of a call needs as many consents before it: its own, or a standing one. Where none is needed, one is free."""
+    given = [consent for consent in consents if consent.permits and consent.time < effect.time]
+    general = next((consent for consent in standing if _stands_for(consent, effect)), None)
+    allowed = len(given) + (general is not None) if gated else 1 + sum(consent.kind == "outcome" for consent in given)
+    permitting = [*given, general] if general is not None else given
+    if allowed < number:
+        where = _place(effect)
+        what = f"took effect for {where} without consent" if not allowed else f"took effect {number} times for {where}"
+        yield Violation("S2" if gated else "D2", f"{effect.tool} {what}, with {len(permitting)} consents given there")
+    elif gated and not any(_covers(consent, effect) for consent in permitting):
+        yield Violation("S2", f"{effect.tool} took effect for {_place(effect)} with arguments that nobody had approved")
+
+
+def _place(effect: Effect) -> str:
+    return f"call {effect.key.split(':')[-1]} in {effect.session}"
+
+
+def _check_rejected(effect: Effect, given: list[Consent]) -> Iterator[Violation]:
+    """What a person rejected takes no effect."""
+    for consent in given:
+        if consent.kind == "approval" and consent.verdict == "reject" and consent.confirmed:
+            yield Violation("S2", f"{effect.tool} took effect for {_place(effect)}, which a person had rejected")
+
+
+def _stands_for(consent: Consent, effect: Effect) -> bool:
+    """Whether a standing approval, given for another call before, is for the calls of this agent's tool in this session."""
+    same = (consent.session, consent.agent, consent.tool) == (effect.session, effect.agent, effect.tool)
+    return same and consent.time < effect.time and consent.key != effect.key
 
 
 def _covers(consent: Consent, effect: Effect) -> bool:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from legato.core.child_ids import child_session_id, parent_calls
 from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, CallRef, Lost, Opened, Returned, Started, UsageReported
-from legato.core.state import fold
+from legato.core.state import State, fold
 from legato.errors import IllegalFact
 from legato.testing.effects import call_key
 from legato.testing.violations import Violation
@@ -39,29 +39,23 @@ def _own(facts: Sequence[AnyFact]) -> int:
 
 def _check_birth(name: str, facts: Sequence[AnyFact], call: CallRef, parent: Sequence[AnyFact]) -> Iterator[Violation]:
     """A child session begins in the first attempt of its call, or after a person was asked about one that is missing."""
-    starts = [fact for fact in parent if isinstance(fact, Started) and fact.call == call]
     missing = {fact.attempt for fact in parent if isinstance(fact, Lost) and fact.call == call and fact.missing}
-    born = facts[0].at
-    able = [start for start in starts if start.attempt not in missing]  # one that found it missing did not begin it
-    before = [start.attempt for start in able if start.at < born]
-    possible = [*before[-1:], *(start.attempt for start in able if start.at == born)]
+    possible = _attempts_that_began(facts[0].at, call, parent, missing)
     if possible and not any(attempt == 1 or attempt - 1 in missing for attempt in possible):
         yield Violation("D2", f"the child session {name} was begun again in attempt {possible[0]}, and nobody had been asked")
 
 
+def _attempts_that_began(born: int, call: CallRef, parent: Sequence[AnyFact], missing: set[int]) -> list[int]:
+    """The attempts that may have begun a child session at a time. One that found it missing did not."""
+    able = [fact for fact in parent if isinstance(fact, Started) and fact.call == call and fact.attempt not in missing]
+    before = [start.attempt for start in able if start.at < born]
+    return [*before[-1:], *(start.attempt for start in able if start.at == born)]
+
+
 def _check_answers(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violation]:
     """A session used what it and its child sessions used. One that has returned has reported everything; one that failed is not over."""
-    own = sum((fact.usage for fact in facts if isinstance(fact, (Answered, Attempted))), NO_USAGE)
-    reported: dict[CallRef, int] = {}
-    missing: set[CallRef] = set()
-    counted = own.total
-    for fact in facts:
-        if isinstance(fact, UsageReported):
-            now = sum(usage.total for _, usage in fact.agents)
-            counted += max(0, now - reported.get(fact.call, 0))  # a branch goes back to where its parent last waited
-            reported[fact.call] = now
-        elif isinstance(fact, Lost) and fact.missing:
-            missing.add(fact.call)
+    counted, reported = _count_usage(facts)
+    missing = {fact.call for fact in facts if isinstance(fact, Lost) and fact.missing}
     usage = fold(facts).spent.total
     if not missing and usage.total != counted:
         yield Violation("usage", f"{name} says that it used {usage.total} tokens, and its facts say otherwise")
@@ -69,11 +63,26 @@ def _check_answers(name: str, facts: Sequence[AnyFact], ledgers: Mapping[str, Se
         if not isinstance(fact, Returned) or fact.status not in ("ok", "error") or fact.late or fact.call in missing:
             continue
         child = ledgers.get(child_session_id(name, call_key(list(facts), fact.call)))
-        if child is None:
-            continue
-        if fact.status == "error":
-            failed = fold(child).failed
-            if failed is not None and failed.final:
-                yield Violation("D4", f"call {fact.call} of {name} was answered, and its child session has only failed")
-        elif (used := fold(child).spent.total.total) != (known := reported.get(fact.call, 0)):
-            yield Violation("usage", f"call {fact.call} of {name} returned, and counts {known} of the {used} tokens that its child used")
+        if child is not None:
+            yield from _check_returned(name, fact, fold(child), reported.get(fact.call, 0))
+
+
+def _count_usage(facts: Sequence[AnyFact]) -> tuple[int, dict[CallRef, int]]:
+    """The tokens that a session and its child sessions used, and those that the child session of each call reported last."""
+    counted = sum((fact.usage for fact in facts if isinstance(fact, (Answered, Attempted))), NO_USAGE).total
+    reported: dict[CallRef, int] = {}
+    for fact in facts:
+        if isinstance(fact, UsageReported):
+            now = sum(usage.total for _, usage in fact.agents)
+            counted += max(0, now - reported.get(fact.call, 0))  # a branch goes back to where its parent last waited
+            reported[fact.call] = now
+    return counted, reported
+
+
+def _check_returned(name: str, fact: Returned, child: State, known: int) -> Iterator[Violation]:
+    """What a call returned, compared with its child session."""
+    if fact.status == "error":
+        if child.failed is not None and child.failed.final:
+            yield Violation("D4", f"call {fact.call} of {name} was answered, and its child session has only failed")
+    elif (used := child.spent.total.total) != known:
+        yield Violation("usage", f"call {fact.call} of {name} returned, and counts {known} of the {used} tokens that its child used")

@@ -28,6 +28,8 @@ from legato.core.facts import (
 )
 from legato.core.graph import Limits
 
+_NO_LIMITS = Limits(tool_rounds=None)
+
 
 class Landings:
     """Which messages are part of the conversation, as one walks through the facts."""
@@ -81,45 +83,79 @@ class _Counted:
         self.allowed: dict[str, int] = {}
         self.refused = False
 
+    def add(self, what: str, count: int = 1) -> int:
+        """How much of something is used, with this."""
+        used = self.used[what] = self.used.get(what, 0) + count
+        return used
+
+    def permits(self, name: str, used: int, limit: int | None) -> bool:
+        """Whether so much may be used: what the limit says, and as much again for each time that a person allowed more."""
+        return limit is None or used <= limit * (1 + self.allowed.get(name, 0))
+
 
 def check_pauses(facts: Sequence[AnyFact], limits: Limits | None) -> Iterator[tuple[str, str]]:
     """Promises that are broken, and how: a limit was passed and nobody was asked, or a call gave way to a message that is not there."""
-    messages, run = Landings(), _Counted()
-    children: dict[CallRef, int] = {}  # model replies that the child session of a call has reported
-    # What a driver that died had not reported comes later than it was used; so it does where a branch goes on with a child session.
-    exact = not any(isinstance(fact, Lost) or (isinstance(fact, Opened) and fact.origin) for fact in facts)
-    exact = exact and len({fact.epoch for fact in facts if isinstance(fact, Started)}) <= 1
-    paused = {(fact.call, fact.attempt + 1) for fact in facts if isinstance(fact, Paused)}
-    for position, fact in enumerate(facts):
-        if messages.landed(position, fact) >= 0:
-            run = _Counted()
-        if isinstance(fact, Decided) and fact.kind == "limit":
-            run.allowed[fact.limit] = run.allowed.get(fact.limit, 0) + (fact.verdict == "approve")
-            run.refused = run.refused or fact.verdict == "reject"
-        if isinstance(fact, Returned) and fact.status == "superseded" and not messages.unseen:
-            yield "C1", f"at {position} call {fact.call} was superseded, and no message that anybody was let say had come"
-        if isinstance(fact, Opened) and fact.origin and fact.origin.kind != "move":
-            run.allowed.clear()  # a fork or a copy asks again
-        if isinstance(fact, Started) and (fact.call, fact.attempt) in paused:
-            continue  # a call that waited goes on, and is no other call
-        most = limits.tool_rounds if limits is not None else None
-        if isinstance(fact, Answered) and most is not None and run.tool_rounds >= most * (1 + run.allowed.get("tool_rounds", 0)):
+    return _Pauses(facts, limits or _NO_LIMITS).check()
+
+
+class _Pauses:
+    """The facts, read once, and what the run that goes on has used."""
+
+    def __init__(self, facts: Sequence[AnyFact], limits: Limits) -> None:
+        self._facts = facts
+        self._limits = limits
+        self._messages = Landings()
+        self._run = _Counted()
+        self._children: dict[CallRef, int] = {}  # model replies that the child session of a call has reported
+        # What a driver that died had not reported comes later than it was used; so it does where a branch goes on with a child session.
+        exact = not any(isinstance(fact, Lost) or (isinstance(fact, Opened) and fact.origin) for fact in facts)
+        self._exact = exact and len({fact.epoch for fact in facts if isinstance(fact, Started)}) <= 1
+        self._gone_on = {(fact.call, fact.attempt + 1) for fact in facts if isinstance(fact, Paused)}
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        for position, fact in enumerate(self._facts):
+            if self._messages.landed(position, fact) >= 0:
+                self._run = _Counted()
+            match fact:
+                case Decided(kind="limit"):
+                    self._decide(fact)
+                case Opened(origin=origin) if origin and origin.kind != "move":
+                    self._run.allowed.clear()  # a fork or a copy asks again
+                case Returned(status="superseded") if not self._messages.unseen:
+                    yield "C1", f"at {position} call {fact.call} was superseded, and no message that anybody was let say had come"
+                case Answered() | HandedOff():
+                    yield from self._check_tool_rounds(position, fact)
+                case UsageReported():
+                    yield from self._check_children(position, fact)
+                case _:
+                    pass
+            yield from self._check_uses(position, fact)
+
+    def _decide(self, fact: Decided) -> None:
+        self._run.allowed[fact.limit] = self._run.allowed.get(fact.limit, 0) + (fact.verdict == "approve")
+        self._run.refused = self._run.refused or fact.verdict == "reject"
+
+    def _check_tool_rounds(self, position: int, fact: Answered | HandedOff) -> Iterator[tuple[str, str]]:
+        run, most = self._run, self._limits.tool_rounds
+        if isinstance(fact, Answered) and not run.permits("tool_rounds", run.tool_rounds + 1, most):
             yield "D4", f"at {position} {fact.agent} replied after {run.tool_rounds} tool rounds in a row, the limit is {most}"
-        if isinstance(fact, Answered | HandedOff):
-            calls = isinstance(fact, Answered) and any(isinstance(item, Call) for item in fact.items)
-            run.tool_rounds = run.tool_rounds + 1 if calls else 0
-        if isinstance(fact, UsageReported):
-            more = fact.turns - children.get(fact.call, 0)
-            children[fact.call] = fact.turns
-            turns = run.used["turns"] = run.used.get("turns", 0) + more
-            limit = limits.turns if limits is not None else None
-            if exact and limit is not None and turns > limit * (1 + run.allowed.get("turns", 0)):
-                yield "D4", f"at {position} the limit of {limit} turns was passed by child sessions, and nobody was asked: {turns} turns"
+        calls = isinstance(fact, Answered) and any(isinstance(item, Call) for item in fact.items)
+        run.tool_rounds = run.tool_rounds + 1 if calls else 0
+
+    def _check_children(self, position: int, fact: UsageReported) -> Iterator[tuple[str, str]]:
+        more = fact.turns - self._children.get(fact.call, 0)
+        self._children[fact.call] = fact.turns
+        turns, limit = self._run.add("turns", more), self._limits.turns
+        if self._exact and not self._run.permits("turns", turns, limit):
+            yield "D4", f"at {position} the limit of {limit} turns was passed by child sessions, and nobody was asked: {turns} turns"
+
+    def _check_uses(self, position: int, fact: AnyFact) -> Iterator[tuple[str, str]]:
+        if isinstance(fact, Started) and (fact.call, fact.attempt) in self._gone_on:
+            return  # a call that waited goes on, and is no other call
         for name, what in _uses(fact):
-            limit = getattr(limits, name) if limits is not None else None
-            used = run.used[what] = run.used.get(what, 0) + 1
+            limit, used = getattr(self._limits, name), self._run.add(what)
             # What a refused limit finds started comes to its end.
-            if limit is not None and used > limit * (1 + run.allowed.get(name, 0)) and not (run.refused and name == "tool_calls"):
+            if not self._run.permits(name, used, limit) and not (self._run.refused and name == "tool_calls"):
                 yield "D4", f"at {position} the limit of {limit} {name} was passed, and nobody was asked: number {used} of {what}"
 
 

@@ -96,11 +96,14 @@ def check_stream(events: Iterable[Any], facts: Sequence[AnyFact]) -> list[Violat
         elif event.type == "output_reset":
             pieces.clear()
         elif event.type == "message" and isinstance(fact := facts[event.position], Answered):  # a guardrail's words may come in between
-            words = "".join(item.text for item in fact.items if isinstance(item, (Words, Refusal)))
-            shown = "".join(pieces)
+            words, shown = _words_of(fact), "".join(pieces)
             if pieces and shown != words and event.position not in erased:
                 broken.append(Violation("C6", f"a reader was shown {shown!r} for the reply at {event.position}, which says {words!r}"))
             pieces.clear()
     if pieces:
         broken.append(Violation("C6", f"a reader was left with {''.join(pieces)!r}, which was never recorded"))
     return broken
+
+
+def _words_of(reply: Answered) -> str:
+    return "".join(item.text for item in reply.items if isinstance(item, (Words, Refusal)))

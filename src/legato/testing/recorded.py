@@ -5,7 +5,8 @@ Written apart from the fold, as all of `promises.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from legato.core.digest import digest_arguments
 from legato.core.erasing import without_words
@@ -78,6 +79,14 @@ class Reading:
             if isinstance(fact, Redacted)
             for position in (*fact.positions, *fact.along)
         }  # a fact that lost words -> where that was last recorded
+        # What is known where the walk has come to.
+        self._keys: dict[str, int] = {}
+        self._name = ""
+        self._latest = -1
+        self._standing: set[Standing] = set()
+        self._messages = Landings()
+        self._unseen: set[int] = set()
+        self._stopped = -1  # where it was last cancelled, until a reply follows
 
     def say(self, promise: str, what: str) -> None:
         self.broken.append(Violation(promise, what))
@@ -92,78 +101,78 @@ class Reading:
 
     def read(self) -> None:
         """Walk once through the facts."""
-        keys: dict[str, int] = {}
-        name, latest = "", -1
-        standing: set[Standing] = set()
-        messages, stopped = Landings(), -1  # where it was last cancelled, until a reply follows
         for position, fact in enumerate(self.facts):
-            kind = type(fact)
-            unseen = messages.unseen
-            messages.landed(position, fact)
-            key = fact.key if isinstance(fact, (Said, Decided)) else ""
-            if key:
-                if key in keys:
-                    self.say("D6", f"the key {key!r} was recorded twice, at {keys[key]} and {position}")
-                keys[key] = position
-            if kind is Opened:
-                assert isinstance(fact, Opened)
-                name = fact.ledger
-                if fact.origin is None or fact.origin.kind != "move":
-                    standing = set()
-                    self._void_consents(keys)
-            elif isinstance(fact, Answered):
-                open_calls = [call for call in self.by_reply.get(latest, ()) if not call.answers]
-                if open_calls:
-                    self.say("C3", f"the reply at {position} came before call {open_calls[0].ref} had its output")
-                if stopped >= 0 and not any(stopped < message <= fact.upto for message in unseen):
-                    self.say("D4", f"the reply at {position} came after a cancel, and the user had not spoken since")
-                stopped = -1
-                latest = position
-                if fact.response_id:
-                    if fact.response_id in self.replies:
-                        self.say("C1", f"one reply was recorded twice, at {self.replies[fact.response_id]} and {position}")
-                    self.replies[fact.response_id] = position
-                made = [(CallRef(position, index), item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
-                calls = self.by_reply[position] = [CallRead(ref, item, position, name) for ref, item in made]
-                self.calls.update((call.ref, call) for call in calls)
-                if self.has_options:
-                    offered = options_at(self.facts[: fact.upto + 1])
-                    for made_call in calls:
-                        made_call.for_client = offered.offers(made_call.tool)
-            elif isinstance(fact, Gated):
-                if call := self._call(fact.call, position):
-                    if call.gate is not None:
-                        self.say("D3", f"call {call.ref} was gated twice")
-                    call.gate = fact
-            elif isinstance(fact, Decided):
-                self._decided(position, fact, standing)
-            elif isinstance(fact, Started):
-                self._started(position, fact)
-            elif isinstance(fact, Lost):
-                if call := self._call(fact.call, position):
-                    if call.answers or fact.attempt != len(call.starts):
-                        self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was lost, which was not open")
-                    call.lost.append(fact.attempt)
-                    if fact.missing and fact.attempt in call.paused:
-                        call.paused.remove(fact.attempt)
-            elif isinstance(fact, Paused):
-                if call := self._call(fact.call, position):
-                    if call.answers or fact.attempt != len(call.starts) or fact.attempt in (*call.lost, *call.paused):
-                        self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} paused, which was not open")
-                    call.paused.append(fact.attempt)
-            elif isinstance(fact, Returned):
-                self._returned(position, fact)
-            elif isinstance(fact, Judged):
-                if fact.kind == "tool" and fact.stop and (call := self._call(CallRef(fact.position, fact.index), position)):
-                    self._answer(call, position, None)
-            elif isinstance(fact, HandedOff):
-                self._handed_off(position, fact, latest)
-            elif isinstance(fact, Redacted):
-                self._redacted(position, fact)
-            elif isinstance(fact, Cancelled):
-                stopped = position
-                for call in self.by_reply.get(latest, ()):
-                    call.cancelled = True
+            self._unseen = self._messages.unseen
+            self._messages.landed(position, fact)
+            self._check_key(position, fact)
+            if (rule := _RULES.get(type(fact))) is not None:
+                rule(self, position, fact)
+
+    def _check_key(self, position: int, fact: AnyFact) -> None:
+        key = fact.key if isinstance(fact, (Said, Decided)) else ""
+        if key:
+            if key in self._keys:
+                self.say("D6", f"the key {key!r} was recorded twice, at {self._keys[key]} and {position}")
+            self._keys[key] = position
+
+    def _opened(self, position: int, fact: Opened) -> None:
+        self._name = fact.ledger
+        if fact.origin is None or fact.origin.kind != "move":
+            self._standing = set()
+            self._void_consents(self._keys)
+
+    def _answered(self, position: int, fact: Answered) -> None:
+        self._check_order(position, fact)
+        self._stopped = -1
+        self._latest = position
+        if fact.response_id:
+            if fact.response_id in self.replies:
+                self.say("C1", f"one reply was recorded twice, at {self.replies[fact.response_id]} and {position}")
+            self.replies[fact.response_id] = position
+        made = [(CallRef(position, index), item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
+        calls = self.by_reply[position] = [CallRead(ref, item, position, self._name) for ref, item in made]
+        self.calls.update((call.ref, call) for call in calls)
+        if self.has_options:
+            offered = options_at(self.facts[: fact.upto + 1])
+            for made_call in calls:
+                made_call.for_client = offered.offers(made_call.tool)
+
+    def _check_order(self, position: int, fact: Answered) -> None:
+        """A reply comes when all calls before it have outputs, and after a cancel not before the user has spoken."""
+        open_calls = [call for call in self.by_reply.get(self._latest, ()) if not call.answers]
+        if open_calls:
+            self.say("C3", f"the reply at {position} came before call {open_calls[0].ref} had its output")
+        if self._stopped >= 0 and not any(self._stopped < message <= fact.upto for message in self._unseen):
+            self.say("D4", f"the reply at {position} came after a cancel, and the user had not spoken since")
+
+    def _gated(self, position: int, fact: Gated) -> None:
+        if call := self._call(fact.call, position):
+            if call.gate is not None:
+                self.say("D3", f"call {call.ref} was gated twice")
+            call.gate = fact
+
+    def _lost(self, position: int, fact: Lost) -> None:
+        if call := self._call(fact.call, position):
+            if call.answers or fact.attempt != len(call.starts):
+                self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was lost, which was not open")
+            call.lost.append(fact.attempt)
+            if fact.missing and fact.attempt in call.paused:
+                call.paused.remove(fact.attempt)
+
+    def _paused(self, position: int, fact: Paused) -> None:
+        if call := self._call(fact.call, position):
+            if call.answers or fact.attempt != len(call.starts) or fact.attempt in (*call.lost, *call.paused):
+                self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} paused, which was not open")
+            call.paused.append(fact.attempt)
+
+    def _judged(self, position: int, fact: Judged) -> None:
+        if fact.kind == "tool" and fact.stop and (call := self._call(CallRef(fact.position, fact.index), position)):
+            self._answer(call, position, None)
+
+    def _cancelled(self, position: int, fact: Cancelled) -> None:
+        self._stopped = position
+        for call in self.by_reply.get(self._latest, ()):
+            call.cancelled = True
 
     def _void_consents(self, keys: dict[str, int]) -> None:
         """A fork or a copy begins: what was allowed before, and has not happened, is not allowed here."""
@@ -201,14 +210,25 @@ class Reading:
             self.say("D3", f"call {call.ref} ({call.tool}) got a second output at {position}; the first was at {call.answers[0][0]}")
         call.answers.append((position, content))
 
-    def _decided(self, position: int, fact: Decided, standing: set[Standing]) -> None:
+    def _decided(self, position: int, fact: Decided) -> None:
         if fact.kind == "standing" and fact.standing:
-            standing.discard(fact.standing)
-        if fact.kind in ("limit", "standing"):
+            self._standing.discard(fact.standing)
+        if fact.kind in ("limit", "standing") or (call := self._call(fact.call, position)) is None:
             return
-        call = self._call(fact.call, position)
-        if call is None:
-            return
+        self._check_decided_once(call, position, fact)
+        self._check_consent(call, position, fact)
+        call.decided.append((fact.kind, fact.verdict, position))
+        if fact.verdict in ("answer", "reject"):
+            self._answer(call, position, fact.output if fact.verdict == "answer" else None)
+        elif fact.kind in ("outcome", "approval"):
+            if fact.kind == "approval" and fact.verdict == "edit":
+                call.arguments = fact.arguments
+            call.approved = digest_arguments(call.arguments)
+            if fact.kind == "approval" and fact.standing:
+                self._standing.add(fact.standing)
+
+    def _check_decided_once(self, call: CallRead, position: int, fact: Decided) -> None:
+        """Nobody decides what has its output or was decided before. Each attempt that was lost is asked about anew."""
         if call.answers:
             self.say("D3", f"at {position} call {call.ref} was decided, which was answered at {call.answers[0][0]}")
         before = sum(1 for kind, _, _ in call.decided if kind == fact.kind)
@@ -216,32 +236,36 @@ class Reading:
             self.say("D3", f"the {fact.kind} of call {call.ref} was decided again at {position}")
         if fact.kind == "outcome" and len(call.starts) not in call.lost:
             self.say("D2", f"at {position} somebody decided the outcome of call {call.ref}, which was not lost")
+
+    def _check_consent(self, call: CallRead, position: int, fact: Decided) -> None:
+        """A consent is for a call that was gated, and for its exact arguments; one by standing approval needs one that is in force."""
         if fact.kind == "approval" and not (call.gate and call.gate.needed):
             self.say("S2", f"at {position} call {call.ref} was decided, which nobody had gated")
         if fact.digest != digest_arguments(call.arguments):
             self.say("S2", f"at {position} call {call.ref} was decided for other arguments")
         reply = self.facts[call.reply]
         agent = reply.agent if isinstance(reply, Answered) else ""
-        if fact.source == STANDING and Standing(agent, call.tool) not in standing:
+        if fact.source == STANDING and Standing(agent, call.tool) not in self._standing:
             self.say("S2", f"at {position} call {call.ref} was admitted by a standing approval that is not in force here")
-        call.decided.append((fact.kind, fact.verdict, position))
-        if fact.verdict == "answer":
-            self._answer(call, position, fact.output)
-        elif fact.verdict == "reject":
-            self._answer(call, position, None)
-        elif fact.kind == "outcome":
-            call.approved = digest_arguments(call.arguments)
-        elif fact.kind == "approval":
-            if fact.verdict == "edit":
-                call.arguments = fact.arguments
-            call.approved = digest_arguments(call.arguments)
-            if fact.standing:
-                standing.add(fact.standing)
 
     def _started(self, position: int, fact: Started) -> None:
         call = self._call(fact.call, position)
         if call is None:
             return
+        self._check_open(call, position)
+        if fact.attempt != len(call.starts) + 1:
+            self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was started after {len(call.starts)} others")
+        if call.starts and len(call.starts) not in call.paused:
+            self._check_restart(call, position)
+        needed = call.tool in self.rules.gated or (call.gate is not None and call.gate.needed)
+        if needed and not call.approved:
+            self.say("S2", f"at {position} call {call.ref} of {call.tool} was started without approval")
+        elif needed and fact.digest != call.approved:
+            self.say("S2", f"at {position} call {call.ref} was started with other arguments than were approved")
+        call.starts.append(position)
+
+    def _check_open(self, call: CallRead, position: int) -> None:
+        """What is started is a call of ours that is open."""
         if call.for_client:
             self.say("S3", f"at {position} call {call.ref} of {call.tool} was started, which is a tool of the client")
         if call.answers:
@@ -250,22 +274,16 @@ class Reading:
             self.say("D4", f"at {position} call {call.ref} was started, which had been cancelled")
         if call.erased >= 0:
             self.say("S5", f"at {position} call {call.ref} was started, whose arguments had been erased")
-        if fact.attempt != len(call.starts) + 1:
-            self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was started after {len(call.starts)} others")
-        if call.starts and len(call.starts) not in call.paused:
-            if len(call.starts) not in call.lost:
-                self.say("D2", f"at {position} call {call.ref} was started while another attempt was open")
-            since = call.starts[-1]
-            asked = any(kind == "outcome" and verdict == "approve" and at > since for kind, verdict, at in call.decided)
-            known = self.rules.idempotent
-            if not asked and known is not None and call.tool not in known:
-                self.say("D2", f"at {position} {call.tool}, which is not idempotent, was started again, and nobody asked for it")
-        needed = call.tool in self.rules.gated or (call.gate is not None and call.gate.needed)
-        if needed and not call.approved:
-            self.say("S2", f"at {position} call {call.ref} of {call.tool} was started without approval")
-        elif needed and fact.digest != call.approved:
-            self.say("S2", f"at {position} call {call.ref} was started with other arguments than were approved")
-        call.starts.append(position)
+
+    def _check_restart(self, call: CallRead, position: int) -> None:
+        """A call starts again when its attempt was lost, and if it is not idempotent, when a person asked for it."""
+        if len(call.starts) not in call.lost:
+            self.say("D2", f"at {position} call {call.ref} was started while another attempt was open")
+        since = call.starts[-1]
+        asked = any(kind == "outcome" and verdict == "approve" and at > since for kind, verdict, at in call.decided)
+        known = self.rules.idempotent
+        if not asked and known is not None and call.tool not in known:
+            self.say("D2", f"at {position} {call.tool}, which is not idempotent, was started again, and nobody asked for it")
 
     def _returned(self, position: int, fact: Returned) -> None:
         call = self._call(fact.call, position)
@@ -284,29 +302,37 @@ class Reading:
         if not fact.late:
             self._answer(call, position, fact.output)
 
-    def _handed_off(self, position: int, fact: HandedOff, latest: int) -> None:
+    def _handed_off(self, position: int, fact: HandedOff) -> None:
         taken = self._call(fact.call, position)
         if taken is None:
             return
-        if taken.reply != latest:
-            self.say("D3", f"at {position} a handoff of an earlier reply was taken")
         if self.rules.edges is not None and (fact.source, fact.target) not in self.rules.edges:
             self.say("S3", f"at {position} {fact.source} handed to {fact.target}, which nobody allowed")
+        self._check_taken(taken, position)
+        for call in self.by_reply.get(taken.reply, ()):
+            self._check_passed_over(call, taken, position)
+
+    def _check_taken(self, taken: CallRead, position: int) -> None:
+        """The handoff that is taken is of the newest reply, allowed, and no tool that ran."""
+        if taken.reply != self._latest:
+            self.say("D3", f"at {position} a handoff of an earlier reply was taken")
         if taken.cancelled:
             self.say("D4", f"at {position} a handoff was taken, which had been cancelled")
         if taken.gate and taken.gate.needed and not taken.approved:
             self.say("S2", f"at {position} a gated handoff was taken without approval")
         if taken.starts:
             self.say("D3", f"at {position} call {taken.ref} was taken as a handoff, and it ran as a tool")
-        for call in self.by_reply.get(taken.reply, ()):
-            if call is taken or not call.answers:
-                if not call.tool.startswith("handoff_to_"):
-                    self.say("C3", f"at {position} control passed before call {call.ref} of {call.tool} had its output")
-                elif call.ref < taken.ref:
-                    self.say("C3", f"at {position} handoff {taken.ref} was taken, though {call.ref} came first and nobody declined it")
-                self._answer(call, position, None)
-            elif call.ref < taken.ref and any(kind == "handoff" for kind, _, _ in call.decided):
-                self.say("D3", f"at {position} two handoffs of one reply were taken")
+
+    def _check_passed_over(self, call: CallRead, taken: CallRead, position: int) -> None:
+        """With the handoff, the other handoffs of its reply have their outputs. Its tools must have had theirs before."""
+        if call is taken or not call.answers:
+            if not call.tool.startswith("handoff_to_"):
+                self.say("C3", f"at {position} control passed before call {call.ref} of {call.tool} had its output")
+            elif call.ref < taken.ref:
+                self.say("C3", f"at {position} handoff {taken.ref} was taken, though {call.ref} came first and nobody declined it")
+            self._answer(call, position, None)
+        elif call.ref < taken.ref and any(kind == "handoff" for kind, _, _ in call.decided):
+            self.say("D3", f"at {position} two handoffs of one reply were taken")
 
     # -- deeds ----------------------------------------------------------------------------------------------------------
 
@@ -335,3 +361,19 @@ class Reading:
                 counted[pair] = counted.get(pair, 0) + 1
                 if counted[pair] == len(call.starts) + 1:
                     self.say("D2", f"{deed.tool} was done {counted[pair]} times for call {call.ref}, started {len(call.starts)} times")
+
+
+_RULES: dict[type, Callable[[Reading, int, Any], None]] = {
+    Opened: Reading._opened,
+    Answered: Reading._answered,
+    Gated: Reading._gated,
+    Decided: Reading._decided,
+    Started: Reading._started,
+    Lost: Reading._lost,
+    Paused: Reading._paused,
+    Returned: Reading._returned,
+    Judged: Reading._judged,
+    HandedOff: Reading._handed_off,
+    Redacted: Reading._redacted,
+    Cancelled: Reading._cancelled,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -35,23 +36,42 @@ def _sample(schema: Any, definitions: Any, dice: Random, depth: int) -> Any:
             return _sample(dice.choice(schema[several]), definitions, dice, depth + 1)
     kind = schema.get("type", "object")
     kind = dice.choice(kind) if isinstance(kind, list) else kind
-    match kind:
-        case "object":
-            required = schema.get("required", ())
-            return {
-                name: _sample(inner, definitions, dice, depth + 1)
-                for name, inner in schema.get("properties", {}).items()
-                if name in required or (depth < 4 and dice.random() < 0.5)
-            }
-        case "array":
-            length = schema.get("minItems", 0) + (dice.randrange(2) if depth < 4 else 0)
-            return [_sample(schema.get("items", {}), definitions, dice, depth + 1) for _ in range(length)]
-        case "integer" | "number":
-            low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + (1 if "exclusiveMinimum" in schema else 0))
-            return low + dice.randrange(0, 10) if "maximum" not in schema else dice.randint(int(low), int(schema["maximum"]))
-        case "string":
-            return dice.choice(("a", "b", "order 7", "é")) + "x" * max(0, schema.get("minLength", 0) - 1)
-        case "boolean":
-            return dice.random() < 0.5
-        case _:
-            return None
+    return _KINDS[kind](schema, definitions, dice, depth) if kind in _KINDS else None
+
+
+def _sample_object(schema: dict[str, Any], definitions: Any, dice: Random, depth: int) -> dict[str, Any]:
+    required = schema.get("required", ())
+    return {
+        name: _sample(inner, definitions, dice, depth + 1)
+        for name, inner in schema.get("properties", {}).items()
+        if name in required or (depth < 4 and dice.random() < 0.5)
+    }
+
+
+def _sample_array(schema: dict[str, Any], definitions: Any, dice: Random, depth: int) -> list[Any]:
+    length = schema.get("minItems", 0) + (dice.randrange(2) if depth < 4 else 0)
+    return [_sample(schema.get("items", {}), definitions, dice, depth + 1) for _ in range(length)]
+
+
+def _sample_number(schema: dict[str, Any], definitions: Any, dice: Random, depth: int) -> Any:
+    low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + (1 if "exclusiveMinimum" in schema else 0))
+    return low + dice.randrange(0, 10) if "maximum" not in schema else dice.randint(int(low), int(schema["maximum"]))
+
+
+def _sample_string(schema: dict[str, Any], definitions: Any, dice: Random, depth: int) -> str:
+    longer: int = schema.get("minLength", 0) - 1
+    return dice.choice(("a", "b", "order 7", "é")) + "x" * max(0, longer)
+
+
+def _sample_boolean(schema: dict[str, Any], definitions: Any, dice: Random, depth: int) -> bool:
+    return dice.random() < 0.5
+
+
+_KINDS: dict[str, Callable[[dict[str, Any], Any, Random, int], Any]] = {
+    "object": _sample_object,
+    "array": _sample_array,
+    "integer": _sample_number,
+    "number": _sample_number,
+    "string": _sample_string,
+    "boolean": _sample_boolean,
+}

@@ -483,16 +483,8 @@ class Schedule:
     # -- what became of it -------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        acknowledged: dict[str, list[tuple[int, Sequence[AnyFact]]]] = {}
-        for process in self.processes:
-            for ledger, position, facts in process.store.acknowledged:
-                acknowledged.setdefault(ledger, []).append((position, facts))
         every = self._incarnations()
-        for name, appends in acknowledged.items():
-            there = [each.facts for each in every if each.name == name]
-            for position, confirmed in appends:
-                if not any(is_recorded(facts, position, confirmed) for facts in there):
-                    self.violate("D1", f"what was acknowledged at {position} of {name} is not there")
+        self._check_acknowledged(every)
         for each in every:
             self._check_ledger(each, [deed for deed in self.deeds if self._belongs(deed, each, every)])
         for store in (self.base, self.archive):
@@ -501,9 +493,17 @@ class Schedule:
             self.broken += check_families(ledgers, orphans=self.copy_was_killed, late_attempts=self.lease_was_lost)
         self.broken += check_effects(self.effects, self.stage.rules)
         self._check_words(every)
+        self._check_termination()
         if self.told is not None:
             for each in every:
                 self.told += [f"  {each.name} {position:3} {fact}" for position, fact in enumerate(each.facts)]
+
+    def _check_acknowledged(self, every: Sequence[_Incarnation]) -> None:
+        """What was confirmed to whoever appended it is there."""
+        for process in self.processes:
+            for name, position, confirmed in process.store.acknowledged:
+                if not any(is_recorded(each.facts, position, confirmed) for each in every if each.name == name):
+                    self.violate("D1", f"what was acknowledged at {position} of {name} is not there")
 
     def _incarnations(self) -> list[_Incarnation]:
         """Every ledger that there was, each as long as it became: those that are there, in the archive, and deleted."""
@@ -540,6 +540,7 @@ class Schedule:
             self.violate("D1", f"{each.name} names {len(lacking)} frames that were never recorded")
 
     def _check_words(self, every: Sequence[_Incarnation]) -> None:
+        """What people said is recorded as often as it may be."""
         count: Counter[str] = Counter()
         for each in every:
             fork = max((index for index, fact in enumerate(each.facts) if isinstance(fact, Opened) and fact.origin), default=-1)
@@ -552,8 +553,11 @@ class Schedule:
                 key = "with a key" if keyed else "without a key"
                 told = f"{words!r} was delivered {tried} times {key}, {done} confirmed: recorded {count[words]} times"
                 self.violate(promise, told)
-        for heard in self.judged:
-            heard = [words for words in heard if words != ERASED]
+
+    def _check_termination(self) -> None:
+        """The termination condition was shown what users said, each message once."""
+        for judged in self.judged:
+            heard = [words for words in judged if words != ERASED]
             if any(words not in self.said for words in heard) or (len(heard) != len(set(heard)) and not self._repeats()):
                 self.violate("C1", f"the termination condition was shown {heard}, which users did not say")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from legato.core.child_ids import child_session_id
 from legato.core.facts import NO_USAGE, AnyFact, CallRef, Lost, Opened, Paused, Returned, Started
+from legato.testing.effects import call_key
 from legato.testing.recorded import Reading
 from legato.testing.violations import Rules, Violation
 
@@ -32,26 +33,29 @@ def check_waiting(ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violatio
 
 def _shared(name: str, facts: Sequence[AnyFact], own: int, ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violation]:
     """What a branch made of the conversations that calls waited for when it parted."""
+    missing = {fact.call for fact in facts[own:] if isinstance(fact, Lost) and fact.missing}
     for call, course in _courses(facts[:own], 0).items():
         waits = next(fact for fact in reversed(course) if isinstance(fact, Paused))
-        opened = [fact.ledger for fact in facts[: call.position] if isinstance(fact, Opened)]
-        key = f"{opened[-1]}:{call}"
+        key = call_key(list(facts), call)
         here = ledgers.get(child_session_id(name, key), ())
-        if any(isinstance(fact, Lost) and fact.missing and fact.call == call for fact in facts[own:]):
-            begun = facts[own]
-            there = ledgers.get(child_session_id(begun.origin.session, key), ()) if isinstance(begun, Opened) and begun.origin else ()
+        if call in missing:
+            there = ledgers.get(child_session_id(_parent_of(facts[own]), key), ())
             if isinstance(course[-1], Paused) and len(there) >= waits.length:
                 yield Violation("D2", f"{name} was made without the child session of call {call}, which {waits.session} is")
         elif not isinstance(course[-1], Returned) and here and here[: waits.length] != ledgers.get(waits.session, here)[: waits.length]:
             yield Violation("D2", f"{name} does anew what {waits.session} had done for call {call} when the two parted")
 
 
+def _parent_of(begun: AnyFact) -> str:
+    """The session that a branch parted from, by the fact that it began with; empty if it is none."""
+    return begun.origin.session if isinstance(begun, Opened) and begun.origin else ""
+
+
 def _courses(facts: Sequence[AnyFact], start: int) -> dict[CallRef, list[Started | Returned | Paused]]:
     """What happened to each call that paused, in order."""
-    paused = {fact.call for fact in facts[start:] if isinstance(fact, Paused)}
-    courses: dict[CallRef, list[Started | Returned | Paused]] = {call: [] for call in paused}
+    courses: dict[CallRef, list[Started | Returned | Paused]] = {fact.call: [] for fact in facts[start:] if isinstance(fact, Paused)}
     for fact in facts[start:]:
-        if isinstance(fact, (Started, Returned, Paused)) and fact.call in paused:
+        if isinstance(fact, (Started, Returned, Paused)) and fact.call in courses:
             courses[fact.call].append(fact)
     return courses
 
