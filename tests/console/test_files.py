@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,9 @@ from legato.server.static import KINDS, PAGE_POLICY, Static
 ROOT = Path(__file__).parents[2]
 CONSOLE = ROOT / "src" / "legato" / "console"
 FILES = sorted(path for path in CONSOLE.rglob("*") if path.is_file())
-SCRIPTS = [path for path in FILES if path.suffix == ".js"]
+VENDORED = CONSOLE / "vendored"
+OURS = [path for path in FILES if path.parent != VENDORED]
+SCRIPTS = [path for path in OURS if path.suffix == ".js"]
 STYLES = [path for path in FILES if path.suffix == ".css"]
 NAMESPACE = "http://www.w3.org/2000/svg"  # a name, and not an address that anybody asks
 
@@ -84,7 +87,8 @@ def test_every_script_and_style_sheet_is_reached_from_the_page() -> None:
         if path not in reached:
             reached.add(path)
             waiting += [path.parent / each for each in IMPORT.findall(path.read_text())] if path.suffix == ".js" else []
-    assert {named(path) for path in [*SCRIPTS, *STYLES]} == {named(path) for path in reached if path.suffix in (".js", ".css")}
+    known = [*SCRIPTS, *STYLES, *VENDORED.glob("*.js")]
+    assert {named(path) for path in known} == {named(path) for path in reached if path.suffix in (".js", ".css")}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=named)
@@ -92,7 +96,8 @@ def test_what_a_script_imports_is_there(script: Path) -> None:
     text = script.read_text()
     for names, source in re.findall(r'^import \{([^}]*)\} from "([^"]+)";', text, re.M):
         assert source.startswith("."), f"{source} is not ours"
-        there = set(EXPORT.findall((script.parent / source).read_text()))
+        exporting = (script.parent / source).read_text()
+        there = {*EXPORT.findall(exporting), *re.findall(r"\w+ as (\w+)", exporting.rpartition("export{")[2])}
         assert {name.strip() for name in names.split(",") if name.strip()} <= there, source
     assert len(re.findall(r"^import ", text, re.M)) == len(IMPORT.findall(text)), "only whole modules of ours, at the top"
 
@@ -128,7 +133,7 @@ def test_whoever_looks_for_it_finds(what: str, tmp_path: Path) -> None:
     assert [name for name, pattern in HARMFUL.items() if re.search(pattern, code(tmp_path / "seeded.js"))] == [what]
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
+@pytest.mark.parametrize("path", OURS, ids=named)
 def test_no_file_names_an_address_elsewhere(path: Path) -> None:
     text = path.read_text().replace(NAMESPACE, "")
     assert not re.search(r"(?:https?:)?//[a-z0-9-]+\.[a-z]|url\(|@import", text)
@@ -149,6 +154,24 @@ def test_people_who_want_less_motion_or_more_contrast_are_thought_of() -> None:
         assert each in text
 
 
+RELEASES = {"marked.js": ("18.2.1", "5371fea86fd0656b4fc7bea7c94c663109d82789b69433eeee78d42895aa44de")}
+"""Other people's files, each with its release and the digest of the file in it: `lib/marked.esm.js` of the package on npm."""
+
+
+def test_vendored_files_are_those_of_their_releases() -> None:
+    assert {path.name for path in VENDORED.glob("*.js")} == set(RELEASES)
+    for name, (version, digest) in RELEASES.items():
+        content = (VENDORED / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == digest
+        assert f"v{version}" in content.decode()[:100]
+
+
+def test_only_the_lexer_of_vendored_markdown_is_used() -> None:
+    """What makes HTML of Markdown stands in the same file, and nothing of ours may reach it."""
+    found = {names for path in SCRIPTS for names in re.findall(r"import \{([^}]*)\} from \"[^\"]*vendored/", path.read_text())}
+    assert found == {" Lexer, Tokenizer "}
+
+
 def test_the_mark_is_a_picture() -> None:
     assert ElementTree.parse(CONSOLE / "mark.svg").getroot().tag == f"{{{NAMESPACE}}}svg"
 
@@ -166,4 +189,7 @@ def test_the_wheel_has_every_file_of_the_console(tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     with ZipFile(built) as wheel:
         packed = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("legato/console/")}
+        licences = [wheel.read(name).decode() for name in wheel.namelist() if "/licenses/" in name]
     assert packed == {f"legato/console/{named(path)}": path.read_bytes() for path in FILES}
+    assert any("The Legato authors" in text for text in licences)
+    assert any("MarkedJS" in text for text in licences)

@@ -28,6 +28,7 @@ KINDS = {
     ".ico": "image/x-icon",
     ".webmanifest": "application/manifest+json",
     ".json": "application/json",
+    ".txt": "text/plain; charset=utf-8",
 }
 NO_CONSOLE = b"<!doctype html><title>Legato</title><p>This is Legato's HTTP API; it has no console here. See /api."
 

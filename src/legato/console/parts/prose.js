@@ -1,120 +1,133 @@
-/** Words with their simplest marks. May know: text. Decides: what of Markdown is shown as more than text; none of it becomes markup.
- *
- * Paragraphs, headings, lists, quotes, code, emphasis, and addresses. Everything else stays as it was written: what a model said should
- * look like what it said.
- */
+/** Words with their marks. May know: Markdown's tokens. Decides: how each is drawn; none of it becomes markup, and nothing is loaded. */
 
+import { beginsCode, endMarks, lexMarkdown, splitSettled, withPlainEnds } from "../model/markdown.js";
 import { el } from "./dom.js";
 
-const FENCE = /^ {0,3}(```+|~~~+)\s*([\w+#.-]*)\s*$/;
-const HEADING = /^(#{1,6})\s+(.*)$/;
-const ITEM = /^(\s*)([-*+•]|\d{1,4}[.)])\s+(.*)$/;
-const QUOTE = /^>\s?(.*)$/;
-const RULE = /^\s*([-*_])(\s*\1){2,}\s*$/;
-const INLINE = new RegExp(
-  [
-    /(?<!`)(`{1,8})(?!`)([\s\S]{0,999}?[^`])\1(?!`)/, // code; all are bounded, so that no text takes long
-    /\*\*(?=\S)([\s\S]{0,999}?\S)\*\*/, // strong
-    /(?<![\w*])\*(?=[^\s*])([^*\n]{0,999}?[^\s*])\*(?![\w*])/, // emphasised
-    /(https?:\/\/[^\s<>"'`]{0,999}[^\s<>"'`.,;:!?)\]])/, // an address
-  ]
-    .map((pattern) => pattern.source)
-    .join("|"),
-  "g",
-);
-const DEEPEST = 4;
+const PROTOCOLS = new Set(["http:", "https:", "mailto:"]);
+const MAX_GROWING_CHARS = 20_000; // of what is drawn anew with every piece
 
 /** The blocks of a text, as elements. */
-export function prose(text, depth = 0) {
-  const lines = text.replaceAll("\r\n", "\n").split("\n");
-  const blocks = [];
-  for (let at = 0; at < lines.length;) {
-    const [block, next] = depth > DEEPEST ? paragraph(lines, at) : blockAt(lines, at, depth);
-    if (block) blocks.push(block);
-    at = next;
+export function prose(text) {
+  return blocks(lexMarkdown(withPlainEnds(text)));
+}
+
+/** Words that are still being said. What is drawn of them stays as it is; only its last two blocks are drawn anew. */
+export class GrowingProse {
+  constructor() {
+    this.element = el("div", { class: "prose" });
+    this.#begin();
   }
-  return blocks;
-}
 
-function blockAt(lines, at, depth) {
-  const line = lines[at];
-  if (!line.trim()) return [null, at + 1];
-  const fence = FENCE.exec(line);
-  if (fence) return code(lines, at, fence);
-  const heading = HEADING.exec(line);
-  if (heading) return [el("p", { class: `heading level-${Math.min(3, heading[1].length)}` }, inline(heading[2])), at + 1];
-  if (RULE.test(line)) return [el("hr"), at + 1];
-  if (QUOTE.test(line)) return quote(lines, at, depth);
-  if (ITEM.test(line)) return list(lines, at, depth);
-  return paragraph(lines, at);
-}
+  #begin() {
+    this.settled = ""; // the text of the blocks that stay
+    this.rest = [];
+    this.element.replaceChildren();
+  }
 
-function code(lines, at, fence) {
-  let end = at + 1;
-  while (end < lines.length && !lines[end].trimStart().startsWith(fence[1])) end++;
-  const text = lines.slice(at + 1, end).join("\n");
-  return [el("pre", { class: "code", "data-language": fence[2] || undefined, tabindex: "0" }, el("code", null, text)), end + 1];
-}
-
-function quote(lines, at, depth) {
-  let end = at;
-  const inner = [];
-  for (let found; end < lines.length && (found = QUOTE.exec(lines[end])); end++) inner.push(found[1]);
-  return [el("blockquote", null, prose(inner.join("\n"), depth + 1)), end];
-}
-
-function list(lines, at, depth) {
-  const [, margin, mark] = ITEM.exec(lines[at]);
-  const ordered = /\d/.test(mark);
-  const made = el(ordered ? "ol" : "ul", ordered ? { start: parseInt(mark, 10) } : null);
-  let end = at;
-  for (;;) {
-    const found = end < lines.length && ITEM.exec(lines[end]);
-    if (!found || found[1].length !== margin.length || /\d/.test(found[2]) !== ordered) break;
-    const inner = [found[3]];
-    end++;
-    // What is indented deeper belongs to the item, also after an empty line.
-    while (
-      end < lines.length &&
-      (deeper(lines[end], margin.length) || (!lines[end].trim() && deeper(lines[end + 1] ?? "", margin.length)))
-    ) {
-      inner.push(lines[end].slice(Math.min(margin.length + 2, lines[end].length - lines[end].trimStart().length)));
-      end++;
+  /** All of the words so far. */
+  show(words) {
+    const text = withPlainEnds(words);
+    if (!text.startsWith(this.settled)) this.#begin();
+    let rest = text.slice(this.settled.length);
+    for (const each of this.rest) each.remove();
+    if (rest.length <= MAX_GROWING_CHARS || !this.element.hasChildNodes()) {
+      const split = splitSettled(rest);
+      this.element.append(...blocks(split.settled));
+      this.settled = text.slice(0, text.length - split.rest.length);
+      rest = split.rest;
     }
-    const blocks = prose(inner.join("\n"), depth + 1);
-    made.append(el("li", null, blocks.length === 1 && blocks[0].matches("p:not(.heading)") ? [...blocks[0].childNodes] : blocks));
-    if (end < lines.length && !lines[end].trim() && ITEM.test(lines[end + 1] ?? "")) end++;
+    const short = rest.length <= MAX_GROWING_CHARS || beginsCode(rest);
+    this.rest = short ? blocks(lexMarkdown(endMarks(rest))) : [el("p", { dir: "auto" }, rest)];
+    this.element.append(...this.rest);
   }
-  return [made, end];
 }
 
-const deeper = (line, margin) => line.trim() !== "" && line.length - line.trimStart().length > margin;
+const blocks = (tokens) => tokens.flatMap((token) => (BLOCKS[token.type] ?? plain)(token) ?? []);
+const inline = (tokens) => tokens.flatMap((token) => (INLINE[token.type] ?? written)(token));
 
-function paragraph(lines, at) {
-  let end = at;
-  while (end < lines.length && lines[end].trim() && (end === at || !begins(lines[end]))) end++;
-  return [el("p", { dir: "auto" }, inline(lines.slice(at, Math.max(end, at + 1)).join("\n"))), Math.max(end, at + 1)];
+const BESIDE_BULLET = new Set(["text", "checkbox"]); // no paragraph of their own, where items stand close together
+const plain = (token) => el("p", { dir: "auto" }, token.raw);
+const written = (token) => token.raw;
+
+const BLOCKS = {
+  space: () => null,
+  checkbox: (token) => inline([token]),
+  hr: () => el("hr"),
+  paragraph: (token) => el("p", { dir: "auto" }, inline(token.tokens)),
+  text: (token) => el("p", { dir: "auto" }, inline(token.tokens ?? [token])),
+  heading: (token) => el("p", { class: `heading level-${Math.min(3, token.depth)}`, dir: "auto" }, inline(token.tokens)),
+  blockquote: (token) => el("blockquote", null, blocks(token.tokens)),
+  code: (token) => el("pre", { class: "code", "data-language": token.lang || undefined, tabindex: "0" }, el("code", null, token.text)),
+
+  list: (token) =>
+    el(
+      token.ordered ? "ol" : "ul",
+      token.ordered ? { start: token.start } : null,
+      token.items.map((item) =>
+        el(
+          "li",
+          { dir: "auto", class: item.task ? "task" : undefined },
+          item.tokens.map((each) => (BESIDE_BULLET.has(each.type) && !item.loose ? inline([each]) : blocks([each]))),
+        ),
+      ),
+    ),
+
+  table: (token) =>
+    el(
+      "div",
+      { class: "table", tabindex: "0", role: "region", "aria-label": "Table" },
+      el(
+        "table",
+        null,
+        el(
+          "thead",
+          null,
+          el(
+            "tr",
+            null,
+            token.header.map((cell) => tableCell("th", cell)),
+          ),
+        ),
+        el(
+          "tbody",
+          null,
+          token.rows.map((row) =>
+            el(
+              "tr",
+              null,
+              row.map((cell) => tableCell("td", cell)),
+            ),
+          ),
+        ),
+      ),
+    ),
+};
+
+const tableCell = (tag, cell) => el(tag, { class: cell.align ? `to-${cell.align}` : undefined, dir: "auto" }, inline(cell.tokens));
+
+const INLINE = {
+  text: (token) => (token.tokens ? inline(token.tokens) : token.text),
+  escape: (token) => token.text,
+  br: () => el("br"),
+  codespan: (token) => el("code", null, token.text),
+  strong: (token) => el("strong", null, inline(token.tokens)),
+  em: (token) => el("em", null, inline(token.tokens)),
+  del: (token) => el("del", null, inline(token.tokens)),
+  checkbox: (token) => (token.checked ? "☑ " : "☐ "),
+  link: (token) => linked(token, inline(token.tokens)),
+  image: (token) => linked(token, token.text || "picture"), // nothing is loaded from elsewhere
+};
+
+/** A link that says where it leads, beside its words; as it was written, if it leads to where no link may. */
+function linked(token, words) {
+  const address = URL.canParse(token.href) ? new URL(token.href) : null;
+  if (!address || !PROTOCOLS.has(address.protocol)) return token.raw;
+  if ([token.text, `http://${token.text}`, `mailto:${token.text}`].includes(token.href)) return outward(token.href, words);
+  const place = address.protocol === "mailto:" ? address.pathname : address.host;
+  return [outward(token.href, words), el("span", { class: "soft" }, ` (${place})`)];
 }
 
-const begins = (line) => FENCE.test(line) || HEADING.test(line) || QUOTE.test(line) || ITEM.test(line) || RULE.test(line);
-
-function inline(text) {
-  const pieces = [];
-  let at = 0;
-  for (const found of text.matchAll(INLINE)) {
-    if (found.index > at) pieces.push(text.slice(at, found.index));
-    const [whole, , code, strong, emphasised, address] = found;
-    if (code !== undefined) pieces.push(el("code", null, code.replace(/^ (.+) $/, "$1")));
-    else if (strong !== undefined) pieces.push(el("strong", null, strong));
-    else if (emphasised !== undefined) pieces.push(el("em", null, emphasised));
-    else pieces.push(outward(address));
-    at = found.index + whole.length;
-  }
-  pieces.push(text.slice(at));
-  return pieces;
-}
-
-/** A link to elsewhere: its whole address is its text, so that nobody is led to where they did not mean to go. */
-export function outward(address) {
-  return el("a", { href: address, target: "_blank", rel: "noopener noreferrer nofollow" }, address);
+/** A link to elsewhere. Unless it is given words, its whole address is its text, so that nobody is led to where they did not mean to go. */
+export function outward(address, words = address) {
+  return el("a", { href: address, title: address, target: "_blank", rel: "noopener noreferrer nofollow" }, words);
 }

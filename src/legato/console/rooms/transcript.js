@@ -2,18 +2,17 @@
 
 import { el, framed, show } from "../parts/dom.js";
 import { agentTag } from "../parts/pieces.js";
-import { prose } from "../parts/prose.js";
+import { GrowingProse } from "../parts/prose.js";
 import { Composer } from "./composer.js";
 import { RowList } from "./list.js";
 import { requestCard } from "./request.js";
-
-const LONG = 20_000; // letters above which words are shown plain while they are being said: they are drawn anew with every piece
 
 export class Transcript {
   constructor(room) {
     this.room = room;
     this.live = el("div", { class: "live" });
     this.requests = el("div", { class: "requests" });
+    this.spoken = new WeakMap(); // words that are being said -> how they are drawn
     this.cards = new Map(); // request id -> { card, digest }
     this.footer = el("div", { class: "below-rows" }, this.live, this.requests);
     this.rows = new RowList(
@@ -66,7 +65,7 @@ export class Transcript {
             "aria-label": `${words.agent} is speaking`,
           },
           el("div", { class: "who" }, agentTag(this.room.palette, words.agent)),
-          el("div", { class: "prose" }, words.text.length > LONG ? words.text : prose(words.text)),
+          this.#drawn(words),
         ),
       ),
       waits &&
@@ -77,6 +76,13 @@ export class Transcript {
           `${this.room.story.active || detail.agent} is at work`,
         ),
     );
+  }
+
+  #drawn(words) {
+    if (!this.spoken.has(words)) this.spoken.set(words, new GrowingProse());
+    const drawn = this.spoken.get(words);
+    drawn.show(words.text);
+    return drawn.element;
   }
 
   /** One card per request; one that somebody is answering stays as it is. */

@@ -71,7 +71,7 @@ export class UsageView {
           dollars(total.dollars),
           total.unpriced && total.dollars !== null ? `no price known for ${count(total.unpriced)} tokens` : "",
         ),
-        sum("Sent again for handoffs", between(resent), `${resent.least === resent.most ? "" : "at most "}${share(resent.most, total.input)} of all tokens in`),
+        sum("Sent again for handoffs", between(resent), `at most ${share(resent.most, total.input)} of all tokens in`),
       ),
       el("h2", null, "By agent"),
       key(),
@@ -85,7 +85,8 @@ export class UsageView {
         el(
           "p",
           { class: "soft small-print" },
-          "What was used from a handoff until the next. Hatched: what its first call sent again of what had been sent before, as far as the provider's figures tell; faintly, what may have been.",
+          "What was used from a handoff until the next. Hatched: what its first call sent again, since an agent before it had sent it; ",
+          "faintly: what it may have sent again, by the provider's figures.",
         ),
         el(
           "div",
