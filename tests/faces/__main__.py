@@ -1,4 +1,5 @@
-"""`make faces`: what people see, in a real terminal and a real browser; and what other people's clients see, in Node.
+"""`make faces`: what people see, in a real terminal and a real browser; what other people's clients see, in Node; and the types
+of the console's scripts.
 
     python -m tests.faces                     all of it
     python -m tests.faces -k phone            some of it: what follows is pytest's
@@ -16,7 +17,7 @@ from pathlib import Path
 from tests.faces import finding
 
 HERE = Path(__file__).parent
-CONSOLE, CLIENTS = HERE / "console", (HERE / "agui", HERE / "ai_sdk")
+CONSOLE, FROM_NPM = HERE / "console", (HERE / "agui", HERE / "ai_sdk", HERE / "types")
 
 
 def main(arguments: list[str]) -> int:
@@ -29,8 +30,8 @@ def main(arguments: list[str]) -> int:
         places.append(CONSOLE)
     else:
         lacking.append(finding.NO_BROWSER)
-    if finding.clients():
-        places += CLIENTS
+    if finding.packages():
+        places += FROM_NPM
     else:
         lacking.append(finding.NO_CLIENTS)
     code = 0

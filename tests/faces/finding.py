@@ -1,11 +1,12 @@
 """What the faces are tested with, found on this machine or installed: tmux for the terminal, a browser of Chromium's kind for the console,
-and from npm the client of AG-UI and the AI SDK.
+and from npm the client of AG-UI, the AI SDK and TypeScript.
 
 A Chrome that is on a laptop already will do, on macOS as well: no driver of its own is needed. Only root on a Debian is given anything.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -30,8 +31,12 @@ NPM = Path(__file__).parents[2] / "build" / "npm"
 CLIENTS = {"@ag-ui/client": "1.0.0", "ai": "6.0.326", "@ai-sdk/openai": "3.0.141"}
 """Other people's clients of a served workflow, and their versions."""
 
+TYPES = {"typescript": "5.9.3", "marked": "18.2.1"}
+"""What checks the types of the console's scripts, and the package that its vendored file is from."""
+
 NO_CLIENTS = (
-    "node and npm were not found, or npm could not bring other people's clients, so they were not tested: install Node.js 20 or newer"
+    "node and npm were not found, or npm could not bring other people's clients and TypeScript: not tested were those, and the types of\n"
+    "the console's scripts: install Node.js 20 or newer"
 )
 NO_TMUX = "tmux was not found, so the terminal was not tested: `apt-get install tmux` or `brew install tmux`"
 
@@ -50,22 +55,26 @@ def tmux() -> str:
     return shutil.which("tmux") or ""
 
 
-def clients() -> bool:
-    """Whether other people's clients are there, if need be after npm has brought them."""
+def packages() -> bool:
+    """Whether other people's clients and TypeScript are there, if need be after npm has brought them."""
     if not shutil.which("node") or not shutil.which("npm"):
         return False
     if not _are_installed():
-        packages = [f"{name}@{version}" for name, version in CLIENTS.items()]
-        print(f"installing {', '.join(packages)} ...", flush=True)
+        wanted = [f"{name}@{version}" for name, version in {**CLIENTS, **TYPES}.items()]
+        print(f"installing {', '.join(wanted)} ...", flush=True)
         NPM.mkdir(parents=True, exist_ok=True)
         npm = ["npm", "install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix", str(NPM)]
-        done = subprocess.run([*npm, *packages], capture_output=True, text=True)
+        done = subprocess.run([*npm, *wanted], capture_output=True, text=True)
         print(done.stderr.strip(), end="", flush=True)
     return _are_installed()
 
 
 def _are_installed() -> bool:
-    return all((NPM / "node_modules" / name).exists() for name in CLIENTS)
+    return all(_version(NPM / "node_modules" / name / "package.json") == version for name, version in {**CLIENTS, **TYPES}.items())
+
+
+def _version(package: Path) -> str:
+    return str(json.loads(package.read_text())["version"]) if package.exists() else ""
 
 
 def ensured(find: Callable[[], str], *packages: str) -> bool:

@@ -3,7 +3,7 @@
 import { Palette } from "./model/palette.js";
 import { forget, taken, token } from "./parts/access.js";
 import { ask, onStranger } from "./parts/api.js";
-import { show } from "./parts/dom.js";
+import { byId, focused, show } from "./parts/dom.js";
 import { bind, listen } from "./parts/keys.js";
 import { failure } from "./parts/notices.js";
 import { go, read } from "./parts/routes.js";
@@ -15,11 +15,9 @@ import { InboxCount, InboxRoom } from "./rooms/inbox.js";
 import { SessionRoom } from "./rooms/session.js";
 import { Shelf } from "./rooms/sessions.js";
 
-const $ = (id) => document.getElementById(id);
-
 /** What rooms share. */
 const page = {
-  about: null,
+  about: /** @type {any} */ (null), // what the server says of itself
   palettes: new Map(),
   workflow: (name) => page.about.workflows.find((workflow) => workflow.name === name) ?? null,
   palette(name) {
@@ -61,20 +59,16 @@ function arrive() {
   const name = isSession ? `session ${id}` : first === "inbox" ? "inbox" : "house";
   document.body.dataset.at = isSession ? "session" : name === "inbox" ? "inbox" : first === "begin" ? "begin" : "sessions";
   landmarks();
-  for (const [link, here] of [
-    [$("to-sessions"), name !== "inbox"],
-    [$("to-inbox"), name === "inbox"],
-  ]) {
-    if (here) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  const [here, elsewhere] = name === "inbox" ? ["to-inbox", "to-sessions"] : ["to-sessions", "to-inbox"];
+  byId(here).setAttribute("aria-current", "page");
+  byId(elsewhere).removeAttribute("aria-current");
   page.shelf.mark(isSession ? id : "");
   if (name !== named) {
     const first_time = named === "";
     leave();
     named = name;
     room = isSession ? new SessionRoom(page, id) : name === "inbox" ? new InboxRoom(page) : new HouseRoom(page);
-    show($("room"), room.element);
+    show(byId("room"), room.element);
     page.retitle();
     if (!first_time) room.heading?.focus({ preventScroll: true });
   }
@@ -84,12 +78,12 @@ function arrive() {
 /** Where there is room for one of them, the list of sessions is the main thing on its page: so it is called, for those who hear it. */
 function landmarks() {
   const alone = narrow.matches && document.body.dataset.at === "sessions";
-  const heading = $("shelf").querySelector("h2");
+  const heading = byId("shelf").querySelector("h2");
   if (alone) {
-    $("shelf").setAttribute("role", "main");
+    byId("shelf").setAttribute("role", "main");
     heading?.setAttribute("aria-level", "1");
   } else {
-    $("shelf").removeAttribute("role");
+    byId("shelf").removeAttribute("role");
     heading?.removeAttribute("aria-level");
   }
 }
@@ -99,15 +93,15 @@ async function enter() {
   try {
     page.about = await ask("api");
   } catch (error) {
-    if (error.status !== 401) show($("room"), failure(error, enter));
+    if (error.status !== 401) show(byId("room"), failure(error, enter));
     return;
   }
   const { store } = page.about;
-  $("place").textContent = store.includes("://") ? store : store.split("/").at(-1); // of a file, its name: all of it is in the title
-  $("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
+  byId("place").textContent = store.includes("://") ? store : store.split("/").at(-1); // of a file, its name: all of it is in the title
+  byId("place").title = `Legato ${page.about.legato}, ${page.about.store}`;
   page.palettes.clear();
-  page.shelf ??= new Shelf(page, $("shelf"));
-  page.inbox ??= new InboxCount($("inbox-count"));
+  page.shelf ??= new Shelf(page, byId("shelf"));
+  page.inbox ??= new InboxCount(byId("inbox-count"));
   page.inbox.listeners.add(page.retitle);
   page.shelf.look();
   page.inbox.look();
@@ -122,12 +116,12 @@ function strangers() {
   forget();
   leave();
   document.body.dataset.closed = "yes";
-  show($("room"), door(refused, enter));
+  show(byId("room"), door(refused, enter));
 }
 
 function keys() {
   bind("?", () => openHelp(page));
-  bind("t", () => $("theme").click());
+  bind("t", () => byId("theme").click());
   bind("g s", () => {
     go("sessions");
     page.shelf?.move(0);
@@ -145,14 +139,14 @@ function keys() {
     page.shelf?.move(-1);
   });
   bind("Escape", () => {
-    document.activeElement?.blur();
+    focused()?.blur();
   });
   listen();
 }
 
-themeButton($("theme"));
-$("help").addEventListener("click", () => openHelp(page));
-$("skip").addEventListener("click", () => $("room").focus());
+themeButton(byId("theme"));
+byId("help").addEventListener("click", () => openHelp(page));
+byId("skip").addEventListener("click", () => byId("room").focus());
 onStranger(strangers);
 keys();
 addEventListener("hashchange", arrive);

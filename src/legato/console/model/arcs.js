@@ -26,16 +26,17 @@ export function reachedOrder(agents, edges, start) {
 export function layout(agents, edges, start, longest = 96) {
   const order = reachedOrder(agents, edges, start);
   const row = new Map(order.map((name, index) => [name, index]));
+  const at = (name) => row.get(name) ?? 0;
   const drawn = edges.filter((edge) => row.has(edge.source) && row.has(edge.target) && edge.source !== edge.target);
-  const spans = drawn.map((edge) => Math.abs(row.get(edge.target) - row.get(edge.source)));
+  const spans = drawn.map((edge) => Math.abs(at(edge.target) - at(edge.source)));
   const bulge = (span) => Math.min(longest, FIRST_BULGE + NEXT_BULGE * (span - 1));
   const side = Math.max(30, ...spans.map(bulge)) + MARGIN;
   const left = side;
   const right = side + NODE.width;
-  const top = (name) => MARGIN + row.get(name) * NODE.pitch;
+  const top = (name) => MARGIN + at(name) * NODE.pitch;
   const ports = portsOf(drawn, row);
   const arcs = drawn.map((edge, index) => {
-    const down = row.get(edge.target) > row.get(edge.source);
+    const down = at(edge.target) > at(edge.source);
     const x = down ? right : left;
     const out = (down ? 1 : -1) * bulge(spans[index]);
     const from = top(edge.source) + NODE.height * ports.get(`${index} out`);

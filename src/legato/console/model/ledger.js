@@ -20,7 +20,7 @@ export class Ledger {
     this.where = path`api/sessions/${id}`;
     this.facts = [];
     this.length = 0; // as the server last said; more than `facts` has, while they are read
-    this.detail = null;
+    this.detail = /** @type {any} */ (null);
     this.generation = 0; // how often all was read anew: what was shown before may not be shown any more
     this.live = []; // { agent, text, position }: position -1 while it is being said
     this.line = "connecting";
@@ -31,8 +31,8 @@ export class Ledger {
 
   #tell;
   #refreshSoon;
-  #stream = null;
-  #reading = null;
+  #stream = /** @type {Stream | null} */ (null);
+  #reading = /** @type {Promise<void> | null} */ (null);
   #again = false;
   #closed = false;
   #asked = 0; // how often the session was asked what it is now

@@ -6,6 +6,10 @@
 
 import { Lexer, Tokenizer } from "../vendored/marked.js";
 
+/** @typedef {import("../vendored/marked.js").Token} Token
+ * @typedef {import("../vendored/marked.js").Tokens.Paragraph} Paragraph
+ * @typedef {import("../vendored/marked.js").Tokens.Blockquote} Blockquote */
+
 const MAX_CHARS = 100_000; // of a text; a longer one is shown as it was written
 const MAX_RUN_CHARS = 4_000; // of a paragraph, heading or cell; in a longer one no marks count
 const MAX_DEPTH = 8; // of quotes, lists, links and emphasis within one another
@@ -26,19 +30,31 @@ const PARAGRAPH_END = new RegExp(`\\n(?=${STARTS.join("|")})`);
 class BoundedTokenizer extends Tokenizer {
   #depth = 0;
 
-  html() {}
-  tag() {}
-  def() {}
-  reflink() {}
-  lheading() {}
+  html() {
+    return undefined;
+  }
+  tag() {
+    return undefined;
+  }
+  def() {
+    return undefined;
+  }
+  reflink() {
+    return undefined;
+  }
+  lheading() {
+    return undefined;
+  }
 
+  /** @returns {Paragraph} */
   paragraph(src) {
     const end = src.search(PARAGRAPH_END);
     const text = end < 0 ? src : src.slice(0, end);
     return { type: "paragraph", raw: text, text, tokens: this.lexer.inline(text) };
   }
 
-  /** Lines that begin with ">", and no others. */
+  /** Lines that begin with ">", and no others.
+   * @returns {Blockquote | undefined} */
   blockquote(src) {
     return this.#within(() => {
       const raw = QUOTE.exec(src)?.[0];
@@ -56,7 +72,8 @@ class BoundedTokenizer extends Tokenizer {
     return this.#within(() => super.list(src));
   }
 
-  /** A table too large to draw is shown as it was written, up to the next empty line. */
+  /** A table too large to draw is shown as it was written, up to the next empty line.
+   * @returns {any} */
   table(src) {
     const header = TABLE.exec(src)?.[0];
     if (!header) return undefined;
@@ -70,14 +87,16 @@ class BoundedTokenizer extends Tokenizer {
     return this.#within(() => super.link(src));
   }
 
-  emStrong(...given) {
-    return this.#within(() => super.emStrong(...given));
+  emStrong(src, masked, before) {
+    return this.#within(() => super.emStrong(src, masked, before));
   }
 
-  del(...given) {
-    return this.#within(() => super.del(...given));
+  del(src, masked, before) {
+    return this.#within(() => super.del(src, masked, before));
   }
 
+  /** @template T
+   * @param {() => T} read */
   #within(read) {
     if (this.#depth >= MAX_DEPTH) return undefined;
     this.#depth++;
@@ -91,7 +110,8 @@ class BoundedTokenizer extends Tokenizer {
 
 export const withPlainEnds = (text) => text.replace(/\r\n?/g, "\n");
 
-/** The blocks of a text, as marked's tokens. The `raw` texts of all are the text, whose lines must end in "\n" alone. */
+/** The blocks of a text, as marked's tokens. The `raw` texts of all are the text, whose lines must end in "\n" alone.
+ * @returns {Token[]} */
 export function lexMarkdown(text) {
   if (text.length > MAX_CHARS) return [unmarked(text)];
   const lexer = new Lexer({ gfm: true, breaks: true, tokenizer: new BoundedTokenizer() });
@@ -103,6 +123,7 @@ export function lexMarkdown(text) {
   return lexer.tokens;
 }
 
+/** @returns {Paragraph} */
 const unmarked = (text) => ({ type: "paragraph", raw: text, text, tokens: [{ type: "text", raw: text, text }] });
 
 /** A text that is still being written: the blocks that cannot change any more, and the rest of it, which is its last two blocks. */

@@ -29,7 +29,9 @@ export function path(parts, ...names) {
   return parts.reduce((sum, part, index) => sum + encodeURIComponent(names[index - 1]) + part);
 }
 
-/** Send a request, and give the response if it is a good one. */
+/** Send a request, and give the response if it is a good one.
+ * @param {string} where
+ * @param {{ method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal }} [how] */
 export async function send(where, { method = "GET", body, headers = {}, signal } = {}) {
   const sent = { Authorization: `Bearer ${token()}`, ...headers };
   if (body !== undefined) sent["Content-Type"] = "application/json";

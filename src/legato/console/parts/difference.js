@@ -10,7 +10,8 @@ export function difference(text, nothing = "No difference.") {
   const runs = [];
   for (const line of lines) {
     const kind = KIND[line[0]] ?? "same";
-    if (runs.at(-1)?.kind === kind && kind !== "place") runs.at(-1).lines.push(line);
+    const last = runs.at(-1);
+    if (last && last.kind === kind && kind !== "place") last.lines.push(line);
     else runs.push({ kind, lines: [line] });
   }
   const tag = { added: "ins", removed: "del" };

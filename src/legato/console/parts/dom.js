@@ -36,6 +36,18 @@ export function show(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
+/** An element that the page always has.
+ * @param {string} id */
+export function byId(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}
+
+/** The element that has the focus.
+ * @returns {HTMLElement | null} */
+export function focused() {
+  return document.activeElement instanceof HTMLElement ? document.activeElement : null;
+}
+
 /** Words for those who hear the page and do not see it. */
 export function unseen(text) {
   return el("span", { class: "unseen" }, text);

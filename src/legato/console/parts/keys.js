@@ -1,8 +1,11 @@
 /** The keyboard. May know: what is focused. Decides: when a key is a shortcut, and what the list of them says. */
 
+import { focused } from "./dom.js";
+
 const NAME = "legato.keys";
 
-/** What can be typed where: [keys as they are shown, what they do]. The help shows it. */
+/** What can be typed where: [keys as they are shown, what they do]. The help shows it.
+ * @type {[string, [string, string][]][]} */
 export const SHORTCUTS = [
   [
     "Everywhere",
@@ -98,7 +101,7 @@ export function listen() {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape" && writing(event.target)) {
-      event.target.blur();
+      focused()?.blur();
       return;
     }
     if (writing(event.target) || document.querySelector("dialog[open]")) return;

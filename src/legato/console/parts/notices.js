@@ -1,7 +1,7 @@
 /** What the page tells beside what it shows. May know: the document. Decides: what is announced, and how errors read. */
 
 import { Refused } from "./api.js";
-import { el } from "./dom.js";
+import { byId, el } from "./dom.js";
 import { brief } from "./format.js";
 import { icon } from "./icons.js";
 
@@ -9,7 +9,7 @@ const LASTS = 6000;
 
 /** Say something to those who hear the page. */
 export function announce(text) {
-  document.getElementById("announcements").textContent = brief(text, 400);
+  byId("announcements").textContent = brief(text, 400);
 }
 
 /** A word at the edge of the page, which goes by itself. */
@@ -21,7 +21,7 @@ export function notice(text, tone = "") {
     el("span", null, text),
     el("button", { class: "plain small", "aria-label": "Dismiss", onclick: gone }, icon("cross")),
   );
-  document.getElementById("toasts").append(toast);
+  byId("toasts").append(toast);
   setTimeout(gone, tone === "bad" ? LASTS * 2 : LASTS);
 }
 

@@ -14,12 +14,12 @@ export class EventReader {
   constructor(tell) {
     this.tell = tell;
     this.rest = "";
-    this.event = { id: "", type: "message", data: [] };
+    this.event = { id: "", type: "message", data: /** @type {string[]} */ ([]) };
   }
 
   read(piece) {
     const lines = (this.rest + piece).split("\n");
-    this.rest = lines.pop();
+    this.rest = lines.pop() ?? "";
     for (const line of lines) this.#line(line.endsWith("\r") ? line.slice(0, -1) : line);
   }
 
@@ -91,7 +91,8 @@ export class Stream {
         this.onEvent(event.type, JSON.parse(event.data));
         if (event.id) this.last = event.id;
       });
-      const pieces = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      const body = response.body ?? new Blob().stream();
+      const pieces = body.pipeThrough(new TextDecoderStream()).getReader();
       for (;;) {
         const { value, done } = await pieces.read();
         clearTimeout(silence);
@@ -112,7 +113,7 @@ export class Stream {
       const timer = setTimeout(resolve, longest * (0.6 + 0.4 * Math.random()));
       this.wake = () => {
         clearTimeout(timer);
-        resolve();
+        resolve(undefined);
       };
     });
   }

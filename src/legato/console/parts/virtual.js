@@ -34,7 +34,7 @@ export class VirtualList {
     this.followEnd = followEnd;
     this.pinned = followEnd;
     this.made = new Map(); // index -> { element, name }
-    this.onEnd = () => {};
+    this.onEnd = (_pinned) => {};
     this.draw = framed(() => this.#draw());
     this.element.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.resizes = new ResizeObserver(() => this.draw());

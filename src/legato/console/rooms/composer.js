@@ -186,7 +186,7 @@ export class Composer {
 
   #draft() {
     try {
-      return JSON.parse(sessionStorage.getItem(this.kept)) ?? {};
+      return JSON.parse(sessionStorage.getItem(this.kept) ?? "null") ?? {};
     } catch {
       return {};
     }

@@ -13,7 +13,8 @@ export class GraphView {
     this.drawn = "";
   }
 
-  /** Light what a story has come to; without one, the graph is as it is allowed to be. */
+  /** Light what a story has come to; without one, the graph is as it is allowed to be.
+   * @param {import("../model/story.js").Story | null} story */
   update(story = null) {
     const agents = [...(this.workflow?.agents ?? []).map((agent) => agent.name)];
     for (const name of story?.agents ?? []) if (!agents.includes(name)) agents.push(name);

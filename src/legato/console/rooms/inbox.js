@@ -1,7 +1,7 @@
 /** All that waits for a person, in all sessions. May know: the API's inbox. Decides: the order, and that a form somebody fills in stays. */
 
 import { ask } from "../parts/api.js";
-import { el, show } from "../parts/dom.js";
+import { el, focused, show } from "../parts/dom.js";
 import { bind } from "../parts/keys.js";
 import { announce, failure } from "../parts/notices.js";
 import { requestCard } from "./request.js";
@@ -112,7 +112,7 @@ export class InboxRoom {
 
   #move(by) {
     const cards = [...this.holder.querySelectorAll(".request")];
-    const now = cards.indexOf(document.activeElement.closest?.(".request"));
+    const now = cards.indexOf(focused()?.closest(".request"));
     cards[Math.max(0, Math.min(cards.length - 1, now < 0 ? 0 : now + by))]?.focus();
   }
 }

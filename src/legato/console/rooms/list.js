@@ -1,6 +1,6 @@
 /** Rows that scroll. May know: a story. Decides: which of its rows has the focus, and that those who read the end stay there. */
 
-import { el } from "../parts/dom.js";
+import { el, focused } from "../parts/dom.js";
 import { icon } from "../parts/icons.js";
 import { VirtualList } from "../parts/virtual.js";
 import { rowElement } from "./rows.js";
@@ -56,7 +56,7 @@ export class RowList {
 
   /** The row that has the focus: its position and its reply. */
   get focused() {
-    const row = document.activeElement?.closest?.(".transcript article");
+    const row = /** @type {HTMLElement | null | undefined} */ (focused()?.closest(".transcript article"));
     return row && this.list.element.contains(row) ? { position: Number(row.dataset.position), reply: Number(row.dataset.reply) } : null;
   }
 

@@ -71,7 +71,7 @@ export class Score {
     const canvas = document.createElement("canvas");
     canvas.width = width * scale;
     canvas.height = height * scale;
-    const pen = canvas.getContext("2d");
+    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     pen.scale(scale, scale);
     const colours = new Map(agents.map((agent) => [agent, this.#ink(`agent ${this.room.palette.of(agent)}`)]));
     const [soft, bad] = [this.#ink("soft"), this.#ink("bad-ink")];

@@ -36,7 +36,8 @@ export class SessionRoom {
     this.ready = false;
     this.ledger = new Ledger(id, (what) => this.#changed(what));
     this.story = new Story();
-    this.then = null; // the status and the agent that a replay is at
+    this.graph = /** @type {any} */ (null); // a GraphView, once the ledger has been read
+    this.then = /** @type {{ status: string, agent: string } | null} */ (null); // the status and the agent that a replay is at
     this.head = new SessionHead(this);
     this.heading = this.head.heading;
     this.line = el("p", { class: "line-state", role: "status", hidden: true });
@@ -52,7 +53,7 @@ export class SessionRoom {
       el("div", { class: "session-main" }, this.body, this.side),
     );
     show(this.body, el("p", { class: "loading" }, "Reading the ledger…"));
-    this.unbind = this.#keys();
+    this.unbind = /** @type {(() => void)[]} */ (this.#keys());
     const looked = () => this.ready && this.ledger.line !== "gone" && this.ledger.refresh();
     addEventListener("focus", looked);
     this.unbind.push(() => removeEventListener("focus", looked));
@@ -167,7 +168,9 @@ export class SessionRoom {
     return length >= this.story.length ? this.story : Story.of(this.ledger.facts, length, this.handoffTools);
   }
 
-  /** Show the graph and the status as of another story; null: as of now. */
+  /** Show the graph and the status as of another story; null: as of now.
+   * @param {Story | null} story
+   * @param {{ status: string, agent: string } | null} then */
   asOf(story, then = null) {
     this.graph.update(story ?? this.story);
     this.then = story ? { status: then?.status ?? "", agent: then?.agent || story.active } : null;

@@ -1,7 +1,7 @@
 /** The list of sessions. May know: the API's rows. Decides: when it looks again, and which rows it shows. */
 
 import { Refused, ask } from "../parts/api.js";
-import { el, settled, show } from "../parts/dom.js";
+import { el, focused, settled, show } from "../parts/dom.js";
 import { ago, brief, count } from "../parts/format.js";
 import { icon } from "../parts/icons.js";
 import { STATUSES, statusPill } from "../parts/pieces.js";
@@ -111,7 +111,7 @@ export class Shelf {
 
   move(by) {
     const links = [...this.list.querySelectorAll("a")];
-    const now = links.indexOf(document.activeElement.closest?.("a"));
+    const now = links.indexOf(focused()?.closest("a"));
     const next =
       now < 0
         ? Math.max(
@@ -123,7 +123,7 @@ export class Shelf {
   }
 
   #where(after) {
-    const query = new URLSearchParams({ limit: PAGE });
+    const query = new URLSearchParams({ limit: String(PAGE) });
     if (this.search.value.trim()) query.set("search", this.search.value.trim());
     if (this.status.value) query.set("status", this.status.value);
     if (after) query.set("after", after);

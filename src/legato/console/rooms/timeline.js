@@ -14,7 +14,7 @@ export class Timeline {
   constructor(room) {
     this.room = room;
     this.facts = room.ledger.facts;
-    this.shown = null; // positions that a filter lets through; null: all
+    this.shown = /** @type {number[] | null} */ (null); // positions that a filter lets through; null: all
     this.looked = 0; // how many facts the filter has seen
     this.chosen = -1;
     this.#settle = settled(() => settleAt("sessions", room.id, "timeline", this.chosen), 300);
