@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from legato.core.messages import Message
-from legato.core.requests import Pending
 from legato.drive.cursor import cursor_after
-from legato.drive.events import Event, OutputData, ToolData
+from legato.drive.events import Event, OutputData
 from legato.errors import BadInput, StoreError, UnknownLedger
-from legato.shown.hiding import shown_arguments
+from legato.shown.event_data import event_data
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -40,26 +38,6 @@ HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),  # proxies that gather what they pass on would gather the words
 ]
-
-
-def event_as_json(event: Event, session: Session) -> dict[str, Any]:
-    """An event as plain data: `type`, `position` and `data`. Secret arguments are digests, as wherever they are shown."""
-    return {"type": event.type, "position": event.position, "data": _data(event.data, session)}
-
-
-def _data(data: Any, session: Session) -> Any:
-    match data:
-        case Message():
-            parts = msgspec.to_builtins(data.parts)
-            return {"role": data.role, "author_name": data.author_name, "text": data.text, "parts": parts}
-        case Pending():
-            asked = msgspec.structs.asdict(data)
-            del asked["raw_arguments"]
-            return {**asked, "arguments": shown_arguments(session, data), "call": str(data.call or "")}
-        case ToolData():
-            return {**msgspec.structs.asdict(data), "call": str(data.call)}
-        case _:
-            return msgspec.to_builtins(data)
 
 
 async def sse(
@@ -99,7 +77,7 @@ async def with_pauses(things: AsyncGenerator[T, None], seconds: float) -> AsyncG
 
 
 def _written(event: Event, session: Session) -> bytes:
-    data = msgspec.json.encode(event_as_json(event, session))  # one line: JSON escapes line breaks
+    data = msgspec.json.encode(event_data(event, session))  # one line: JSON escapes line breaks
     named = f"id: {event.cursor}\n" if event.cursor else ""
     return b"%sevent: %s\ndata: %s\n\n" % (named.encode(), event.type.encode(), data)
 

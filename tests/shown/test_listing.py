@@ -19,6 +19,7 @@ from tests.shown.desk import PIN, desk, refunding
 ROW = {"id", "workflow", "status", "agent", "facts", "updated", "parent", "within", "last", "pending", "served", "error", "damaged"}
 DETAIL = ROW | {"opened", "origin", "usage", "losses", "messages", "replies", "can_drive"}
 REQUEST = {"id", "kind", "prompt", "agent", "tool", "arguments", "digest", "session", "call", "limit", "verdicts", "schema", "secrets"}
+REQUEST |= {"for_client"}
 
 
 async def test_a_session_is_told_in_the_same_fields_whatever_state_it_is_in() -> None:

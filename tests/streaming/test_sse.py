@@ -175,7 +175,7 @@ async def test_secret_arguments_leave_the_process_as_digests_only():
     written = first + b"".join([written async for written in sse(workflow.session("s"), until_rest=True)])
     assert b"hunter2" not in written
     asked = json.loads(next(line for line in first.splitlines() if b'"request_info"' in line).removeprefix(b"data: "))
-    assert json.loads(asked["data"]["arguments"]) == {"user": "ada", "password": "secret:0d8eee62d2ec63b1"}
+    assert asked["data"]["arguments"] == {"user": "ada", "password": "secret:0d8eee62d2ec63b1"}
     assert b"raw_arguments" not in written
 
 

@@ -133,7 +133,7 @@ async def _document(session: Session, served: bool) -> dict[str, Any]:
     """A session with all that was said and done in it, as data."""
     import msgspec
 
-    from legato.cli.transcript import plain_event
+    from legato.shown.event_data import event_data
     from legato.shown.exporting import told
     from legato.shown.listing import detail_of
     from legato.shown.spending import spending
@@ -141,7 +141,7 @@ async def _document(session: Session, served: bool) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(detail_of(session, served=served, can_drive=served)),
         "messages": session.messages,
-        "events": [plain_event(session, event) for event in told(session)],
+        "events": [event_data(event, session) for event in told(session)],
         "spent": await spending(session),
     }
 

@@ -12,9 +12,9 @@ import msgspec
 
 from legato.cli.talking import Talk
 from legato.cli.telling import write_json
-from legato.cli.transcript import plain_event
 from legato.drive.events import Event
 from legato.errors import BadInput
+from legato.shown.event_data import event_data
 
 COMMANDS = ("say", "approve", "reject", "edit", "answer", "resume")
 
@@ -33,7 +33,7 @@ class JsonTalk(Talk):
         pass
 
     def show(self, event: Event) -> None:
-        write_json(plain_event(self.session, event))
+        write_json(event_data(event, self.session))
 
     def _settle(self) -> None:
         pass  # questions are events, and answers are lines

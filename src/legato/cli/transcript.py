@@ -6,15 +6,9 @@ The same events are shown whether they happen now or are read from a ledger: a s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
 
 from legato.cli.telling import USER, Colours, symbol, tell
-from legato.core.requests import Pending
-from legato.drive.events import Event, HandoffData, OutputData, ToolData, Waiting
-from legato.session import Session
-from legato.shown.listing import question
+from legato.drive.events import Event, HandoffData, OutputData, ToolData
 from legato.shown.plain import one_line, shortened
 
 LONGEST = 300
@@ -110,14 +104,3 @@ class Transcript:
 
 def _shortened(call: ToolData) -> str:
     return f"{shortened(call.output, LONGEST)}{f' [{call.status}]' if call.status not in ('', 'ok') else ''}"
-
-
-def plain_event(session: Session, event: Event) -> dict[str, Any]:
-    """An event as data, without secrets."""
-    data = event.data
-    if isinstance(data, Pending):
-        data = question(session, data)
-    elif isinstance(data, Waiting):
-        data = {"kind": "message", "agent": data.agent}
-    plain = {"type": event.type, "position": event.position, "data": msgspec.to_builtins(data, str_keys=True)}
-    return {**plain, "cursor": event.cursor} if event.cursor else plain

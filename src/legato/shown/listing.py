@@ -68,7 +68,8 @@ class Question(Struct, frozen=True, kw_only=True):
     """Something that people are asked. `arguments` and `prompt` have digests in place of secrets; `digest` is that of the exact arguments.
 
     `verdicts`: how it may be answered; `schema`: the JSON schema of the arguments, for a form that edits them; `secrets`: their names.
-    `session` is the conversation that asks, which may be that of an agent who works for this one as a tool.
+    `session` is the conversation that asks, which may be that of an agent who works for this one as a tool. `for_client`: the tool is one
+    that the client of the run offered, and the client has its result.
     """
 
     id: str
@@ -84,6 +85,7 @@ class Question(Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...]
     schema: Any = None
     secrets: tuple[str, ...] = ()
+    for_client: bool = False
 
 
 class Detail(Struct, frozen=True, kw_only=True):
@@ -192,6 +194,7 @@ def question(session: Session, request: Pending) -> Question:
         verdicts=request.verdicts,
         schema=_schema(session.asking(request), request),
         secrets=_secrets(session.asking(request), request, arguments),
+        for_client=request.for_client,
     )
 
 
