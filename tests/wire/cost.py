@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from msgspec import Struct
@@ -66,6 +67,11 @@ class Spent(Struct):
     sent: int = 0
 
 
+def client_modules(model: type) -> list[ModuleType]:
+    """The modules of a model's class and of what it inherits from."""
+    return [sys.modules[cls.__module__] for cls in model.__mro__ if cls.__module__.startswith("legato.models.")]
+
+
 class Timed:
     """A model that notes what each of its requests costs."""
 
@@ -78,10 +84,10 @@ class Timed:
         self.bodies: list[bytes] | None = None  # kept once nothing is measured any more: memory that nobody gives back costs time
         self._now = Spent()
         self._post: Any = None
-        module = sys.modules[type(model).__module__]
-        for name in PARTS:
-            if hasattr(module, name):
-                setattr(module, name, self._timed(getattr(module, name)))
+        for module in client_modules(type(model)):
+            for name in PARTS:
+                if hasattr(module, name):
+                    setattr(module, name, self._timed(getattr(module, name)))
 
     def _timed(self, part: Any) -> Any:
         if isinstance(part, type):
@@ -146,7 +152,7 @@ class Timed:
 @contextmanager
 def restored() -> Iterator[None]:
     """Afterwards the clients' modules are as they were."""
-    modules = [sys.modules[cls.__module__] for cls in (OpenAIResponses, OpenAIChat, Anthropic)]
+    modules = {module for cls in (OpenAIResponses, OpenAIChat, Anthropic) for module in client_modules(cls)}
     before = [(module, name, getattr(module, name)) for module in modules for name in PARTS if hasattr(module, name)]
     try:
         yield

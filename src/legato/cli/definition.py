@@ -72,7 +72,7 @@ def not_installed(workflow: Workflow) -> list[str]:
             if package and _wire_of(model) and find_spec(package) is None:
                 from legato.models.sdk import needs  # not above: whether it was imported tells whether a provider's model is there
 
-                needed = needs(package, package)
+                needed = needs(package)
                 problems.setdefault(model.name, f"{agent.name}: {model.name} cannot be asked: {needed.summary}; {needed.do}")
     return list(problems.values())
 

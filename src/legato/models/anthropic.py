@@ -1,12 +1,12 @@
-"""Anthropic's models, through Anthropic's own SDK. May know: the SDK and the wire. Decides: what to try when a request is refused.
+"""Anthropic's models, through Anthropic's own SDK. May know: the SDK and the wire. Decides: which part of a request was refused.
 
 A request that sends thinking back, or has its output enforced, can be refused for that alone: then the same turn goes again without.
-A turn that the provider pauses is gone on with until it is whole. Every other failure is the driver's business.
+A turn that the provider pauses is gone on with until it is whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from msgspec.structs import replace
@@ -15,19 +15,18 @@ from legato.core.facts import NO_USAGE, Usage
 from legato.core.reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
-from legato.models.arguments import check_arguments, options_of
 from legato.models.base import Emit
-from legato.models.check import Check, check
-from legato.models.masking import note_request
-from legato.models.prices import Price, Priced
-from legato.models.sdk import JSON, Clients, address_of, configured_address, failing, needs, no_key, read_by, shown, tell
+from legato.models.check import Check
+from legato.models.prices import Price
+from legato.models.provider import ProviderModel
+from legato.models.sdk import JSON, import_sdk, no_key, read_by, tell
 from legato.wire.anthropic.compile import WITH_SAMPLING, compile_request, judged_options
 from legato.wire.anthropic.read import COMPACTED, PAUSED, continued, joined, read_reply, usage_parts
 from legato.wire.anthropic.request import SAMPLING
 from legato.wire.anthropic.stream import StreamReader
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning
-from legato.wire.loose import json_of, mapping, text
+from legato.wire.loose import mapping, text
 from legato.wire.options import AnthropicOptions, Options
 
 MOST_PAUSES = 8
@@ -48,7 +47,7 @@ _OWNED = {
 }
 
 
-class Anthropic(Priced):
+class Anthropic(ProviderModel):
     """A model of Anthropic's Messages API, or of any server that speaks it.
 
     `cache=True` has the provider cache instructions, tools and the conversation so far (a server that does not know `cache_control`
@@ -61,6 +60,8 @@ class Anthropic(Priced):
     """
 
     provider = "anthropic"
+    api, key, path, sdk, request_id = "Anthropic's API", "anthropic", "/v1/messages", "anthropic", "request-id"
+    lacks, owned, judged_options = _LACKS, _OWNED, judged_options
 
     def __init__(
         self,
@@ -77,71 +78,33 @@ class Anthropic(Priced):
         client: Any = None,
         **options: Unpack[AnthropicOptions],
     ) -> None:
-        check_arguments(stream=stream, check=check, prices=prices, timeout=timeout)
         if isinstance(betas, str):
             raise BadInput("betas is a list of names", found=repr(betas), do=f"write betas=[{betas!r}]")
         extra = {**(CACHE if cache else {}), **(options.get("extra") or {})}
-        given = {**options, "model": model, "extra": extra}
-        self.options = options_of("Anthropic's API", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
-        self.options_text = self.options.recorded()
-        self._stream = stream
-        self._check = check
-        self.prices = prices
-        self._betas = {"anthropic-beta": ",".join(betas)} if betas else {}
-        self._base_url = base_url
-        self.address = configured_address(base_url, client)
-        where = {"base_url": base_url, "api_key": api_key}
-        self._clients = Clients(_make, where, client, timeout)
+        self._set_up({**options, "model": model, "extra": extra}, stream, check, prices, timeout, client, base_url, api_key=api_key)
+        asked = {"anthropic-beta": ",".join(betas)} if betas else {}
+        self._headers = {**JSON, **asked, **(WITH_SAMPLING if _samples(self.options) else {})}
 
     @property
     def name(self) -> str:
         """What is recorded with each reply."""
         return f"anthropic:{self.options.model}"
 
-    def __repr__(self) -> str:
-        where = f" at {shown(self._base_url)}" if self._base_url else ""
-        return f"<{type(self).__name__} {self.options.model}{where}>"
+    def _compile(self, request: Request, origin: str, left_out: frozenset[str]) -> Compiled:
+        kept = {part: part not in left_out for part in ("reasoning", "enforce", "reuse")}
+        return compile_request(request, self.options, origin, stream=self._stream, **kept)
 
-    async def close(self) -> None:
-        """Close its connections, in the running event loop. A model that is used again opens new ones."""
-        await self._clients.close()
+    def _refused_parts(self, failure: ModelFailed, compiled: Compiled, request: Request) -> Iterator[str]:
+        if compiled.reasoning and _about_thinking(failure):
+            yield "reasoning"
+        if compiled.container and _about_container(failure):
+            yield "reuse"
+        if request.frame.output and _about_format(failure):
+            yield "enforce"
 
-    async def body(self, request: Request) -> bytes:
-        """What the provider is sent for a request, such as `await session.seen()`: nothing is sent."""
-        origin = f"anthropic {address_of(self._clients())} {self.options.model}"
-        return compile_request(request, self.options, origin, stream=self._stream).body
-
-    async def _ask(self, request: Request, emit: Emit) -> Reply:
-        client, options = self._clients(), self.options
-        import anthropic  # not before the client is made: where it is not installed, that says what to do
-
-        origin = f"anthropic {address_of(client)} {options.model}"
-        headers = {**JSON, **self._betas, **(WITH_SAMPLING if _samples(options) else {})}
-        reasoning = enforce = reuse = True
-        spent = NO_USAGE  # by what came to nothing
-        while True:
-            compiled = compile_request(request, options, origin, stream=self._stream, reasoning=reasoning, enforce=enforce, reuse=reuse)
-            check(compiled, self._check)
-            try:
-                reply = await failing(self._whole(client, headers, compiled, origin, emit), anthropic)
-                return replace(reply, usage=reply.usage + spent) if spent != NO_USAGE else reply
-            except ModelFailed as failure:
-                spent += self._with_cost(failure.usage or NO_USAGE)
-                failure.usage = spent if spent != NO_USAGE else failure.usage
-                if compiled.reasoning and reasoning and _about_thinking(failure):
-                    reasoning = False
-                elif compiled.container and reuse and _about_container(failure):
-                    reuse = False
-                elif request.frame.output and enforce and _about_format(failure):
-                    enforce = False
-                else:
-                    raise
-
-    async def _whole(self, client: Any, headers: dict[str, str], compiled: Compiled, origin: str, emit: Emit) -> Reply:
+    async def _send(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
         """The reply, however often the provider pauses."""
-        import anthropic
-
-        body, request_id = await self._send(client, headers, compiled, emit)
+        body, request_id = await self._message(client, compiled, emit)
         for _ in range(MOST_PAUSES):
             if not self._is_paused(body):
                 break
@@ -149,7 +112,7 @@ class Anthropic(Priced):
                 on = continued(compiled, body)
                 if on.complaints:
                     raise ModelFailed(f"the provider paused in a way that it would not go on from: {on.complaints[0].message}")
-                more, request_id = await failing(self._send(client, headers, on, emit), anthropic)
+                more, request_id = await self._failing(self._message(client, on, emit))
             except ModelFailed as failure:
                 failure.usage = self._usage_of(body) + self._with_cost(failure.usage or NO_USAGE)
                 raise
@@ -170,35 +133,24 @@ class Anthropic(Priced):
             total += self._with_cost(part, model or text(message.get("model")))
         return total
 
-    async def _send(self, client: Any, headers: dict[str, str], compiled: Compiled, emit: Emit) -> tuple[Any, str]:
+    async def _message(self, client: Any, compiled: Compiled, emit: Emit) -> tuple[Any, str]:
         """The message that answers a request, and the provider's id of the exchange."""
-        import anthropic
-        import httpx2
-
-        options = {"headers": headers}
         if not self._stream:
-            answer = await client.post("/v1/messages", content=compiled.body, cast_to=httpx2.Response, options=options)
-            note_request(answer)
-            return json_of(answer.content), answer.headers.get("request-id", "")
-        stream = await client.post(
-            "/v1/messages", content=compiled.body, cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object], options=options
-        )
+            return await self._post(client, compiled)
+        stream, request_id = await self._open_stream(client, compiled)
         reader = StreamReader(emit)
-        return await read_by(reader, stream, reader.body), stream.response.headers.get("request-id", "")
+        return await read_by(reader, stream, reader.body), request_id
 
-
-def _make(given: Mapping[str, Any], timeout: float) -> Any:
-    try:
-        import anthropic
-    except ImportError:
-        raise needs("anthropic", "anthropic") from None
-    try:
-        client = anthropic.AsyncAnthropic(max_retries=0, timeout=timeout, **given)
-    except anthropic.AnthropicError as error:
-        raise BadInput(f"Anthropic's client cannot be made: {error}", do=no_key("ANTHROPIC_API_KEY")) from None
-    if not (client.api_key or client.auth_token or client.credentials):
-        raise BadInput("Anthropic's client has no key", do=no_key("ANTHROPIC_API_KEY"))
-    return client
+    @staticmethod
+    def _make(given: Mapping[str, Any], timeout: float) -> Any:
+        anthropic = import_sdk("anthropic")
+        try:
+            client = anthropic.AsyncAnthropic(max_retries=0, timeout=timeout, **given)
+        except anthropic.AnthropicError as error:
+            raise BadInput(f"Anthropic's client cannot be made: {error}", do=no_key("ANTHROPIC_API_KEY")) from None
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise BadInput("Anthropic's client has no key", do=no_key("ANTHROPIC_API_KEY"))
+        return client
 
 
 def _samples(options: Options) -> bool:

@@ -43,6 +43,16 @@ def options_of(
     `judged`: what the law book says of the options alone.
     """
     _check_name(given.get("model"))
+    _check_names(api, given, lacks, owned)
+    options = _converted({name: value for name, value in given.items() if value is not None})
+    _check_choice(options.tool_choice)
+    for complaint in judged(options) if how == "strict" else ():
+        if complaint.clause.grade in CERTAIN:
+            raise BadInput(f"{api} does not take these options: {complaint.message}", expected=complaint.clause.rule)
+    return options
+
+
+def _check_names(api: str, given: Mapping[str, Any], lacks: Mapping[str, str], owned: Mapping[str, str]) -> None:
     for name, do in lacks.items():
         if given.get(name):
             raise BadInput(f"{api} has no option {name!r}", do=do)
@@ -53,14 +63,12 @@ def options_of(
     for name in given.get("extra") or ():
         if name in owned:
             raise BadInput(f"extra={{{name!r}: ...}} cannot be given: {owned[name]}", do="leave it out")
-    options = _converted({name: value for name, value in given.items() if value is not None})
-    choice = options.tool_choice
+
+
+def _check_choice(choice: str | None) -> None:
+    """Refuse what is nearly one of the choices; anything else is the name of a tool."""
     if choice and choice not in CHOICES and (meant := get_close_matches(choice, CHOICES, 1, 0.85)):
         raise BadInput(f"tool_choice={choice!r} names no tool", expected=f"{', '.join(CHOICES)} or the name of a tool", do=f"{meant[0]!r}?")
-    for complaint in judged(options) if how == "strict" else ():
-        if complaint.clause.grade in CERTAIN:
-            raise BadInput(f"{api} does not take these options: {complaint.message}", expected=complaint.clause.rule)
-    return options
 
 
 def _check_name(model: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from legato.errors import BadInput
 from legato.models.openai import OpenAIResponses
-from legato.models.sdk import WITHOUT_A_KEY, configured_address, needs, no_key
+from legato.models.sdk import WITHOUT_A_KEY, configured_address, import_sdk, no_key
 from legato.wire.options import Memory
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -53,10 +53,7 @@ class AzureOpenAIResponses(OpenAIResponses):
 
     @staticmethod
     def _make(given: Mapping[str, Any], timeout: float) -> Any:
-        try:
-            import openai
-        except ImportError:
-            raise needs("openai", "openai") from None
+        openai = import_sdk("openai")
         key = given.get("api_key") or os.environ.get("AZURE_OPENAI_API_KEY")
         endpoint = (given.get("endpoint") or os.environ.get("AZURE_OPENAI_ENDPOINT", "")).rstrip("/")
         if not endpoint:

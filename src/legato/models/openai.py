@@ -1,41 +1,26 @@
-"""OpenAI's models, through OpenAI's own SDK. May know: the SDK and the wires. Decides: what to try when a request is refused.
+"""OpenAI's models, through OpenAI's own SDK. May know: the SDK and the wires. Decides: which part of a request was refused.
 
 A request that leans on what the provider holds, or sends its reasoning back, can be refused for that alone: then the same turn goes
-again by value, or without reasoning. Every other failure is the driver's business.
+again by value, or without reasoning.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from legato.core.reply import Reply
 from legato.core.view import Request
-from legato.errors import BadInput, ModelFailed
-from legato.models.arguments import check_arguments, options_of
+from legato.errors import ModelFailed
 from legato.models.background import cancel_reply, fetch_reply, pending_id
 from legato.models.base import Emit
-from legato.models.check import Check, check
-from legato.models.masking import note_request
-from legato.models.prices import Price, Priced
-from legato.models.sdk import (
-    JSON,
-    Clients,
-    address_of,
-    bounded_request,
-    configured_address,
-    failing,
-    needs,
-    no_key,
-    read_by,
-    shown,
-    tell,
-    tell_rest,
-)
+from legato.models.check import Check
+from legato.models.prices import Price
+from legato.models.provider import ProviderModel
+from legato.models.sdk import bounded_request, make_openai, read_by, tell, tell_rest
 from legato.wire.compiled import Compiled
 from legato.wire.failures import about_reasoning, is_refusal, lacks_conversations
-from legato.wire.loose import json_of
 from legato.wire.options import Memory, ResponsesOptions
 from legato.wire.responses.compile import compile_request, judged_options
 from legato.wire.responses.past import usable_conversation
@@ -62,7 +47,7 @@ _OWNED = {
 }
 
 
-class OpenAIResponses(Priced):
+class OpenAIResponses(ProviderModel):
     """A model of OpenAI's Responses API, or of any server that speaks it.
 
     `memory` says who keeps the conversation: "inline" (default) sends it by value and has the provider store nothing; "chained" sends
@@ -75,6 +60,9 @@ class OpenAIResponses(Priced):
     """
 
     provider = "openai"
+    api, key, path, sdk = "the Responses API", "responses", "/responses", "openai"
+    lacks, owned, judged_options = _LACKS, _OWNED, judged_options
+    _make = staticmethod(make_openai)
 
     def __init__(
         self,
@@ -91,33 +79,14 @@ class OpenAIResponses(Priced):
         client: Any = None,
         **options: Unpack[ResponsesOptions],
     ) -> None:
-        check_arguments(stream=stream, check=check, prices=prices, timeout=timeout)
-        given = {"model": model, "memory": memory, **options}
-        self.options = options_of("the Responses API", given, lacks=_LACKS, owned=_OWNED, judged=judged_options, how=check)
-        self.options_text = self.options.recorded()
-        self._stream = stream
-        self._check = check
-        self.prices = prices
         self._has_conversations = True  # until the provider says otherwise
-        self._base_url = base_url
-        self.address = configured_address(base_url, client)
-        where = {"base_url": base_url, "api_key": api_key, "organization": organization}
-        self._clients = Clients(self._make, {**where, **self._more_client_options()}, client, timeout)
+        given = {"model": model, "memory": memory, **options}
+        where = {"api_key": api_key, "organization": organization, **self._more_client_options()}
+        self._set_up(given, stream, check, prices, timeout, client, base_url, **where)
 
     def _more_client_options(self) -> dict[str, Any]:
         """What else `_make` is given."""
         return {}
-
-    @staticmethod
-    def _make(given: Mapping[str, Any], timeout: float) -> Any:
-        try:
-            import openai
-        except ImportError:
-            raise needs("openai", "openai") from None
-        try:
-            return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
-        except openai.OpenAIError as error:
-            raise BadInput(f"OpenAI's client cannot be made: {error}", do=no_key("OPENAI_API_KEY")) from None
 
     @property
     def name(self) -> str:
@@ -125,15 +94,7 @@ class OpenAIResponses(Priced):
         return f"openai:{self.options.model}"
 
     def __repr__(self) -> str:
-        where = f" at {shown(self._base_url)}" if self._base_url else ""
-        return f"<{type(self).__name__} {self.options.model}{where}, {self.options.memory}>"
-
-    def _origin(self, client: Any) -> str:
-        return f"responses {address_of(client)} {self.options.model}"
-
-    async def close(self) -> None:
-        """Close its connections, in the running event loop. A model that is used again opens new ones."""
-        await self._clients.close()
+        return f"{super().__repr__()[:-1]}, {self.options.memory}>"
 
     async def conversation_for(self, request: Request) -> str:
         """The provider's conversation that this request is to go to, made if there is none; empty where none is used or to be had."""
@@ -144,59 +105,38 @@ class OpenAIResponses(Priced):
 
     async def _conversation_for(self, request: Request) -> str:
         client = self._clients()
-        import openai  # not before the client is made: where it is not installed, that says what to do
-
         known = usable_conversation(request, self._origin(client))
         if known:
             return known
         try:
-            return await failing(_new_conversation(client), openai)
+            made = await self._failing(client.conversations.create())
         except ModelFailed as failure:
             if not lacks_conversations(failure):
                 raise
             self._has_conversations = False  # an account that keeps nothing, or a server that does not know them: all goes without
             return ""
+        id: str = made.id
+        return id
 
-    async def body(self, request: Request) -> bytes:
-        """What the provider is sent for a request, such as `await session.seen()`: nothing is sent."""
-        return compile_request(request, self.options, self._origin(self._clients()), stream=self._stream).body
+    def _compile(self, request: Request, origin: str, left_out: frozenset[str]) -> Compiled:
+        by_value, reasoning = "memory" in left_out, "reasoning" not in left_out
+        return compile_request(request, self.options, origin, stream=self._stream, by_value=by_value, reasoning=reasoning)
 
-    async def _ask(self, request: Request, emit: Emit) -> Reply:
-        client, options = self._clients(), self.options
-        import openai  # not before the client is made: where it is not installed, that says what to do
-
-        origin = self._origin(client)
-        by_value, reasoning = False, True
-        while True:
-            compiled = compile_request(request, options, origin, stream=self._stream, by_value=by_value, reasoning=reasoning)
-            check(compiled, self._check)
-            try:
-                return await failing(self._send(client, compiled, origin, emit), openai)
-            except ModelFailed as failure:
-                if compiled.base and not by_value and is_refusal(failure):
-                    by_value = True
-                elif reasoning and _is_about_what_went_back(failure, compiled):
-                    reasoning = False
-                else:
-                    raise
+    def _refused_parts(self, failure: ModelFailed, compiled: Compiled, request: Request) -> Iterator[str]:
+        if compiled.base and is_refusal(failure):
+            yield "memory"
+        # what the provider did by itself is left out together with reasoning
+        if (compiled.reasoning and about_reasoning(failure)) or (compiled.hosted and is_refusal(failure)):
+            yield "reasoning"
 
     async def _send(self, client: Any, compiled: Compiled, origin: str, emit: Emit) -> Reply:
-        import httpx2
-        import openai
-
-        options = {"headers": JSON}
         if not self._stream:
-            answer = await client.post("/responses", content=compiled.body, cast_to=httpx2.Response, options=options)
-            note_request(answer)
-            body = json_of(answer.content)
+            body, request_id = await self._post(client, compiled)
             if id := pending_id(body):
                 body = await fetch_reply(client, id)
-            return tell(read_reply(body, compiled, origin, answer.headers.get("x-request-id", "")), emit)
-        stream = await client.post(
-            "/responses", content=compiled.body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], options=options
-        )
+            return tell(read_reply(body, compiled, origin, request_id), emit)
+        stream, request_id = await self._open_stream(client, compiled)
         reader = StreamReader(emit)
-        request_id = stream.response.headers.get("x-request-id", "")
         try:
             return await read_by(reader, stream, lambda: reader.reply(compiled, origin, request_id))
         except ModelFailed as failure:
@@ -208,14 +148,3 @@ class OpenAIResponses(Priced):
             if reader.background_id and not reader.complete:
                 await cancel_reply(client, reader.background_id)
             raise
-
-
-def _is_about_what_went_back(failure: ModelFailed, compiled: Compiled) -> bool:
-    """Whether a refusal may be about reasoning, or about what the provider did by itself: then the same turn goes again without."""
-    return (compiled.reasoning and about_reasoning(failure)) or (compiled.hosted and is_refusal(failure))
-
-
-async def _new_conversation(client: Any) -> str:
-    made = await client.conversations.create()
-    id: str = made.id
-    return id

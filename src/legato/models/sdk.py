@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from importlib import import_module
 from math import isfinite
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -49,9 +50,17 @@ LONGEST = 300
 T = TypeVar("T")
 
 
-def needs(package: str, extra: str) -> BadInput:
+def needs(sdk: str) -> BadInput:
     """An SDK is not installed."""
-    return BadInput(f"this model needs the package {package!r}", do=f"pip install '.[{extra}]' in a clone of Legato")
+    return BadInput(f"this model needs the package {sdk!r}", do=f"pip install '.[{sdk}]' in a clone of Legato")
+
+
+def import_sdk(name: str) -> Any:
+    """Import an SDK; `BadInput` says what to do where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise needs(name) from None
 
 
 WITHOUT_A_KEY = "to try it without, let the emulator stand in: `legato chat` does by itself, a program within legato.emulator.stand_in()"
@@ -60,6 +69,15 @@ WITHOUT_A_KEY = "to try it without, let the emulator stand in: `legato chat` doe
 def no_key(variable: str) -> str:
     """What to do where there is no key."""
     return f"set {variable}, or pass api_key=...; {WITHOUT_A_KEY}"
+
+
+def make_openai(given: Mapping[str, Any], timeout: float) -> Any:
+    """A client of OpenAI's SDK."""
+    openai = import_sdk("openai")
+    try:
+        return openai.AsyncOpenAI(max_retries=0, timeout=timeout, **given)
+    except openai.OpenAIError as error:
+        raise BadInput(f"OpenAI's client cannot be made: {error}", do=no_key("OPENAI_API_KEY")) from None
 
 
 class SharedClient:

@@ -45,7 +45,7 @@ _judged = by_shape(judge_messages, SAID, CALL_IDS)
 _judged_leniently = by_shape(partial(judge_messages, profile=LENIENT), SAID, CALL_IDS)
 
 
-def compile_request(request: Request, options: Options, *, stream: bool, origin: str = "", reasoning: bool = False) -> Compiled:
+def compile_request(request: Request, options: Options, origin: str = "", *, stream: bool, reasoning: bool = False) -> Compiled:
     """The request as bytes. `reasoning`: replies that came from `origin` are sent back with the reasoning that came with them."""
     head = _head(request.frame, options.text(), stream)
     about = (options.compatible, origin, reasoning)
