@@ -130,9 +130,7 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             arrival = Arrival(fact.source, fact.target, taken.arguments if taken else "")
             yield Event("handoff_sent", HandoffData(fact.source, fact.target, arrival.reason, arrival.input), position)
         case Decided():
-            about = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
-            told = fact.words or text_of(fact.output)  # what the call is answered with, where no tool returns anything
-            yield Event("decided", f"{fact.verdict} {fact.kind} of {about}{f': {told}' if told else ''}", position)
+            yield Event("decided", _describe_decision(fact), position)
         case Judged():
             yield from _judged(fact, position, state)
         case Prompted():
@@ -143,6 +141,12 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("cancelled", fact.words or None, position)
         case Redacted():
             yield _redacted(fact, position, state)
+
+
+def _describe_decision(fact: Decided) -> str:
+    about = f"call {fact.call}" if fact.call else fact.limit or str(fact.standing)
+    answer = fact.words or text_of(fact.output)  # what the call is answered with, where no tool returns anything
+    return f"{fact.verdict} {fact.kind} of {about}{f': {answer}' if answer else ''}"
 
 
 def _answered(fact: Answered, position: int) -> Iterator[Event]:

@@ -94,42 +94,59 @@ async def advance(
     """
     if (holder := root_session_id(session)) != session:
         return Rest("held", error=f"it works for a call of {holder!r}, which goes on with it")
-    slot = Slot()
+    slot: Slot | Rest = Slot()
     try:
         workflow = await _workflow_of(workflows, store, session)
         if workflow is None:
             return Rest("new")
         handle = Led(workflow, session, store, await called(context, session) if context is not None else None)
         if slots is not None:
-            requested = next_request(await handle.refresh())
-            model = slots.name_of(*requested) if requested is not None else ""
-            if (found := slots.slot(model)) is None:
-                return Rest("busy", slots.seconds_to_next_visit(model), model=model)
-            slot = found
+            slot = _slot_for(await handle.refresh(), slots)
+        if isinstance(slot, Rest):
+            return slot
         handle.work_in(slot)
         status, tried = await _driven(handle, stop)
     except DrivenElsewhere:
         return Rest("elsewhere")
+    except UnknownLedger as error:
+        return Rest("gone") if failed_itself(store, error) else _broken(session, error, errors_in_full, tracebacks)
     except Exception as error:
-        if failed_itself(store, error) and isinstance(error, (UnknownLedger, *PASSING)):  # else user code raised its like
-            if isinstance(error, UnknownLedger):
-                return Rest("gone")
+        if failed_itself(store, error) and isinstance(error, PASSING):  # else user code raised its like
             raise
-        log.error("session %r: it cannot be advanced: %s", session, told(error, tracebacks), exc_info=error if tracebacks else None)
-        return Rest("broken", error=told(error, errors_in_full))
+        return _broken(session, error, errors_in_full, tracebacks)
     finally:
-        slot.release()
+        if isinstance(slot, Slot):
+            slot.release()
     if slots is not None and slot.refused:
         if slots.has_room(slot.refused):
             return Rest("left")  # it became free while the step ended
-        return Rest("busy", slots.seconds_to_next_visit(slot.refused), model=slot.refused)
-    if status == "running":
-        if left := seconds_until(retry_time(handle)):
-            return Rest("retrying", left, _describe_failure(handle, errors_in_full))
+        return _busy(slots, slot.refused)
+    return _rest(handle, status, errors_in_full, left_to_others=stop.is_set() and not tried)
+
+
+def _broken(session: str, error: Exception, errors_in_full: bool, tracebacks: bool) -> Rest:
+    log.error("session %r: it cannot be advanced: %s", session, told(error, tracebacks), exc_info=error if tracebacks else None)
+    return Rest("broken", error=told(error, errors_in_full))
+
+
+def _slot_for(handle: Session, slots: ModelSlots) -> Slot | Rest:
+    """The slot of the model that the session requests next; if none is free, how the step ends."""
+    requested = next_request(handle)
+    model = slots.name_of(*requested) if requested is not None else ""
+    return slots.slot(model) or _busy(slots, model)
+
+
+def _busy(slots: ModelSlots, model: str) -> Rest:
+    return Rest("busy", slots.seconds_to_next_visit(model), model=model)
+
+
+def _rest(handle: Session, status: str, errors_in_full: bool, left_to_others: bool) -> Rest:
+    """How a step ended after which the session has this status. `left_to_others`: what had failed before was not tried, and is owed."""
+    if status == "running" and (left := seconds_until(retry_time(handle))):
+        return Rest("retrying", left, _describe_failure(handle, errors_in_full))
+    if status == "running" or (status == "failed" and left_to_others):
         return Rest("left")
     if status == "failed":
-        if stop.is_set() and not tried:
-            return Rest("left")  # it failed before, and was not tried: that is owed still
         waits = [wait for _, failed in failed_requests(handle) if (wait := _seconds_to_wait(failed)) is not None]
         return Rest("failed", min(waits, default=None), _describe_failure(handle, errors_in_full), handle.state.length)
     return Rest(status)
