@@ -78,7 +78,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._ledgers: dict[str, _Ledger] = {}
         self._waiters = Waiters()
-        self.live = Listeners()
+        self._listeners = Listeners()
 
     def __repr__(self) -> str:
         return f"<MemoryStore: {len(self._ledgers)} ledgers{f' of {self._tenant!r}' if self._tenant else ''}>"
@@ -92,6 +92,11 @@ class MemoryStore:
                 made = self._tenants[name] = copy.copy(self)
                 made._begin(name)
             return self._tenants[name]
+
+    @property
+    def live(self) -> Listeners:
+        """What carries words while they are said; see `live.py`."""
+        return self._listeners
 
     async def append(
         self,
