@@ -29,7 +29,7 @@ from legato.stores.contract import Lease, LedgerInfo, newest_epoch
 from legato.stores.live import Listeners, Waiters
 from legato.stores.refusals import bad_start, checked_tenant, closed_store, of_one_tenant
 from legato.stores.sqlite_file import absolute, in_our_words, open_file, scrub, tenants_file
-from legato.stores.sqlite_leases import LeaseAttempt, Leases
+from legato.stores.sqlite_leases import Leases
 from legato.stores.sqlite_thread import ConnectionThread, Job, MustWait, Synchronous, at_one_moment
 
 T = TypeVar("T")
@@ -200,13 +200,13 @@ class SQLiteStore:
 
     async def lease(self, ledger: str) -> Lease | None:
         """Take the right to drive, or None while another holds it. It ends with `release`, `close`, or this process."""
-        attempt = LeaseAttempt(self._leases, ledger)
+        taken: list[Lease] = []
         try:
-            return await self._write(attempt.run)
+            return await self._write(self._leases.take, ledger, taken)
         except BaseException:
             # The commit failed, or the caller was cancelled and the job may yet run: give back whatever it took, after it.
             if not self._closed:
-                self._writer.post(Job(attempt.undo))
+                self._writer.post(Job(self._leases.give_all_back, (taken,)))
             raise
 
     async def release(self, lease: Lease, *, rested: int | None = None) -> None:

@@ -40,17 +40,27 @@ class Leases:
         self._file: LeaseFile | None = None
         self._held: set[Lease] = set()
 
-    def take(self, row: int) -> bool:
-        return self._opened().take(row)
+    def take(self, connection: sqlite3.Connection, ledger: str, taken: list[Lease]) -> Lease | None:
+        """Take a lease, or return None while another holds it. `taken`: what an earlier run of this job took, and what it takes now.
 
-    def _opened(self) -> LeaseFile:
-        if self._file is None or self._file.gone:
-            self._held.clear()
-            self._file = open_lease_file(self._path)
-        return self._file
-
-    def hold(self, lease: Lease) -> None:
+        A job is run again if its transaction fails.
+        """
+        self.give_all_back(connection, taken)
+        row = ledgers.row_to_lease(connection, ledger)
+        epoch = next_epoch(ledger, row.epoch)
+        if not self._opened().take(row.id):
+            return None
+        # The ledger's number is never used again, so the lease of a deleted ledger is not that of another with its name and epoch.
+        lease = Lease(ledger, epoch, row.id)
+        taken.append(lease)
         self._held.add(lease)
+        ledgers.save_epoch(connection, row, epoch)
+        return lease
+
+    def give_all_back(self, connection: sqlite3.Connection, taken: list[Lease]) -> None:
+        """Give back what a job took that has failed, or that nobody waits for any more."""
+        while taken:
+            self.give_back(taken.pop())
 
     def give_back(self, lease: Lease) -> bool:
         """Whether it was held."""
@@ -71,31 +81,11 @@ class Leases:
             close_lease_file(self._file)
             self._file = None
 
-
-class LeaseAttempt:
-    """One attempt to take a lease: a job for the writer's thread that can be undone."""
-
-    def __init__(self, leases: Leases, ledger: str) -> None:
-        self._leases = leases
-        self._ledger = ledger
-        self._lease: Lease | None = None
-
-    def run(self, connection: sqlite3.Connection) -> Lease | None:
-        self.undo(connection)  # an earlier run whose transaction failed
-        row = ledgers.row_to_lease(connection, self._ledger)
-        epoch = next_epoch(self._ledger, row.epoch)
-        if not self._leases.take(row.id):
-            return None
-        # The ledger's number is never used again, so the lease of a deleted ledger is not that of another with its name and epoch.
-        lease = self._lease = Lease(self._ledger, epoch, row.id)
-        self._leases.hold(lease)
-        ledgers.save_epoch(connection, row, epoch)
-        return lease
-
-    def undo(self, connection: sqlite3.Connection) -> None:
-        if self._lease is not None:
-            self._leases.give_back(self._lease)
-            self._lease = None
+    def _opened(self) -> LeaseFile:
+        if self._file is None or self._file.gone:
+            self._held.clear()
+            self._file = open_lease_file(self._path)
+        return self._file
 
 
 class LeaseFile:
