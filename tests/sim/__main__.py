@@ -14,13 +14,13 @@ import sys
 import time
 from collections.abc import Iterator
 
-from legato.testing.simulator import Report, simulate
-from legato.testing.workflows import SEEDS_EACH, random_workflow
+from tests.sim.administration import AdministeredReport, simulate
+from tests.sim.workflows import SEEDS_EACH, random_workflow
 
 CHUNK = SEEDS_EACH * 20
 
 
-def play(seeds: range) -> Report:
+def play(seeds: range) -> AdministeredReport:
     """In a worker: one piece of the seeds."""
     try:
         return simulate(random_workflow, seeds)
@@ -50,7 +50,7 @@ def main() -> int:
         report = simulate(random_workflow, [asked.seed], trace=True)
         print(*report.story, report, sep="\n")
         return 1 if report.violations else 0
-    total, begun = Report(), time.monotonic()
+    total, begun = AdministeredReport(), time.monotonic()
     shown = 0.0
     with multiprocessing.get_context("fork").Pool(asked.processes, quiet) as pool:
         try:
@@ -69,7 +69,7 @@ def main() -> int:
     return 1 if total.violations else 0
 
 
-def progress(total: Report, wanted: int, seconds: float) -> None:
+def progress(total: AdministeredReport, wanted: int, seconds: float) -> None:
     rate = total.schedules / seconds
     left = (wanted - total.schedules) / rate if rate else 0
     line = (

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from legato.testing.simulator import simulate
-from legato.testing.workflows import random_workflow
+from tests.sim.administration import simulate
 from tests.sim.mutants import MUTANTS, applied
+from tests.sim.workflows import random_workflow
 
 SEEDS = 4000
 CPU_SECONDS = 60

@@ -5,20 +5,23 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
-from legato import Agent, HandoffBuilder, tool
+from legato import Agent, HandoffBuilder, testing, tool
 from legato.testing import ScriptedModel
 from legato.testing.loop import Deadlock, SimulatedLoop, Timeline
-from legato.testing.simulator import Report, simulate
-from legato.testing.workflows import SEEDS_EACH, random_workflow
+from tests.sim.administration import AdministeredReport, simulate
+from tests.sim.mutants import applied
+from tests.sim.workflows import SEEDS_EACH, random_workflow
 
 SCHEDULES = 1_000  # in each of the two parts
 
 
 @pytest.mark.parametrize("first", [0, 500_000], ids=["the first seeds", "later seeds"])
 def test_random_workflows_under_random_schedules_keep_every_promise(first: int, capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report()
+    report = AdministeredReport()
     for seed in range(first, first + SCHEDULES, SEEDS_EACH):
         report.add(simulate(random_workflow, range(seed, seed + SEEDS_EACH)))
     with capsys.disabled():
@@ -47,10 +50,31 @@ def test_a_workflow_of_ones_own_is_simulated_and_its_tools_do_not_really_run() -
 
     model = ScriptedModel([])
     desk = HandoffBuilder("desk", [Agent("triage", model=model), Agent("rockets", model=model, tools=[launch])]).build()
-    report = simulate(desk, range(300))
+    report = testing.simulate(desk, range(300))
     assert report.violations == []
     assert report.deeds > 30
     assert model.requests == []
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "the receiving agent gets the user's messages twice",
+        "other agents' tool outputs are dropped at a handoff",
+        "of an append of several facts the last is acknowledged and not written",
+        "a tool that is not idempotent is started again after its attempt was lost",
+        "a standing approval of one agent's tool holds for all agents",
+    ],
+)
+def test_the_simulator_of_users_finds_this_bug(sentence: str) -> None:
+    """It has no administrators; test_mutants.py shows more bugs to the one that has."""
+    try:
+        with applied(sentence):
+            assert testing.simulate(random_workflow, range(1000), stop_at=1).violations
+    finally:
+        gc.collect()  # here, where its warnings are ignored
+    assert testing.simulate(random_workflow, range(20)).violations == []
 
 
 def test_time_is_virtual_and_schedules_differ_by_seed() -> None:

@@ -10,7 +10,6 @@ from legato.testing.promises import Deed, Rules, Violation, check_promises
 from legato.testing.scripted import ScriptedModel, call, handoff
 from legato.testing.simulator import Report, simulate
 from legato.testing.story import Story, Told, World
-from legato.testing.workflows import random_workflow
 
 __all__ = [
     "Deadlock",
@@ -35,6 +34,5 @@ __all__ = [
     "check_store",
     "crash_sweep",
     "handoff",
-    "random_workflow",
     "simulate",
 ]

@@ -1,7 +1,7 @@
 """Simulated people. May know: a schedule and the process they sit at. Decides: by dice what they do to a session, some of it badly.
 
-They speak, answer in any order, twice and at once, forge, cancel, fork, copy, move, retire, delete and leave in the middle; at the end one
-of them brings every branch to rest.
+They speak, answer in any order, twice and at once, forge, cancel, fork, erase and leave in the middle; at the end one of them brings every
+branch to rest.
 """
 
 from __future__ import annotations
@@ -19,11 +19,7 @@ from legato.core.facts import Answered, AnyFact, Decided, Judged, Said
 from legato.core.requests import Pending
 from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotPending, StoreError
 from legato.session import Session
-from legato.stores.contract import Store
-from legato.stores.copying import copy
-from legato.stores.retiring import retire
 from legato.testing.effects import call_key
-from legato.testing.faults import Died, FailingStore
 from legato.testing.promises import check_stream
 from legato.testing.sampling import sample
 from legato.testing.stage import SimulatedError
@@ -33,9 +29,7 @@ if TYPE_CHECKING:
     from legato.testing.simulator import Process, Schedule
 
 
-LONG_AGO_DAYS = 1e-9
-"""Sessions to which nothing was appended for so long are retired: all of them."""
-
+ACTIONS = (*("say",) * 3, *("answer",) * 4, "cancel", "resume", "fork", "pause", "forge", "erase")
 
 CLIENT_TOOLS = (
     ClientTool("client_page", parameters={"type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"]}),
@@ -57,16 +51,14 @@ class Actor:
         dice = schedule.dice
         self.branch = "s"
         few = 0 if schedule.calm else dice.choice((1, 1, 2, 2, 3, 4))
-        self.todo: list[tuple[str, Any]] = [(self._choose(dice), None) for _ in range(few)]
+        self.todo: list[tuple[str, Any]] = [(self.choose_action(dice), None) for _ in range(few)]
         if index == 0 and not schedule.calm:
             self.todo.insert(0, ("say", None))
         self._again: tuple[str, Any] | None = None
 
-    @staticmethod
-    def _choose(dice: Random) -> str:
-        often = ("say",) * 3 + ("answer",) * 4
-        seldom = dice.choice(("move", "retire", "delete"))
-        return dice.choice((*often, "cancel", "resume", "fork", "pause", "forge", "erase", "copy", seldom))
+    def choose_action(self, dice: Random) -> str:
+        """What to do next."""
+        return dice.choice(ACTIONS)
 
     async def play(self, process: Process) -> None:
         """Do what is left to do."""
@@ -79,7 +71,7 @@ class Actor:
             self.schedule.tell(f"process {process.name}: actor {self.index} {action} {value or ''} in {self.branch}")
             if session.id != self.branch or dice.random() < 0.1:
                 session = self._open(process)
-            await self._guarded(self._act, session, process, action, value)
+            await self._guarded(self.act, session, process, action, value)
             self._again = None
 
     def _open(self, process: Process) -> Session:
@@ -103,7 +95,8 @@ class Actor:
             return True
         return False
 
-    async def _act(self, session: Session, process: Process, action: str, value: Any) -> None:
+    async def act(self, session: Session, process: Process, action: str, value: Any) -> None:
+        """Do one thing."""
         dice = self.schedule.dice
         match action:
             case "say":
@@ -120,15 +113,6 @@ class Actor:
                 await asyncio.sleep(dice.random() * 0.2)
             case "fork":
                 await self._fork(session)
-            case "copy":
-                await self._copy(session, process)
-            case "move":
-                await self._move(session, process)
-            case "retire":
-                await self._retire(process)
-            case "delete":
-                await self.schedule.archive.delete(session.id)  # or a copy of it would come back
-                await process.store.delete(session.id)
             case "forge":
                 await self._forge(session)
             case "erase":
@@ -151,8 +135,8 @@ class Actor:
         await session.refresh()
         if session.state.length and len(self.schedule.branches) < 3:
             at = self._position(session)
-            await session.fork(at, name := self._branch("f"))
-            self._go_on_in(name)
+            await session.fork(at, name := self.name_branch("f"))
+            self.go_on_in(name)
 
     def _position(self, session: Session) -> int | None:
         """Where to fork: now, anywhere, or just after somebody has decided something."""
@@ -160,90 +144,17 @@ class Actor:
         decided = [at for at, fact in enumerate(session.facts, 1) if isinstance(fact, Decided) and fact.verdict in ("approve", "edit")]
         return dice.choice((None, dice.randrange(1, session.state.length + 1), dice.choice(decided) if decided else None))
 
-    def _branch(self, letter: str) -> str:
+    def name_branch(self, letter: str) -> str:
         """The id of a new branch."""
         schedule = self.schedule
         name = f"{letter}{len(schedule.branches)}.{len(schedule.processes)}"
         schedule.branches.append(name)
         return name
 
-    def _go_on_in(self, branch: str) -> None:
+    def go_on_in(self, branch: str) -> None:
+        """Turn to a branch, and speak there."""
         self.branch = branch
         self.todo += [("say", None), ("answer", None)]
-
-    async def _copy(self, session: Session, process: Process) -> None:
-        """A string of the session is loaded beside it: what was allowed is asked again there."""
-        schedule = self.schedule
-        await session.refresh()
-        if session.state.length and len(schedule.branches) < 3:
-            text = await session.to_string()
-            name = self._branch("c")
-            await schedule.stage.workflow.load(text, id=name, store=process.store).refresh()
-            schedule.report.copies += 1
-            self._go_on_in(name)
-
-    async def _move(self, session: Session, process: Process) -> None:
-        """The session goes to another place, with what was allowed: where it was it is deleted first, if nobody goes on with it."""
-        schedule, dice = self.schedule, self.schedule.dice
-        await session.refresh()
-        infos = await process.store.children(session.id)
-        lease = await process.store.lease(session.id)
-        if lease is None:
-            return
-        try:
-            if not session.state.length:
-                return
-            text = await session.to_string()
-            expected = {session.id: session.state.length, **{info.ledger: info.length for info in infos}}
-            try:
-                await schedule.base.delete(session.id, expected=expected)  # not to be interrupted between this and what follows
-            except LedgerConflict:
-                return  # somebody has gone on with it
-            name = session.id if dice.random() < 0.5 or len(schedule.branches) >= 3 else self._branch("m")
-            schedule.effects.move(session.id, name)
-            await schedule.archive.delete(session.id)  # what was moved does not go on there either
-            await schedule.stage.workflow.load(text, id=name, store=schedule.base, move=True).refresh()
-        finally:
-            await process.store.release(lease)
-        schedule.tell(f"actor {self.index} moved {session.id} to {name}")
-        schedule.report.copies += 1
-        self._go_on_in(name)
-
-    async def _retire(self, process: Process) -> None:
-        """Every session that nobody drives goes to an archive, or is lost; sometimes killed in the middle. Later some come back."""
-        schedule, dice = self.schedule, self.schedule.dice
-        archive = schedule.archive if dice.random() < 0.8 else None
-        if await self._administer(lambda store: retire(store, LONG_AGO_DAYS, archive=archive), process) and archive is None:
-            return
-        await asyncio.sleep(dice.random() * 0.1)
-        if dice.random() < 0.8:
-            with suppress(LedgerExists):  # another one began under that name
-                await self._administer(lambda store: copy(schedule.archive, store), process)
-
-    async def _administer(self, doing: Callable[[Store], Coroutine[Any, Any, Any]], process: Process) -> bool:
-        """Do something to a store in a process of its own, which may be killed. Whether it was done."""
-        schedule, dice = self.schedule, self.schedule.dice
-        dies_at = dice.randrange(1, 20) if dice.random() < 0.3 else 0
-        dies_when = dice.choice(("before", "after"))
-
-        async def wait() -> None:
-            await asyncio.sleep(dice.random() * 0.01)
-
-        def plan(operation: str, when: str, number: int) -> BaseException | None:
-            return Died() if (number, when) == (dies_at, dies_when) else None
-
-        store = FailingStore(schedule.base, plan, delay=wait)
-        process.tools.append(store)
-        try:
-            done = await doing(store)
-            schedule.tell(f"actor {self.index}: {done}")
-            schedule.report.retired += len(getattr(done, "retired", ()))
-        except Died:
-            schedule.tell(f"actor {self.index}: it is killed")
-            schedule.copy_was_killed = True
-            await store.bury()
-            return False
-        return True
 
     async def _say(self, session: Session, process: Process, value: Any) -> None:
         schedule, dice = self.schedule, self.schedule.dice

@@ -1,10 +1,9 @@
 """The simulator: a workflow under thousands of random schedules, every promise checked. May know: everything public. Decides: by dice.
 
 One seed is one schedule, the same in every run: models that reply anything, tools that dawdle, fail and hang, people who answer in any
-order, twice and at once, who speak in the middle, cancel, fork, copy, move, retire and delete; two processes on one session that die at any
+order, twice and at once, who speak in the middle, cancel, fork, and have words erased; two processes on one session that die at any
 operation, come back, and lose their leases wrongly; a store that fails. All of it in virtual time, in a millisecond or two. Then the dust
-settles, sometimes in another store, what happened is checked by `check_promises`, `check_families` and `check_effects`, and a last message
-must still get its answer.
+settles, what happened is checked by `check_promises`, `check_families` and `check_effects`, and a last message must still get its answer.
 
 >>> from legato import Agent, HandoffBuilder
 >>> from legato.testing import ScriptedModel
@@ -21,11 +20,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
-
-from msgspec.structs import replace
 
 from legato.core.child_ids import root_session_id
 from legato.core.erasing import Erased, Erases
@@ -49,9 +46,8 @@ from legato.core.messages import Sendable
 from legato.core.view import Request
 from legato.core.wording import ERASED
 from legato.drive.clock import now_ms
-from legato.errors import LedgerExists, ModelFailed, StoreError, StoreFull, StoreLocked
+from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
 from legato.models.base import Emit, Model, Reply
-from legato.stores.copying import copy
 from legato.stores.memory import MemoryStore
 from legato.testing.actors import Actor
 from legato.testing.effects import EffectLog, check_effects
@@ -91,8 +87,6 @@ class Report:
     deeds: int = 0
     forks: int = 0
     erasures: int = 0
-    copies: int = 0
-    retired: int = 0
     steps: int = 0
     violations: list[tuple[int, Violation]] = field(default_factory=list)
     story: list[str] = field(default_factory=list, repr=False)
@@ -102,20 +96,24 @@ class Report:
         """How many schedules left different traces of facts and deeds."""
         return len(self.traces)
 
+    def format_counts(self) -> str:
+        """What was played, in figures."""
+        return (
+            f"{self.schedules:,} schedules ({self.distinct:,} distinct), {self.facts:,} facts, {self.requests:,} requests, "
+            f"{self.deeds:,} deeds, {self.deaths:,} deaths, {self.faults:,} store faults, {self.forks:,} forks, {self.erasures:,} erasures"
+        )
+
     def add(self, other: Report) -> None:
         """Take in what another report counted."""
         self.traces |= other.traces
         self.violations += other.violations
         self.story += other.story
-        for name in ("schedules", "facts", "deaths", "faults", "requests", "deeds", "forks", "erasures", "copies", "retired", "steps"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for each in fields(self):
+            if isinstance(count := getattr(self, each.name), int):
+                setattr(self, each.name, count + getattr(other, each.name))
 
     def __str__(self) -> str:
-        counts = (
-            f"{self.schedules:,} schedules ({self.distinct:,} distinct), {self.facts:,} facts, {self.requests:,} requests, "
-            f"{self.deeds:,} deeds, {self.deaths:,} deaths, {self.faults:,} store faults, {self.forks:,} forks, "
-            f"{self.erasures:,} erasures, {self.copies:,} copies, {self.retired:,} retired or deleted: "
-        )
+        counts = f"{self.format_counts()}: "
         told = [f"  seed {seed}: {violation}" for seed, violation in self.violations[:20]]
         return "\n".join([counts + (f"{len(self.violations)} violations" if self.violations else "no violation"), *told])
 
@@ -132,18 +130,32 @@ def simulate(
 ) -> Report:
     """Play the workflow once per seed and check every promise.
 
-    `workflow` may be a function of the seed (see `random_workflow`). Models are replaced; so are the bodies of tools, unless
+    `workflow` may be a function of the seed. Models are replaced; so are the bodies of tools, unless
     `real_tools` says that they may really run. `trace=True` keeps the whole story of what happened in `report.story`; `stop_at`
     ends the simulation after that many violations. `model` may put something between the workflow and the played model: a wire.
     `message` says what a person sends for some words: those words first, then a picture, say.
     """
-    report = Report()
+    return play_schedules(Schedule, workflow, seeds, trace, real_tools, stop_at, model, message)
+
+
+def play_schedules(
+    kind: type[Schedule],
+    workflow: Workflow | Callable[[int], Workflow],
+    seeds: Iterable[int],
+    trace: bool,
+    real_tools: bool,
+    stop_at: int | None,
+    model: Callable[[Model], Model] | None,
+    message: Callable[[str], Sendable | Iterable[Sendable]] | None,
+) -> Report:
+    """Play a kind of schedule once per seed, as `simulate` does."""
+    report = kind.report_type()
     known: tuple[Workflow, Stage] | None = None
     for seed in seeds:
         chosen = workflow if isinstance(workflow, Workflow) else workflow(seed)
         if known is None or known[0] is not chosen:
             known = chosen, Stage(chosen, real_tools, model, message)
-        schedule = Schedule(known[1], seed, trace)
+        schedule = kind(known[1], seed, trace)
         schedule.play(report)
         if stop_at is not None and len(report.violations) >= stop_at:
             break
@@ -165,7 +177,7 @@ class Process:
         self.loop = SimulatedLoop(schedule.timeline)
         self.store = FailingStore(schedule.base, self._plan, delay=self._delay if schedule.dice.random() < 0.5 else None)
         self.store.on_death = self._gone
-        self.tools: list[FailingStore] = []  # stores of commands that its people run
+        self.stores = [self.store]  # those that anybody in it uses
         self.left = 0  # people who are not done yet
         dice = schedule.dice
         self._dies_at = dice.randrange(1, 60) if dice.random() < 0.35 and not schedule.calm else 0
@@ -218,33 +230,30 @@ class Process:
 
 
 class Schedule:
-    """One seed, played."""
+    """One seed, played. What a harness may play in another way has a name without `_`."""
+
+    report_type: type[Report] = Report
 
     def __init__(self, stage: Stage, seed: int, trace: bool = False) -> None:
         self.stage = stage
         self.seed = seed
         self.timeline = Timeline(seed)
         self.dice = self.timeline.random
-        self.erased: dict[str, dict[int, AnyFact]] = {}
-        self.base = _Remembering(self.erased)
-        self.archive = _Remembering(self.erased)
+        self.base = self.make_store()
         self.lease_was_lost = False  # then an attempt goes on that others have taken for lost
-        self.copy_was_killed = False  # then child sessions may be there whose parent the next copy brings
         self.effects = EffectLog()
         self.calm = False
-        self.report = Report()
+        self.report = self.report_type()
         self.processes: list[Process] = []
         self.busy: set[Actor] = set()
         self.homes: dict[Actor, int] = {}
         self.deeds: list[Deed] = []
         self.requests: list[tuple[Request, Reply | None]] = []
-        self.request_births: list[str] = []  # the birth name of the ledger that was there when each was sent
         self.judged: list[list[str]] = []
         self.broken: list[Violation] = []
         self.said: dict[str, list[int]] = {}  # words -> [attempts to deliver, of those with success, with a key]
         self.accepted: Counter[str] = Counter()
         self.branches: list[str] = ["s"]
-        self.deleted: list[_Incarnation] = []
         self.told: list[str] | None = [] if trace else None
         self._words = 0
 
@@ -257,12 +266,20 @@ class Schedule:
         self.tell(f"VIOLATION {promise}: {what}")
         self.broken.append(Violation(promise, what))
 
+    def make_store(self) -> RememberingStore:
+        """The store on which everything happens."""
+        return RememberingStore({})
+
+    def make_actor(self, index: int) -> Actor:
+        """A person."""
+        return Actor(self, index)
+
     # -- the course of a schedule --------------------------------------------------------------------------------------
 
     def play(self, total: Report) -> None:
         """Play, settle, check, and count."""
         dice = self.dice
-        actors = [Actor(self, index) for index in range(dice.choice((1, 1, 1, 2, 2, 3)))]
+        actors = [self.make_actor(index) for index in range(dice.choice((1, 1, 1, 2, 2, 3)))]
         two = len(actors) > 1 and dice.random() < 0.6
         for actor in actors:
             self.homes[actor] = actor.index % 2 if two else 0
@@ -304,9 +321,9 @@ class Schedule:
 
         def rebirth() -> None:
             self.tell(f"process {process.name} comes back")
-            for store in (process.store, *process.tools):
+            for store in process.stores:
                 store.dead = True
-                _now(store.bury())
+                run_now(store.bury())
             self._launch(process.name)
 
         SimulatedLoop(self.timeline).call_later(self.dice.random() * 0.1, rebirth)
@@ -316,7 +333,7 @@ class Schedule:
         for process in self.processes:
             for lease in list(process.store.held.values()):
                 self.tell(f"process {process.name} loses its lease on {lease.ledger}, and does not know")
-                _now(self.base.release(lease))
+                run_now(self.base.release(lease))
                 self.lease_was_lost = True
 
     def _settle(self, actors: list[Actor]) -> None:
@@ -325,41 +342,16 @@ class Schedule:
         self.calm = True
         for process in self.processes:
             process.store.heal()
-        last = Actor(self, len(actors))
+        last = self.make_actor(len(actors))
         last.todo = [("settle", branch) for branch in self.branches]
         self.homes = {last: 9}
         self.busy = {last}
-        if self.dice.random() < 0.15:
-            self._migrate()
+        self.before_settling()
         self._launch(9)
         self.timeline.run(lambda: not self.busy, MOST_STEPS)
 
-    def _migrate(self) -> None:
-        """All processes end, everything is copied to another store, by a copy that is killed once, and goes on there; or here again."""
-        self.tell("everything goes to another store")
-        for process in self.processes:
-            process.store.die()
-            for store in (process.store, *process.tools):
-                store.dead = True
-                _now(store.bury())
-        for target in (self.archive, _Remembering(self.erased))[: self.dice.choice((1, 2))]:
-            dies_at = self.dice.randrange(1, 40)
-            killed = FailingStore(target, lambda operation, when, number, at=dies_at: Died() if number == at else None)  # type: ignore[misc]
-            for place in (killed, target):
-                try:
-                    _now(copy(self.base, place))
-                except Died:
-                    _now(killed.bury())
-                    self.copy_was_killed = True
-                except LedgerExists as error:  # the archive has an earlier session of the same name
-                    self.tell(f"not all was copied: {error.summary}")
-                    return
-                except StoreError as error:
-                    self.violate("D1", f"a copy failed: {error.summary}")
-                    return
-            self.deleted += self.base.incarnations() + self.base.deleted
-            self.base = target
-            self.report.copies += 1
+    def before_settling(self) -> None:
+        """For a harness that does more to a store than sessions do."""
 
     # -- what models and tools do ----------------------------------------------------------------------------------------
 
@@ -370,7 +362,7 @@ class Schedule:
         if dice.random() < 0.5:
             pause = dice.random() * 0.05
             await asyncio.sleep(pause if pause < 0.045 or self.calm else LONG_THOUGHT if pause < 0.049 else SILENCE_S)
-            self._check_wanted(request)
+            self.check_wanted(request)
         else:
             await asyncio.sleep(0)
         if not self.calm:
@@ -393,19 +385,18 @@ class Schedule:
     def record_request(self, request: Request, reply: Reply | None = None) -> int:
         """Record a model request for the checks; return its index."""
         self.requests.append((request, reply))
-        self.request_births.append(self._born(request.session))
         return len(self.requests) - 1
 
-    def _born(self, session: str) -> str:
+    def birth_name(self, session: str) -> str:
         """The birth name of the ledger that a session has now; empty if it has none."""
         kept = self.base._ledgers.get(session)
         return kept.born if kept is not None else ""
 
-    def _check_wanted(self, request: Request) -> None:
+    def check_wanted(self, request: Request) -> None:
         """Whoever cancels is heard while a model thinks, not when it has thought."""
         long_ago = now_ms() - LONG_THOUGHT * 500
         kept = self.base._ledgers.get(request.session)
-        if kept is None or any(each.name == request.session for each in self.base.deleted):
+        if kept is None:
             return
         for fact in kept.facts[request.upto + 1 :]:
             if isinstance(fact, (Cancelled, Redacted)) and fact.at < long_ago:
@@ -441,7 +432,7 @@ class Schedule:
 
     async def body(self, tool: Tool, context: ToolContext[Any]) -> object:
         dice, process = self.dice, current_process.get()
-        born = self._born(context.session_id)
+        born = self.birth_name(context.session_id)
         process.effect("before a tool's effect")
         await self._dawdle(tool)
         now = self.base._ledgers.get(context.session_id)
@@ -483,14 +474,11 @@ class Schedule:
     # -- what became of it -------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        every = self._incarnations()
+        every = self.list_ledgers()
         self._check_acknowledged(every)
         for each in every:
-            self._check_ledger(each, [deed for deed in self.deeds if self._belongs(deed, each, every)])
-        for store in (self.base, self.archive):
-            ledgers = {name: kept.facts for name, kept in store._ledgers.items() if kept.facts}
-            self.broken += check_waiting(ledgers)
-            self.broken += check_families(ledgers, orphans=self.copy_was_killed, late_attempts=self.lease_was_lost)
+            self._check_ledger(each, self.select_requests(each), self.select_deeds(each, every))
+        self.check_stores()
         self.broken += check_effects(self.effects, self.stage.rules)
         self._check_words(every)
         self._check_termination()
@@ -498,56 +486,50 @@ class Schedule:
             for each in every:
                 self.told += [f"  {each.name} {position:3} {fact}" for position, fact in enumerate(each.facts)]
 
-    def _check_acknowledged(self, every: Sequence[_Incarnation]) -> None:
+    def _check_acknowledged(self, every: Sequence[Ledger]) -> None:
         """What was confirmed to whoever appended it is there."""
         for process in self.processes:
             for name, position, confirmed in process.store.acknowledged:
                 if not any(is_recorded(each.facts, position, confirmed) for each in every if each.name == name):
                     self.violate("D1", f"what was acknowledged at {position} of {name} is not there")
 
-    def _incarnations(self) -> list[_Incarnation]:
-        """Every ledger that there was, each as long as it became: those that are there, in the archive, and deleted."""
-        found: list[_Incarnation] = []
-        for each in (*self.deleted, *self.base.deleted, *self.archive.deleted, *self.archive.incarnations(), *self.base.incarnations()):
-            for index, known in enumerate(found):
-                least = min(len(each.before), len(known.before))
-                if (known.name, known.born) == (each.name, each.born) and known.before[:least] == each.before[:least]:
-                    found[index] = each if len(each.before) >= len(known.before) else known
-                    break
-            else:
-                found.append(each)
-        return found
+    def list_ledgers(self) -> list[Ledger]:
+        """Every ledger that there was."""
+        return self.base.list_ledgers()
 
-    def _belongs(self, deed: Deed, each: _Incarnation, every: Sequence[_Incarnation]) -> bool:
-        """Whether a deed was done in this ledger: in the one that was there then, unless that was another one by then."""
-        if deed.session != each.name:
-            return False
-        there = next((one for one in every if (one.name, one.born) == (deed.session, deed.born)), None)
-        key = deed.key.partition(":")[0]
-        return there is each if there is not None and key in there.names else key in each.names
+    def select_requests(self, each: Ledger) -> list[tuple[Request, Reply | None]]:
+        """The requests that may have been made for a ledger."""
+        return self.requests
 
-    def _check_ledger(self, each: _Incarnation, deeds: Sequence[Deed]) -> None:
+    def select_deeds(self, each: Ledger, every: Sequence[Ledger]) -> list[Deed]:
+        """What was done in a ledger."""
+        return [deed for deed in self.deeds if deed.session == each.name]
+
+    def check_stores(self) -> None:
+        """Check what holds between ledgers."""
+        self.check_store(self.base)
+
+    def check_store(self, store: MemoryStore, *, orphans: bool = False) -> None:
+        ledgers = {name: kept.facts for name, kept in store._ledgers.items() if kept.facts}
+        self.broken += check_waiting(ledgers)
+        self.broken += check_families(ledgers, orphans=orphans, late_attempts=self.lease_was_lost)
+
+    def _check_ledger(self, each: Ledger, requests: Sequence[tuple[Request, Reply | None]], deeds: Sequence[Deed]) -> None:
         self.report.facts += len(each.facts)
         rules = self.stage.rules if root_session_id(each.name) == each.name else self.stage.rules.of_tools()
-        # One that was made for another ledger of that name is no request of this session, but what a model replied may be copied to it.
-        requests = [
-            (request if request.session != each.name or (born == each.born and each.fits(request)) else replace(request, session=""), reply)
-            for (request, reply), born in zip(self.requests, self.request_births, strict=True)
-        ]
         self.broken += check_promises(each.facts, requests, deeds, rules=rules, session=each.name)
         named = {fact.frame for fact in each.facts if isinstance(fact, (Answered, Attempted)) and fact.frame}
         if lacking := named - each.contents:
             self.violate("D1", f"{each.name} names {len(lacking)} frames that were never recorded")
 
-    def _check_words(self, every: Sequence[_Incarnation]) -> None:
+    def _check_words(self, every: Sequence[Ledger]) -> None:
         """What people said is recorded as often as it may be."""
         count: Counter[str] = Counter()
         for each in every:
             fork = max((index for index, fact in enumerate(each.facts) if isinstance(fact, Opened) and fact.origin), default=-1)
             count.update(words_of(fact.content) for fact in each.before[fork + 1 :] if isinstance(fact, Said))
         for words, (tried, done, keyed) in self.said.items():
-            # A session that was deleted may be made again, and knows nothing of what was delivered before.
-            least, most = min(done, 1) if keyed else done, 1 if keyed and not self._deletions() else tried
+            least, most = min(done, 1) if keyed else done, 1 if keyed and not self.keys_are_forgotten() else tried
             if not least <= count[words] <= most:
                 promise = "D1" if count[words] < least else "D6" if keyed else "C1"
                 key = "with a key" if keyed else "without a key"
@@ -561,8 +543,9 @@ class Schedule:
             if any(words not in self.said for words in heard) or (len(heard) != len(set(heard)) and not self._repeats()):
                 self.violate("C1", f"the termination condition was shown {heard}, which users did not say")
 
-    def _deletions(self) -> bool:
-        return bool(self.deleted or self.base.deleted or self.archive.deleted)
+    def keys_are_forgotten(self) -> bool:
+        """Whether a session was made again that knows nothing of what was delivered before."""
+        return False
 
     def _repeats(self) -> bool:
         return any(tried > 1 and not keyed for tried, _, keyed in self.said.values())
@@ -583,7 +566,7 @@ class Schedule:
         total.add(report)
 
 
-class _Incarnation(NamedTuple):
+class Ledger(NamedTuple):
     """One ledger: its id, its birth name, its facts as they are and as they were before anything was erased, and its contents."""
 
     name: str
@@ -592,46 +575,22 @@ class _Incarnation(NamedTuple):
     before: Sequence[AnyFact]
     contents: frozenset[str]
 
-    @property
-    def names(self) -> set[str]:
-        """Those that idempotency keys of its calls begin with."""
-        return {fact.ledger for fact in self.facts if isinstance(fact, Opened)}
 
-    def fits(self, request: Request) -> bool:
-        """Whether what users say in a request was said here, or was erased here."""
-        return all(
-            group.content in [fact.content for fact in self._facts_at(group.position) if isinstance(fact, Said)]
-            for group in request.groups
-            if group.kind == "said"
-        )
-
-    def _facts_at(self, position: int) -> list[AnyFact]:
-        """The fact at a position as it was recorded, and as it is now."""
-        return [facts[position] for facts in (self.before, self.facts) if position < len(facts)]
-
-
-class _Remembering(MemoryStore):
-    """Remembers what was erased and deleted, to count what was said."""
+class RememberingStore(MemoryStore):
+    """Remembers what was erased, to count what was said."""
 
     def __init__(self, erased: dict[str, dict[int, AnyFact]]) -> None:
         """`erased`: facts as they were, by the birth name of their ledger. Shared by stores that copy from one another."""
         super().__init__()
         self.erased = erased
-        self.deleted: list[_Incarnation] = []
 
-    def incarnations(self) -> list[_Incarnation]:
+    def list_ledgers(self) -> list[Ledger]:
         """The ledgers that are there."""
         return [
-            _Incarnation(name, kept.born, list(kept.facts), self._as_they_were(name), frozenset(kept.contents))
+            Ledger(name, kept.born, list(kept.facts), self._as_they_were(name), frozenset(kept.contents))
             for name, kept in self._ledgers.items()
             if kept.facts
         ]
-
-    async def delete(self, ledger: str, *, expected: Mapping[str, int] | None = None, born: str = "") -> bool:
-        before = self.incarnations()
-        done = await super().delete(ledger, expected=expected, born=born)
-        self.deleted += [each for each in before if each.name not in self._ledgers]
-        return done
 
     async def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Mapping[str, Erased]:
         before = {name: self._as_they_were(name) for name in self._ledgers}
@@ -656,7 +615,7 @@ class _Remembering(MemoryStore):
         return [erased.get(position, fact) for position, fact in enumerate(kept.facts)]
 
 
-def _now(doing: Coroutine[Any, Any, Any]) -> Any:
+def run_now(doing: Coroutine[Any, Any, Any]) -> Any:
     """The result of a coroutine that never waits (as those of a `MemoryStore`)."""
     try:
         doing.send(None)

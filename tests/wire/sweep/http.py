@@ -30,8 +30,8 @@ from legato.session import Session
 from legato.stores import MemoryStore
 from legato.testing.sampling import sample
 from legato.testing.scripted import ScriptedModel
-from legato.testing.workflows import SEEDS_EACH
 from legato.workflow import Workflow
+from tests.sim.workflows import SEEDS_EACH
 from tests.wire.sweep.lines import LINES, Line
 from tests.wire.sweep.nasty import message, spoken, workflow
 from tests.wire.sweep.told import due, first_difference, heard_blocks, heard_items, heard_messages, misread

@@ -18,9 +18,9 @@ from legato.core.view import Request
 from legato.emulator.asks import Answer, Event
 from legato.emulator.minds.base import Item, Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
-from legato.testing import ScriptedModel, random_workflow
-from legato.testing.workflows import SEEDS_EACH, fetch, look_up, refund, slow
+from legato.testing import ScriptedModel
 from legato.wire.names import wire_name
+from tests.sim.workflows import SEEDS_EACH, fetch, look_up, random_workflow, refund, slow
 from tests.wire.sweep.lines import Line
 
 ODD_WORDS = ("two\nlines", 'a "quoted" word', "é \u2028 \U0001f600", "\t", " ", "{}", "<|end|>")

@@ -29,12 +29,12 @@ from legato.emulator.asks import Answer, Ask
 from legato.emulator.minds.base import Say, Words
 from legato.errors import ModelFailed
 from legato.models.base import Emit, Model
-from legato.testing import simulate
 from legato.testing.faults import Died
 from legato.testing.stage import current_schedule
-from legato.testing.workflows import SEEDS_EACH
 from legato.wire.compiled import Compiled
 from legato.wire.group_cache import cache_of, clear_cache
+from tests.sim.administration import simulate
+from tests.sim.workflows import SEEDS_EACH
 from tests.wire.sweep.lines import LINES, OTHERS, Line, Provider
 from tests.wire.sweep.nasty import message, spoiled, spoken, workflow
 from tests.wire.sweep.told import Hearing, due, first_difference, heard_blocks, heard_items, heard_messages, misread, thoughts

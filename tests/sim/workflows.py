@@ -1,4 +1,4 @@
-"""Small random workflows, for the simulator. May know: the builder. Decides: by dice, from a fixed stock of tools.
+"""Small random workflows, for the simulator: made by dice from a fixed stock of tools.
 
 >>> random_workflow(7)
 <Workflow w0: a, b, c>
