@@ -7,13 +7,14 @@ to whom, when to stop. It holds no function: what needs user code is marked, ask
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from legato.core import wording
 from legato.core.digest import digest_bytes
-from legato.core.facts import NO_OPTIONS, RunOptions
+from legato.core.facts import NO_OPTIONS, Answered, Call, RunOptions
 from legato.core.history import HistorySpec
 from legato.errors import BuildError
 
@@ -239,3 +240,38 @@ def mermaid(graph: Graph) -> str:
 
 def _quoted(name: str) -> str:
     return name.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# -- limits on the calls of one reply ---------------------------------------------------------------------------------
+# They are checked once, when the reply comes. `Answered` records those that it exceeds, so the same calls are refused whenever and
+# wherever its ledger is read, also where the workflow has other limits by then.
+
+
+def byte_length(text: str) -> int:
+    """The length of a text in UTF-8."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def with_exceeded_limits(answered: Answered, limits: Limits) -> Answered:
+    """The reply with the limits that its calls exceed; the same object if they exceed none."""
+    calls = [item for item in answered.items if type(item) is Call]
+    most_calls, most_bytes = limits.calls_per_reply, limits.argument_bytes
+    if most_calls is not None and len(calls) > most_calls:
+        answered = replace(answered, calls_allowed=int(most_calls))
+    if most_bytes is not None and any(byte_length(call.arguments) > most_bytes for call in calls):
+        answered = replace(answered, argument_bytes_allowed=int(most_bytes))
+    return answered
+
+
+def refusals(answered: Answered, calls: Sequence[Call]) -> list[str]:
+    """For each call of a reply, why it does not run; empty for one that is within the limits."""
+    most_calls, most_bytes = answered.calls_allowed, answered.argument_bytes_allowed
+    words = []
+    for number, call in enumerate(calls):
+        if 0 <= most_calls <= number:
+            words.append(wording.too_many_calls(len(calls), most_calls))
+        elif 0 <= most_bytes < (size := byte_length(call.arguments)):
+            words.append(wording.arguments_too_large(size, most_bytes))
+        else:
+            words.append("")
+    return words

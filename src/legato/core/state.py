@@ -53,7 +53,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from legato.core import wording
-from legato.core.call_limits import refusals
 from legato.core.digest import digest_arguments
 from legato.core.facts import (
     MAX_COUNT,
@@ -88,6 +87,7 @@ from legato.core.facts import (
     UsageReported,
     Words,
 )
+from legato.core.graph import refusals
 from legato.core.groups import Attempt, CallState, Group, OpenCalls, Output
 from legato.core.handoff import Arrival
 from legato.core.messages import text_of

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import asdict, replace
 
-from legato.core.call_limits import with_exceeded_limits
 from legato.core.checking import provides
 from legato.core.facts import MAX_COUNT, MAX_TIME_MS, NO_USAGE, Answered, Asked, Attempted, Usage
 from legato.core.frame import Frame
-from legato.core.graph import Limits
+from legato.core.graph import Limits, with_exceeded_limits
 from legato.core.groups import Group
 from legato.core.history import Custom, Everything, HistorySpec, ranges
 from legato.core.owed import CallModel, seconds_left

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from legato.core.facts import NO_USAGE, AnyFact, Usage
 from legato.core.graph import Graph
@@ -22,6 +22,7 @@ from legato.core.owed import (
     CallModel,
     ChildStatus,
     DeclareLost,
+    Effect,
     GiveUp,
     HandOver,
     JudgeInput,
@@ -43,12 +44,11 @@ from legato.core.state import State
 from legato.drive.asking import ModelCaller, seconds_until
 from legato.drive.caller import Caller
 from legato.drive.claims import Claims
-from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms
 from legato.drive.cursor import Cursor
 from legato.drive.definition import Definition
 from legato.drive.events import Event
-from legato.drive.frames import Frames
+from legato.drive.frames import ClientDefinitions, Frames
 from legato.drive.judging import Judge
 from legato.drive.ledger import Ledger, failed_itself, used
 from legato.drive.others import Others
@@ -69,12 +69,6 @@ LOOK_ON_SECONDS = 1.0
 """How often somebody who only looks on does so although nothing was appended: what a conversation waits for may be in another ledger."""
 
 SETTLED = ("pending", "waiting", "terminated", "cancelled", "failed")
-BOOKKEEPING = frozenset(get_args(Bookkeeping))
-"""Effects that are recorded, and not performed. A set, because to learn that a struct is *not* of a class costs as much as a call."""
-
-UNCLAIMED = frozenset((CallModel, JudgeInput, JudgeOutput, JudgeTermination, Summarise, GiveUp))
-"""Effects that are performed without anything being recorded before."""
-
 Role: TypeAlias = Literal["either", "lead", "follow"]
 """Whether to lead, or to follow while somebody else does ("either"); to lead or to be told that somebody else does ("lead"); or only to
 look on ("follow")."""
@@ -370,22 +364,22 @@ class Driver:
         return planned[2]
 
     def _due(self, state: State, now: Plan) -> list[AnyFact]:
-        facts: list[AnyFact | None] = []
-        for effect in now.effects:
-            if type(effect) in UNCLAIMED or (now.not_before and seconds_until(now.not_before.get(effect, 0))):
-                continue
-            match effect:
-                case RunTool():
-                    facts.append(self._claims.start(state, effect, self._epoch))
-                case HandOver():
-                    facts.append(self._claims.hand_over(state, effect.call))
-                case Admit():
-                    facts.append(self._claims.gate(state, effect))
-                case Answer() | AdmitStanding() | DeclareLost() | Prompt():
-                    facts.append(fact_of(effect, now_ms()))
-                case _:
-                    raise AssertionError(f"{effect} is recorded in some way, or nothing is recorded before it: nobody has said which")
-        return [fact for fact in facts if fact is not None]
+        due = [effect for effect in now.effects if not (now.not_before and seconds_until(now.not_before.get(effect, 0)))]
+        return [fact for effect in due if (fact := self._claim(state, effect)) is not None]
+
+    def _claim(self, state: State, effect: Effect) -> AnyFact | None:
+        """What is recorded before an effect is performed, or in place of performing it; None if nothing is."""
+        match effect:
+            case RunTool():
+                return self._claims.start(state, effect, self._epoch)
+            case HandOver():
+                return self._claims.hand_over(state, effect.call)
+            case Admit():
+                return self._claims.gate(state, effect)
+            case Answer() | AdmitStanding() | DeclareLost() | Prompt():
+                return fact_of(effect, now_ms())
+            case CallModel() | JudgeInput() | JudgeOutput() | JudgeTermination() | Summarise() | GiveUp():
+                return None
 
     def _wanted(self, state: State, effect: Work) -> bool:
         return effect in self._plan(state).effects
@@ -394,7 +388,7 @@ class Driver:
         """Start what is wanted, stop what is not. False if nothing is running then, and no retry is waited for."""
         state = self._ledger.state
         now = self._plan(state)
-        wanted: list[Any] = [effect for effect in now.effects if type(effect) not in BOOKKEEPING]
+        wanted: list[Work] = [effect for effect in now.effects if not isinstance(effect, Bookkeeping)]
         if self._running:
             self._stop_unwanted(state, set(wanted))
         self._set_timer(None)

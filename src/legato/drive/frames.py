@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from legato.core.facts import RunOptions
 from legato.core.frame import Frame, ToolSpec, decode_frame, encode_frame
 from legato.core.handoff import Arrival
 from legato.core.history import Custom, Everything
-from legato.core.run_options import NO_DEFINITIONS, RunDefinitions
+from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
 from legato.core.view import visible
 from legato.core.wording import handoff_note
-from legato.drive.clients import ClientDefinitions
 from legato.drive.conversation import accepted_messages
 from legato.drive.definition import Definition, EncodedFrame, History, Provided, Turn, called
 from legato.drive.ledger import Ledger
@@ -138,3 +138,19 @@ def _hides(history: History, arrived: Arrival, state: State) -> bool:
         return True  # what it will choose is not known yet
     handed = next((group for group in reversed(state.groups) if group.handed_to == arrived.target), None)
     return handed not in visible(state, history.spec, arrived.target)
+
+
+class ClientDefinitions:
+    """Reads what the options of runs name, each once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, RunDefinitions] = {}
+
+    async def definitions(self, options: RunOptions) -> RunDefinitions:
+        """Read the definitions that these options name."""
+        if not options.digest:
+            return NO_DEFINITIONS
+        if options.digest not in self._known:
+            self._known[options.digest] = decode_definitions(await self._ledger.content(options.digest))
+        return self._known[options.digest]

@@ -19,10 +19,10 @@ from legato.core.owed import Admit, JudgeInput, JudgeOutput, JudgeTermination, S
 from legato.core.state import State
 from legato.core.view import visible
 from legato.drive.claims import call_and_agent, is_client_call, tool_context, wrong_arguments
-from legato.drive.clients import ClientDefinitions
 from legato.drive.clock import now_ms
 from legato.drive.conversation import accepted_messages
 from legato.drive.definition import AgentDefinition, Definition, called
+from legato.drive.frames import ClientDefinitions
 from legato.drive.ledger import Ledger
 from legato.drive.outcome import Outcome
 from legato.errors import BadInput

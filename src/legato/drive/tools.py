@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from legato.core import wording
-from legato.core.call_limits import byte_length
 from legato.core.child_ids import child_session_id
 from legato.core.digest import digest_bytes
 from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Lost, Paused, Returned, Text, Usage
+from legato.core.graph import byte_length
 from legato.core.groups import CallState
 from legato.core.owed import GiveUp, RunTool, answers_of
 from legato.core.state import State
