@@ -360,9 +360,10 @@ def classify(fact: AnyFact, state: State, known: int | None = None) -> Verdict:
     """Whether this fact may follow: as it is ("accepted"), as `late_form` has it ("late"), or not at all ("rejected").
 
     `known`: how many facts there were when the making of an outcome began. What was judged or written by user code is rejected if words
-    were erased since, because it may hold them; so is the answer to a call about which something was decided since.
+    were erased since, because it may hold them; so is the answer to a call about which something was decided since. A report of usage that
+    adds nothing is rejected too.
     """
-    if known is not None and _overtaken_since(fact, state, known):
+    if (known is not None and _overtaken_since(fact, state, known)) or _adds_nothing(fact, state):
         return "rejected"
     late = _comes_late(fact, state)
     try:
@@ -393,6 +394,13 @@ def _overtaken_since(fact: AnyFact, state: State, known: int) -> bool:
         call = state.call(fact.call)
         return call is not None and (bool(call.stopped) or any(position >= known for position in call.decisions[-1:]))
     return False
+
+
+def _adds_nothing(fact: AnyFact, state: State) -> bool:
+    """Whether a report says what the last one said: reports are totals."""
+    if not isinstance(fact, UsageReported) or (call := state.call(fact.call)) is None:
+        return False
+    return (fact.agents, fact.turns) == ((call.reported.agents, call.reported.turns) if call.reported else ((), 0))
 
 
 def _comes_late(fact: AnyFact, state: State, attempt: int = 1) -> AnyFact | None:
@@ -842,8 +850,6 @@ def _check_usage_reported(state: State, fact: UsageReported) -> CallState:
     call = state.call(fact.call)
     if call is None or not call.attempts:
         _refuse(state, fact, f"call {fact.call} has no child session")
-    if (fact.agents, fact.turns) == ((call.reported.agents, call.reported.turns) if call.reported else ((), 0)):
-        _refuse(state, fact, f"the child session of call {fact.call} has used nothing more")
     return call
 
 
