@@ -9,7 +9,8 @@ import io
 import os
 import tempfile
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,39 +41,59 @@ def migrate(
 
     Exit code 0: all is covered; 1: something is not, and says what to write instead; 2: a file is no Python.
     """
-    from legato.compat.migration import covered_names, migrated, own_modules
+    from legato.compat.migration import covered_names
 
     covered = covered_names()
-    told: list[dict[str, Any]] = []
-    broken = missing = False
     paths = [path for given in files for path in _programs(given)]
+    outcomes: list[Outcome] = []
     for path in paths:
-        try:
-            source, encoding = _read(path)
-            done = migrated(source, covered, own_modules(path, source))
-            if write and done.program != source:
-                _replace(path, done.program.encode(encoding))
-        except BadInput as error:
-            broken = True
-            told.append({"file": str(path), "error": str(error)})
-            if not as_json:
-                typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
-                typer.echo(f"{path}: {error}", err=True)
-            continue
-        missing |= not done.is_covered
-        told.append(_plain(path, done, done.program != source))
+        outcomes.append(_outcome(path, covered, write))
         if not as_json:
-            _show(path, done, done.program != source, write)
-            if not write and (len(paths) == 1 or done.program != source):
-                typer.echo(f"# {path}\n{done.program}" if len(paths) > 1 else done.program, nl=False)
+            _show(outcomes[-1], write, several=len(paths) > 1)
     if as_json:
         from legato.cli.telling import write_json
 
-        write_json(told)
+        write_json([each.plain() for each in outcomes])
     elif not paths:
         typer.echo("there is no Python program there", err=True)
-    if broken or missing:
-        raise typer.Exit(2 if broken else 1)
+    if code := max((each.code for each in outcomes), default=0):
+        raise typer.Exit(code)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found in one file, or why it cannot be read or written."""
+
+    path: Path
+    found: Migration | BadInput
+    changed: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code that it asks for."""
+        if isinstance(self.found, BadInput):
+            return 2
+        return 0 if self.found.is_covered else 1
+
+    def plain(self) -> dict[str, Any]:
+        """It as data."""
+        if isinstance(self.found, BadInput):
+            return {"file": str(self.path), "error": str(self.found)}
+        names = ("names", "uses", "notes", "program")
+        return {"file": str(self.path), "changed": self.changed, **{name: getattr(self.found, name) for name in names}}
+
+
+def _outcome(path: Path, covered: Mapping[str, frozenset[str]], write: bool) -> Outcome:
+    from legato.compat.migration import migrated, own_modules
+
+    try:
+        source, encoding = _read(path)
+        done = migrated(source, covered, own_modules(path, source))
+        if write and done.program != source:
+            _replace(path, done.program.encode(encoding))
+    except BadInput as error:
+        return Outcome(path, error)
+    return Outcome(path, done, done.program != source)
 
 
 def _programs(given: Path) -> Iterator[Path]:
@@ -116,7 +137,21 @@ def _replace(path: Path, data: bytes) -> None:
         raise BadInput("it cannot be written", found=str(error.strerror)) from None
 
 
-def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
+def _show(outcome: Outcome, write: bool, several: bool) -> None:
+    """What was found on standard error, the program on standard output."""
+    path, done = outcome.path, outcome.found
+    if isinstance(done, BadInput):
+        typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
+        typer.echo(f"{path}: {done}", err=True)
+        return
+    _show_found(path, done)
+    if write:
+        typer.echo("  written" if outcome.changed else "  nothing to change", err=True)
+    elif outcome.changed or not several:
+        typer.echo(f"# {path}\n{done.program}" if several else done.program, nl=False)
+
+
+def _show_found(path: Path, done: Migration) -> None:
     from legato.compat.migration import TITLES
 
     covered = sorted({name.name for name in done.names if name.covered})
@@ -136,9 +171,3 @@ def _show(path: Path, done: Migration, changed: bool, write: bool) -> None:
         typer.echo(f"{use.use} (line {use.line}): {use.instead}", err=True)
     for note in done.notes:
         typer.echo(f"  {note}", err=True)
-    if write:
-        typer.echo("  written" if changed else "  nothing to change", err=True)
-
-
-def _plain(path: Path, done: Migration, changed: bool) -> dict[str, Any]:
-    return {"file": str(path), "changed": changed, "names": done.names, "uses": done.uses, "notes": done.notes, "program": done.program}

@@ -5,9 +5,11 @@ The same events are shown whether they happen now or are read from a ledger: a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from legato.cli.telling import USER, Colours, symbol, tell
+from legato.core.messages import Message
 from legato.drive.events import Event, HandoffData, OutputData, ToolData
 from legato.shown.plain import one_line, shortened
 
@@ -22,7 +24,6 @@ _DECIDED = {
     "answer": "answered",
     "revoke": "withdrawn",
 }
-_QUIET = {"status", "request_info", "message"}  # what the chat does next tells them; words come as `output`
 
 
 class Transcript:
@@ -34,46 +35,40 @@ class Transcript:
 
     def show(self, event: Event) -> None:
         """What one event looks like. Pieces of words go on in the line that they began."""
-        match event.type, event.data:
-            case "output", OutputData(delta=True) as said:
-                self._piece(said)
-            case "output", OutputData() as said:
-                self._line((f"{said.author_name} {symbol('says')} ", self.colours.of(said.author_name)), said.text)
-            case "output_reset", _:
-                self.note("again", "that broke off: it is withdrawn, and comes again whole")
-            case "said", message:
-                self._line((f"{message.author_name or 'you'} {symbol('says')} ", USER), message.text)
-            case "handoff_sent", HandoffData() as passed:
-                reason = f"  {one_line(passed.reason)}" if passed.reason else ""
-                target = (passed.target, self.colours.of(passed.target))
-                self._line(
-                    (f"{_INDENT}{symbol('handoff')} ", "dim"),
-                    (passed.source, self.colours.of(passed.source)),
-                    " to ",
-                    target,
-                    (reason, "dim"),
-                )
-            case "tool_started", ToolData() as call:
-                again = f"  attempt {call.attempt}" if call.attempt > 1 else ""
-                self.note("tool", f"{call.tool}({call.arguments}){again}")
-            case "tool_returned", ToolData() as call:
-                self.note("done" if call.status == "ok" else "failed", f"{call.tool}: {_shortened(call)}")
-            case ("tool_lost" | "tool_late" | "tool_paused") as kind, ToolData() as call:
-                told = {"tool_lost": "nobody knows how it ended", "tool_late": "ended after its call had been answered"}
-                self.note("note", f"{call.tool}: {told.get(kind, call.status)}{f' = {_shortened(call)}' if call.output else ''}")
-            case "decided", text:
-                verdict, _, about = str(text).partition(" ")
-                self.note("note", f"{_DECIDED.get(verdict, verdict)}: {shortened(about, LONGEST)}")
-            case "loss", text:
-                self.note("note", f"not sent along: {text}")
-            case "model_failed", text:
-                self.note("failed", str(text))
-            case kind, _ if kind in _QUIET:
-                self.end()
-            case kind, None:
-                self.note("note", kind)
-            case kind, data:
-                self.note("note", f"{kind.replace('_', ' ')}: {data}")
+        if (shown := _SHOWN.get(event.type)) is not None:
+            shown(self, event.data)
+        elif event.data is None:
+            self.note("note", event.type)
+        else:
+            self.note("note", f"{event.type.replace('_', ' ')}: {event.data}")
+
+    def _output(self, said: OutputData) -> None:
+        if said.delta:
+            self._piece(said)
+        else:
+            self._line((f"{said.author_name} {symbol('says')} ", self.colours.of(said.author_name)), said.text)
+
+    def _said(self, message: Message) -> None:
+        self._line((f"{message.author_name or 'you'} {symbol('says')} ", USER), message.text)
+
+    def _handoff(self, passed: HandoffData) -> None:
+        reason = f"  {one_line(passed.reason)}" if passed.reason else ""
+        source, target = ((name, self.colours.of(name)) for name in (passed.source, passed.target))
+        self._line((f"{_INDENT}{symbol('handoff')} ", "dim"), source, " to ", target, (reason, "dim"))
+
+    def _started(self, call: ToolData) -> None:
+        again = f"  attempt {call.attempt}" if call.attempt > 1 else ""
+        self.note("tool", f"{call.tool}({call.arguments}){again}")
+
+    def _returned(self, call: ToolData) -> None:
+        self.note("done" if call.status == "ok" else "failed", f"{call.tool}: {_shortened(call)}")
+
+    def _odd_end(self, call: ToolData, ended: str) -> None:
+        self.note("note", f"{call.tool}: {ended}{f' = {_shortened(call)}' if call.output else ''}")
+
+    def _decided(self, text: str) -> None:
+        verdict, _, about = text.partition(" ")
+        self.note("note", f"{_DECIDED.get(verdict, verdict)}: {shortened(about, LONGEST)}")
 
     def note(self, kind: str, words: str, colour: str = "dim") -> None:
         """Something between the words."""
@@ -104,3 +99,22 @@ class Transcript:
 
 def _shortened(call: ToolData) -> str:
     return f"{shortened(call.output, LONGEST)}{f' [{call.status}]' if call.status not in ('', 'ok') else ''}"
+
+
+_SHOWN: dict[str, Callable[[Transcript, Any], None]] = {
+    "output": Transcript._output,
+    "output_reset": lambda screen, _: screen.note("again", "that broke off: it is withdrawn, and comes again whole"),
+    "said": Transcript._said,
+    "handoff_sent": Transcript._handoff,
+    "tool_started": Transcript._started,
+    "tool_returned": Transcript._returned,
+    "tool_lost": lambda screen, call: screen._odd_end(call, "nobody knows how it ended"),
+    "tool_late": lambda screen, call: screen._odd_end(call, "ended after its call had been answered"),
+    "tool_paused": lambda screen, call: screen._odd_end(call, call.status),
+    "decided": lambda screen, text: screen._decided(str(text)),
+    "loss": lambda screen, text: screen.note("note", f"not sent along: {text}"),
+    "model_failed": lambda screen, text: screen.note("failed", str(text)),
+    # What the chat does next tells these; words come as `output`.
+    **dict.fromkeys(("status", "request_info", "message"), lambda screen, _: screen.end()),
+}
+"""How each type of event is shown; of another type, its name and its data."""

@@ -21,28 +21,43 @@ ALL_SECRET = Secrets(("every argument",), may_show=())
 
 def as_recorded(facts: Sequence[AnyFact]) -> Workflow:
     """The workflow of a ledger: who spoke, which tools were called, who handed over to whom."""
-    name, start = "", ""
-    offered: set[str] = set()  # tools of clients, which are no agent's own
-    tools: dict[str, dict[str, ToolRules]] = {}
-    edges: dict[str, dict[str, Edge]] = {}
+    recorded = _Recorded()
     for fact in facts:
+        recorded.add(fact)
+    return Workflow(Definition(graph=recorded.graph(), agents={}, edges={}), None, "", ())
+
+
+class _Recorded:
+    """What the facts so far say of a workflow."""
+
+    def __init__(self) -> None:
+        self._name = self._start = ""
+        self._offered: set[str] = set()  # tools of clients, which are no agent's own
+        self._called: dict[str, dict[str, ToolRules]] = {}  # by agent: its tools
+        self._edges: dict[str, dict[str, Edge]] = {}
+
+    def add(self, fact: AnyFact) -> None:
         match fact:
             case Opened(workflow=workflow):
-                name = workflow
+                self._name = workflow
             case (Said(options=options) | Decided(options=options)) if options is not None:
-                offered.update(each.name for each in options.tools)
+                self._offered.update(each.name for each in options.tools)
             case Answered(agent=agent, items=items):
-                start = start or agent
-                called = tools.setdefault(agent, {})
-                names = [item.tool for item in items if isinstance(item, Call) and item.tool not in offered]
-                called.update({name: ToolRules(name, secrets=ALL_SECRET) for name in names})
+                self._start = self._start or agent
+                names = [item.tool for item in items if isinstance(item, Call) and item.tool not in self._offered]
+                self._tools_of(agent).update({name: ToolRules(name, secrets=ALL_SECRET) for name in names})
             case HandedOff(source=source, target=target):
-                tools.setdefault(target, {})
-                edges.setdefault(source, {})[handoff_tool_name(target)] = Edge(source, target, handoff_tool_name(target))
+                self._tools_of(target)
+                self._edges.setdefault(source, {})[handoff_tool_name(target)] = Edge(source, target, handoff_tool_name(target))
             case Prompted(agent=agent):
-                tools.setdefault(agent, {})
-    agents = {
-        agent: AgentRules(agent, {tool: rules for tool, rules in called.items() if tool not in edges.get(agent, {})}, edges.get(agent, {}))
-        for agent, called in tools.items()
-    }
-    return Workflow(Definition(graph=Graph(name, agents, start), agents={}, edges={}), None, "", ())
+                self._tools_of(agent)
+
+    def _tools_of(self, agent: str) -> dict[str, ToolRules]:
+        return self._called.setdefault(agent, {})
+
+    def graph(self) -> Graph:
+        return Graph(self._name, {agent: self._rules(agent) for agent in self._called}, self._start)
+
+    def _rules(self, agent: str) -> AgentRules:
+        edges = self._edges.get(agent, {})
+        return AgentRules(agent, {tool: rules for tool, rules in self._called[agent].items() if tool not in edges}, edges)
