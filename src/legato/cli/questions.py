@@ -16,7 +16,8 @@ from legato.cli.telling import Colours, symbol, tell
 from legato.core.requests import VERDICTS, Pending
 from legato.errors import BadInput
 from legato.session import Session
-from legato.shown.hiding import shown_arguments, unhidden
+from legato.shown.answers import give_answer
+from legato.shown.hiding import shown_arguments
 from legato.shown.plain import harmless
 
 Verb: TypeAlias = Literal["approve", "reject", "edit", "always", "answer", "later"]
@@ -89,18 +90,16 @@ def understood(kind: str, line: str) -> Answer | None:
 async def give(session: Session, request: Pending, answer: Answer) -> None:
     """Record an answer. `BadInput` if it cannot be meant so; then nothing was changed."""
     match answer.verb:
-        case "approve":
-            await session.approve(request)
-        case "always":
-            await session.approve(request, always=True)
-        case "reject":
-            await session.reject(request, answer.rest)
-        case "answer":
-            await session.answer(request, _value(answer.rest))
-        case "edit":
-            await session.edit(request, unhidden(session, request, edited(request, answer.rest)))
         case "later":
-            pass
+            return
+        case "always":
+            await give_answer(session, request, "approve", always=True)
+        case "edit":
+            await give_answer(session, request, "edit", arguments=edited(request, answer.rest))
+        case "answer":
+            await give_answer(session, request, "answer", value=_value(answer.rest))
+        case verdict:
+            await give_answer(session, request, verdict, words=answer.rest)
 
 
 def edited(request: Pending, typed: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from legato.cli.talking import Talk
 from legato.cli.telling import write_json
 from legato.drive.events import Event
 from legato.errors import BadInput
+from legato.shown.answers import give_answer
 from legato.shown.event_data import event_data
 
 COMMANDS = ("say", "approve", "reject", "edit", "answer", "resume")
@@ -54,13 +55,13 @@ class JsonTalk(Talk):
                 self._drive(session.run(text, stream=True))
                 return
             case {"approve": str(id)}:
-                do(session.approve(id, always=told.get("always") is True))
+                do(give_answer(session, id, "approve", always=told.get("always") is True))
             case {"reject": str(id)}:
-                do(session.reject(id, str(told.get("words", ""))))
+                do(give_answer(session, id, "reject", words=str(told.get("words", ""))))
             case {"edit": str(id), "arguments": dict(arguments)}:
-                do(session.edit(id, arguments))
+                do(give_answer(session, id, "edit", arguments=arguments))
             case {"answer": str(id), "value": value}:
-                do(session.answer(id, value))
+                do(give_answer(session, id, "answer", value=value))
             case {"resume": True}:
                 pass
             case _:

@@ -12,8 +12,8 @@ from mcp.types import ElicitRequestFormParams, ElicitResult
 from msgspec import Struct
 
 from legato.core.requests import Pending
-from legato.errors import BadInput
 from legato.session import Session
+from legato.shown.answers import give_answer
 from legato.shown.hiding import plain_arguments
 
 
@@ -63,14 +63,4 @@ def filled_in(result: object) -> Answer | None:
 
 async def decide(session: Session, request: str, answer: Answer) -> None:
     """Record what was decided; `NotPending` if that cannot be decided (any more)."""
-    match answer.decision:
-        case "approve":
-            await session.approve(request)
-        case "reject":
-            await session.reject(request, answer.words)
-        case "answer":
-            await session.answer(request, answer.words)
-        case "edit":
-            await session.edit(request, answer.arguments or {})
-        case other:
-            raise BadInput("there is no such decision", expected="approve, reject, answer or edit", found=repr(other)[:80])
+    await give_answer(session, request, answer.decision, words=answer.words, arguments=answer.arguments, value=answer.words)

@@ -1,0 +1,41 @@
+"""Answers to what a session asks, from people and programs that were shown it with digests in place of secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from legato.core.requests import Pending
+from legato.errors import BadInput
+from legato.session import Session
+from legato.shown.hiding import unhidden
+
+
+async def give_answer(
+    session: Session,
+    request: Pending | str,
+    verdict: str,
+    *,
+    words: str = "",
+    arguments: Mapping[str, Any] | None = None,
+    value: Any = None,
+    always: bool = False,
+) -> None:
+    """Record an answer; `NotPending` if it is asked no more. Of edited arguments, a digest stays the secret that it stands for."""
+    match verdict:
+        case "approve":
+            await session.approve(request, always=always)
+        case "reject":
+            await session.reject(request, words)
+        case "answer":
+            await session.answer(request, value)
+        case "edit":
+            asked = request if isinstance(request, Pending) else await _pending(session, request)
+            given = arguments or {}
+            await session.edit(asked or request, unhidden(session, asked, given) if asked is not None else given)
+        case other:
+            raise BadInput("there is no such decision", expected="approve, reject, answer or edit", found=repr(other)[:80])
+
+
+async def _pending(session: Session, id: str) -> Pending | None:
+    return next((each for each in (await session.refresh()).pending if each.id == id), None)
