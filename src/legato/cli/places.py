@@ -91,6 +91,10 @@ class Place:
         self.name = name
         self.workflow = workflow
 
+    def is_named(self, workflow: str) -> bool:
+        """Whether this is the name of the workflow that was named."""
+        return self.workflow is not None and self.workflow.name == workflow
+
     async def session(self, id: str, *, of_any: bool = False) -> Session:
         """A handle on a session that is there. `UnknownLedger` if it is not: a mistyped id is no new session here.
 
@@ -105,7 +109,7 @@ class Place:
             like = f"; like it: {', '.join(near)}" if near else ""
             raise UnknownLedger(f"there is no session {id!r}", found=f"looked in {self.name}{like}", do="look at `legato ls`")
         recorded = as_recorded(facts)
-        named = self.workflow if not of_any or recorded.name == getattr(self.workflow, "name", "") else None
+        named = self.workflow if not of_any or self.is_named(recorded.name) else None
         return await (named or recorded).session(id, store=self.store).refresh()
 
     async def free_id(self, like: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from legato.core.view import Request
     from legato.drive.ledger import Ledger
     from legato.session import Session
+    from legato.shown.looking import Contents
     from legato.shown.wired import Wired
 
 
@@ -61,9 +62,10 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
     """One for each reply."""
     from legato.core.facts import Answered, Opened
     from legato.drive.ledger import Ledger
+    from legato.shown.looking import Contents
     from legato.stores import MemoryStore
 
-    facts = session.facts
+    facts, known = session.facts, Contents(session)
     opened = facts[0]
     assert isinstance(opened, Opened)
     again = MemoryStore()
@@ -73,7 +75,7 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
         if not isinstance(fact, Answered):
             continue
         state = ledger.state
-        contents = {fact.frame: await session.store.content(session.id, fact.frame)}
+        contents = {fact.frame: await known.read(fact.frame)}
         if state.length <= fact.upto:
             await again.append(session.id, state.length, facts[state.length : fact.upto + 1], contents=contents, born=opened.ledger)
             state = await ledger.refresh()
@@ -81,19 +83,18 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
             "call": number,
             "position": position,
             "agent": fact.agent,
-            **await _step(session, ledger, fact, contents[fact.frame], compare),
+            **await _step(session, ledger, fact, known, compare),
         }
         number += 1
 
 
-async def _step(session: Session, ledger: Ledger, fact: Answered, frame: bytes, compare: bool) -> dict[str, Any]:
-    from legato.core.frame import decode_frame
+async def _step(session: Session, ledger: Ledger, fact: Answered, known: Contents, compare: bool) -> dict[str, Any]:
     from legato.core.view import request_seen
     from legato.shown.hiding import shown_seen
     from legato.shown.wired import sent, shown_sent
 
     graph = session.workflow.definition.graph
-    then = await _whole(session, request_seen(ledger.state, decode_frame(frame), fact))
+    then = await known.add_to(request_seen(ledger.state, await known.frame(fact.frame), fact))
     was = sent(then, fact)
     told: dict[str, Any] = {
         "wire": was.wire,
@@ -107,7 +108,7 @@ async def _step(session: Session, ledger: Ledger, fact: Answered, frame: bytes, 
         told["why"] = "the digest that was recorded with the reply does not fit what the ledger says was sent"
     if not compare:
         return told
-    now, why = await _now(session, ledger, fact)
+    now, why = await _now(session, ledger, fact, known)
     if now is None:
         return {**told, "same": False, "why": why}
     is_ = _sent_now(session, now, fact)
@@ -117,7 +118,7 @@ async def _step(session: Session, ledger: Ledger, fact: Answered, frame: bytes, 
     return told
 
 
-async def _now(session: Session, ledger: Ledger, fact: Answered) -> tuple[Request | None, str]:
+async def _now(session: Session, ledger: Ledger, fact: Answered, known: Contents) -> tuple[Request | None, str]:
     """What the workflow would ask in this state; or why it would not."""
     from legato.core.owed import CallModel, plan
     from legato.drive.asking import request_now
@@ -133,19 +134,11 @@ async def _now(session: Session, ledger: Ledger, fact: Answered) -> tuple[Reques
         )
         return None, f"the workflow would not ask {fact.agent!r} here, but {'; '.join(instead)}"
     digest, frame, _ = await Frames(definition, ledger, None).in_force(fact.agent)
-    return await _whole(session, request_now(definition, state, fact.agent, digest, frame)[0]), ""
+    return await known.add_to(request_now(definition, state, fact.agent, digest, frame)[0]), ""
 
 
 def _in_words(effect: Any, state: State) -> str:
     return f"{type(effect).__name__}({', '.join(f'{name}={getattr(effect, name)}' for name in effect.__struct_fields__)})"
-
-
-async def _whole(session: Session, request: Request) -> Request:
-    """The request with the bytes of its pictures and files."""
-    from msgspec.structs import replace
-
-    named = {digest for group in request.groups for digest in group.contents_named}
-    return replace(request, contents={digest: await session.store.content(session.id, digest) for digest in named}) if named else request
 
 
 def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:

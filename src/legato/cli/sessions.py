@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from legato.cli.places import Place
     from legato.session import Session
     from legato.shown.listing import Row
-    from legato.stores.contract import LedgerInfo
 
 
 def ls(
@@ -43,7 +42,7 @@ async def _ls(store: str, workflow: str, tenant: str, limit: int, as_json: bool)
             tell("no sessions yet: `legato chat module:workflow` begins one")
         return
     async with looked_into(store, workflow, tenant) as here:
-        rows = [await _row(here, info) for info in await here.store.list(limit)]
+        rows = await _rows(here, limit)
         name = here.name
     if as_json:
         write_json(rows)
@@ -67,16 +66,22 @@ async def _ls(store: str, workflow: str, tenant: str, limit: int, as_json: bool)
         )
 
 
-async def _row(here: Place, info: LedgerInfo) -> Row:
-    """What one session is about. One that cannot be read is told, and hides no other."""
-    from legato.errors import LegatoError
-    from legato.shown.listing import row_of, unreadable
+async def _rows(here: Place, limit: int) -> list[Row]:
+    """The newest sessions. One that cannot be read is told, and hides no other."""
+    from functools import partial
 
-    try:
-        session = await here.session(info.ledger, of_any=True)
-    except LegatoError as error:
-        return unreadable(info, error)
-    return row_of(session, info, served=session.workflow is here.workflow)
+    from legato.shown.browsing import Browsing
+
+    browsing = Browsing(here.store, partial(here.session, of_any=True), here.is_named)
+    rows: list[Row] = []
+    after = ""
+    while len(rows) < limit:
+        page = await browsing.page(limit=limit - len(rows), after=after)
+        rows += page.sessions
+        after = page.next
+        if not after:
+            break
+    return rows
 
 
 def show(

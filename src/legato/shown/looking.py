@@ -53,15 +53,14 @@ def replies(session: Session) -> list[tuple[int, Answered]]:
 async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
     """The calls of these numbers, rebuilt."""
     state, facts, graph = State(session=session.id), session.facts, session.workflow.definition.graph
-    found, known = replies(session), _Contents(session)
+    found, known = replies(session), Contents(session)
     hidden: dict[int, Group] = {}
     looked: dict[int, Look] = {}
     for n in sorted(set(numbers)):
         position, fact = found[n]
         await apply_in_slices(state, facts[state.length : fact.upto + 1])
         frame = await known.frame(fact.frame)
-        exact = request_seen(state, frame, fact)
-        exact = replace(exact, contents=await known.named_in(exact))
+        exact = await known.add_to(request_seen(state, frame, fact))
         erased = dict(session.state.erasures.facts)
         told = await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
         told = [replace(each, group=hidden_group(each.group, graph, hidden)) if each.group.calls else each for each in told]
@@ -69,24 +68,30 @@ async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:
     return looked
 
 
-class _Contents:
-    """What requests name and the ledger does not hold, each read once."""
+class Contents:
+    """What requests of a session name and its ledger does not hold, each read once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._frames: dict[str, Frame] = {}
         self._bytes: dict[str, bytes] = {}
 
+    async def read(self, digest: str) -> bytes:
+        """The bytes of this digest."""
+        if digest not in self._bytes:
+            self._bytes[digest] = await self._session.store.content(self._session.id, digest)
+        return self._bytes[digest]
+
     async def frame(self, digest: str) -> Frame:
+        """The frame of this digest."""
         if digest not in self._frames:
-            self._frames[digest] = decode_frame(await self._session.store.content(self._session.id, digest))
+            self._frames[digest] = decode_frame(await self.read(digest))
         return self._frames[digest]
 
-    async def named_in(self, request: Request) -> Mapping[str, bytes]:
+    async def add_to(self, request: Request) -> Request:
+        """The request with the bytes of its pictures and files."""
         named = {digest for group in request.groups for digest in group.contents_named}
-        for digest in named - self._bytes.keys():
-            self._bytes[digest] = await self._session.store.content(self._session.id, digest)
-        return {digest: self._bytes[digest] for digest in named}
+        return replace(request, contents={digest: await self.read(digest) for digest in named}) if named else request
 
 
 def readable(body: bytes, contents: Mapping[str, bytes]) -> str:
