@@ -21,6 +21,7 @@ from legato.models import Anthropic, AzureOpenAIResponses, FallbackModel, OpenAI
 from legato.models.base import Emit, Reply
 from legato.models.prices import cost_of, published_cost
 from legato.testing import ScriptedModel
+from tests.models.providers import Provider
 
 
 async def test_the_cost_of_a_conversation_is_the_providers_usage_times_the_price() -> None:
@@ -36,6 +37,24 @@ async def test_the_cost_of_a_conversation_is_the_providers_usage_times_the_price
     assert session.usage.output == sum(usage["output_tokens"] for usage in told)
     cached = sum(usage["input_tokens_details"]["cached_tokens"] for usage in told)
     assert session.usage.cost == (session.usage.input - cached) * 3000 + cached * 1000 + session.usage.output * 7000
+
+
+async def test_a_try_that_was_refused_late_is_counted_with_the_reply() -> None:
+    """The provider read its own reasoning before it refused it, and the same turn went again without."""
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "Hi.", "annotations": []}]}
+    refusal = {"code": "invalid_encrypted_content", "message": "The encrypted content could not be verified."}
+    provider = Provider(
+        {"id": "r1", "status": "completed", "output": [thought, said], "usage": {"input_tokens": 1, "output_tokens": 1}},
+        {"id": "r2", "status": "failed", "error": refusal, "output": [], "usage": {"input_tokens": 50, "output_tokens": 0}},
+        {"id": "r3", "status": "completed", "output": [said], "usage": {"input_tokens": 7, "output_tokens": 2}},
+    )
+    session = Agent("a", model=provider.responses(prices={"gpt-5": Price(1.0, 10.0)}))._workflow().session("s")
+    await session.run("Hello")
+    await session.run("And again")
+    assert [any(item.get("type") == "reasoning" for item in asked["input"]) for asked in provider.asked] == [False, True, False]
+    replies = [fact.usage for fact in session.facts if isinstance(fact, Answered)]
+    assert [(usage.input, usage.output, usage.cost) for usage in replies] == [(1, 1, 11_000), (57, 2, 77_000)]
 
 
 async def test_unknown_price_is_recorded_as_unknown() -> None:
