@@ -373,8 +373,7 @@ def _calls_to_plan(batch: _Batch, about: CallRef | Literal["effects", "everythin
     if isinstance(about, CallRef):
         call = state.call(about)
         return [call] if call is not None and call.output is None else [], 0
-    last = batch.reply.call(batch.cut)
-    if last is not None and last.output is None:
+    if batch.cut >= 0 and (last := batch.reply.call(batch.cut)) is not None and last.output is None:
         return [call for call in state.batch if call.output is None], 0
     found: list[CallState] = []
     later_handoffs = 0
