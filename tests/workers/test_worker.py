@@ -10,7 +10,7 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -454,6 +454,33 @@ async def test_a_call_whose_arguments_are_erased_is_answered_by_a_worker_that_is
     engine.woken = ["s"]
     await worked(Worker(workflow, engine=engine, store=store), lambda: engine.steps[-1].how == "waiting")
     assert (await session.refresh()).messages[-1].text == "Never mind."
+
+
+async def test_whatever_a_session_is_given_wakes_its_engine() -> None:
+    @tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    engine, store, workflow = Inline(), MemoryStore(), desk(call("pay"), "Done.", tools=[pay])
+    session = engine.session(workflow, "s", store)
+    assert (await session.resume()).status == "new"
+    assert engine.woken == [], "there is nobody to be woken yet"
+    woken: list[str] = []
+
+    async def wakes(given: Awaitable[object], name: str) -> None:
+        before = len(engine.woken)
+        await given
+        woken.extend([name] * (len(engine.woken) - before))
+
+    await wakes(session.open("Pay"), "open")
+    assert (await advance({workflow.name: workflow}, store, "s", asyncio.Event())).how == "pending"
+    await wakes(session.resume(), "resume")
+    await wakes(session.approve(session.pending[0]), "approve")
+    await wakes(session.say("And then?"), "say")
+    await wakes(session.cancel(), "cancel")
+    await wakes(session.redact(1), "redact")
+    assert woken == ["open", "resume", "approve", "say", "cancel", "redact"]
 
 
 async def test_of_a_session_that_failed_the_log_says_which_model_how_and_where_and_none_of_its_words(
