@@ -75,7 +75,7 @@ const BLOCKS = {
   table: (token) =>
     el(
       "div",
-      { class: "table", tabindex: "0", role: "region", "aria-label": "Table" },
+      { class: "table", tabindex: "0", role: "group", "aria-label": "Table" },
       el(
         "table",
         null,
