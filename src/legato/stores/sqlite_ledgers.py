@@ -242,12 +242,17 @@ def redact(connection: sqlite3.Connection, ledger: str, erasing: Erases, born: s
     done: list[tuple[Row, Erased]] = []
     for each in kin.values():
         if each.name is not None and each.length:
-            facts, shared = list(_facts(connection, each, 0)), count_shared(row, each, min(row.length, each.length), parent_of)
-            looked_at = ((digest, _content(connection, each, digest)) for digest in erasing.looks_at(facts, shared))
-            done.append((each, erasing.erased(facts, shared, {digest: found[3] for digest, found in looked_at if found is not None})))
+            shared = count_shared(row, each, min(row.length, each.length), parent_of)
+            done.append((each, _erased(connection, each, shared, erasing)))
     dropped = find_unnamed_contents(erased for _, erased in done)
     connection.executemany("DELETE FROM contents WHERE ledger = ? AND digest = ?", [(id, digest) for id in kin for digest in dropped])
     return {each.name: (erased, _erase(connection, each, erased, parent_of)) for each, erased in done if each.name and erased.added}
+
+
+def _erased(connection: sqlite3.Connection, row: Row, shared: int, erasing: Erases) -> Erased:
+    facts = list(_facts(connection, row, 0))
+    contents = {digest: _content(connection, row, digest) for digest in erasing.looks_at(facts, shared)}
+    return erasing.erased(facts, shared, {digest: found[3] for digest, found in contents.items() if found is not None})
 
 
 def _kin(connection: sqlite3.Connection, row: Row) -> dict[int | None, Row]:
