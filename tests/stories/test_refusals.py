@@ -223,7 +223,7 @@ def test_there_is_a_ledger_of_every_released_format() -> None:
     assert OLD_LEDGERS
 
 
-async def test_text_of_a_form_before_the_first_release_is_refused(store: Store) -> None:
+async def test_text_of_an_unreleased_form_is_refused(store: Store) -> None:
     workflow = approvals.cleanup_desk(World())
     session = workflow.session("s", store=store)
     await session.run("Clean up and check")
