@@ -30,25 +30,25 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            bufsize=0,  # a line that is heard takes nothing of what follows it along
         )
 
     def hear(self) -> str:
         """The next line that it says."""
         assert self.process.stdout is not None
-        line: str = self.process.stdout.readline()
+        line: str = self.process.stdout.readline().decode()
         if not line.endswith("\n"):  # the half line of a process that was killed says nothing
             raise AssertionError(f"the child process ended: {self.end()[1]}")
         return line.removesuffix("\n")
 
     def tell(self, line: str = "") -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        self.process.stdin.write(f"{line}\n".encode())
 
     def end(self) -> tuple[str, str]:
         """What it said until its end, and what it complained about."""
-        return self.process.communicate(timeout=60)
+        said, complaints = self.process.communicate(timeout=60)
+        return said.decode(), complaints.decode()
 
     def kill(self) -> None:
         self.process.kill()
