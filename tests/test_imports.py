@@ -28,9 +28,9 @@ SOURCES = ROOT / "src"
 TOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
 CONTRACTS = {each["id"]: each for each in TOOLS["importlinter"]["contracts"]}
 
-MOST_MODULES = 82
-"""How many modules all names of `legato` may bring beyond `asyncio, json, sqlite3`, which most programs have anyway. There are 82 on Python
-3.11: 62 of Legato and 20 of msgspec with what that imports."""
+MOST_MODULES = 84
+"""How many modules all names of `legato` may bring beyond `asyncio, json, sqlite3`, which most programs have anyway. There are 84 on Python
+3.11: 64 of Legato and 20 of msgspec with what that imports."""
 
 HEAVY = {
     "pydantic": "with the first tool, output type or result that is data",

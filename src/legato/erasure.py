@@ -20,7 +20,7 @@ from legato.core.state import State
 from legato.drive.clock import fresh_key, now_ms
 from legato.drive.folding import fold_in_slices
 from legato.drive.others import idempotency_key
-from legato.drive.spare import clear
+from legato.drive.session_cache import SESSIONS
 from legato.errors import BadInput, UnknownLedger
 from legato.stores.contract import Store
 
@@ -83,7 +83,7 @@ async def redact(
     try:
         done = await store.redact(session, Erasing(chosen, key, now_ms(), reason, by, frames), born=born)
     finally:
-        clear(store)  # whatever it raised: it may have been recorded
+        SESSIONS.clear(store)  # whatever it raised: it may have been recorded
     if session not in done:
         return Redaction(session)
     erased = done[session]

@@ -99,10 +99,15 @@ class Run:
         session = self.session
         await session.refresh()
         self.since, self._spent = session.state.length, session.state.spent.total
-        if self._given is not None:
-            await session._record_input(self._given)
-        else:
-            await session._wake_driver()
+        session._ledger.withdraw()
+        try:
+            if self._given is not None:
+                await session._record_input(self._given)
+            else:
+                await session._wake_driver()
+        except BaseException:
+            session._ledger.share()
+            raise
         self._driver = session._driver(show, self._stream, self.since)
         if self._left:
             self._driver.leave()

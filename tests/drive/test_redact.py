@@ -1,14 +1,13 @@
 """Erasing a person's words in a session: what agents see afterwards, what other handles have, and what is told of what remains."""
 
 import asyncio
-import gc
 
 import pytest
 
 from legato import Agent, HandoffBuilder, file, guardrail, history, tool
 from legato.core.facts import Answered, Attempted, Compacted, Redacted, Returned, Said
 from legato.core.wording import ERASED, ERASED_ARGUMENTS
-from legato.drive import spare
+from legato.drive.session_cache import SESSIONS, CachedState
 from legato.errors import BadInput, LedgerExists, ModelFailed, StoreError
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore
 from legato.testing import FailingStore, Fault, ScriptedModel, call, handoff
@@ -97,31 +96,23 @@ async def test_a_handle_that_has_not_looked_writes_nothing_back(store):
     assert [type(fact) for fact in await store.read("s")] == [type(fact) for fact in other.facts]
 
 
-async def test_a_state_that_was_left_behind_is_not_taken_for_the_conversation(store):
+async def test_erased_words_are_not_cached(store):
     workflow = hall()
     session = workflow.session("s", store=store)
     await session.run(SECRET)
-    keeper = workflow.session("s", store=store)
-    await keeper.refresh()
-    del session
-    gc.collect()
-    await keeper.redact(1)
-    assert spare.take(store, "s") is None
-    del keeper
-    gc.collect()
+    await workflow.session("s", store=store).redact(1)
+    assert SESSIONS.get(store, "s", CachedState) is None
     fresh = await workflow.session("s", store=store).refresh()
     assert "Xylophone" not in everything_of(store, fresh)
 
 
-async def test_what_another_process_left_behind_is_read_anew(store):
+async def test_what_another_process_erased_is_read_anew(store):
     workflow = hall()
     session = workflow.session("s", store=store)
     await session.run(SECRET)
-    left = workflow.session("s", store=store)
-    await left.refresh()
+    cached = SESSIONS.get(store, "s", CachedState)
     await session.redact(1)
-    del left  # leaves the state of before behind
-    gc.collect()
+    SESSIONS.put(store, "s", CachedState, cached, cached.size)  # as it is in a process that was not told
     fresh = await workflow.session("s", store=store).refresh()
     assert "Xylophone" not in everything_of(store, fresh)
 

@@ -151,13 +151,13 @@ async def forked(folder: Path, measured: Measured, size: int) -> None:
     await _opened_before(folder, lambda session: session.fork(size), measured, size)
 
 
-@row("a handle that is let go after 9,000 turns", 9_000, 1_000)
-async def let_go(folder: Path, measured: Measured, size: int) -> None:
+@row("a message to a cached conversation of 20,000 turns", TURNS, 1_000, "constant")
+async def say_to_cached(folder: Path, measured: Measured, size: int) -> None:
     async with SQLiteStore(folder / "s.db") as store:
         await long_ledger(store, size)
-        sessions = [await desk().session("s", store=store).refresh()]
+        await desk().session("s", store=store).refresh()
         async with measured:
-            sessions.clear()
+            await desk().session("s", store=store).say("And now?")
 
 
 # -- large values ------------------------------------------------------------------------------------------------------

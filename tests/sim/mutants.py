@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from legato import family, nested, portable
 from legato.answering import Given
-from legato.core import erasing, groups, owed, state, view
+from legato.core import erasing, groups, owed, state, state_copy, view
 from legato.core.facts import (
     NO_OPTIONS,
     Answered,
@@ -30,8 +30,9 @@ from legato.core.facts import (
     Words,
 )
 from legato.core.messages import Message, parts_of
-from legato.drive import asking, caller, claims, conversation, driver, ledger, outcome, screen, spare, tools
+from legato.drive import asking, caller, claims, conversation, driver, ledger, outcome, screen, tools
 from legato.drive.clock import fresh_name, now_ms
+from legato.drive.session_cache import SESSIONS, CachedState
 from legato.errors import LedgerConflict
 from legato.session import Session
 from legato.stores import copying, retiring
@@ -777,39 +778,40 @@ def _(patch: Patch) -> None:
 # -- what makes it quick -------------------------------------------------------------------------------------------------
 
 
-@mutant("a state that was left behind is given to every handle that comes")
+@mutant("a cached state is advanced under those who look at it")
 def _(patch: Patch) -> None:
-    left: dict[tuple[int, str], Any] = {}
-
-    def leave(store: Any, session: str, given: Any) -> None:
-        left[id(store), session] = given
-
-    patch(ledger, "leave", leave)
-    patch(ledger, "take", lambda store, session: left.get((id(store), session)))
+    patch(ledger, "copy_state", lambda state: state)
 
 
-@mutant("a state that was left behind is taken for all there is")
+@mutant("a copy of a state shares the newest reply with the original")
+def _(patch: Patch) -> None:
+    patch(state_copy, "_copy_group", lambda group: group)
+
+
+@mutant("a cached state is taken for all there is")
 def _(patch: Patch) -> None:
     before = ledger.Ledger._read
 
     async def read(self: Any) -> Any:
-        base, facts = await before(self)
-        return base, () if base.state is not self.state else facts
+        born, now, facts = await before(self)
+        return born, now, facts if now is self.state else ()
 
     patch(ledger.Ledger, "_read", read)
 
 
-@mutant("a state is left behind with what was proposed and never recorded")
+@mutant("a state is cached with what was proposed and never recorded")
 def _(patch: Patch) -> None:
-    def delete(self: Any) -> None:
+    def share(self: Any) -> None:
         if self._sound:
-            spare.leave(self.store, self.session, spare.Spare(self._born, self.state))
+            SESSIONS.put(self.store, self.session, CachedState, CachedState(self._born, self.state, 0), 0)
 
     async def append(self: Any, propose: Any, contents: Any = None) -> Any:
         async with self.lock:
-            return await self._append(propose, contents)
+            try:
+                return await self._append(propose, contents)
+            finally:
+                share(self)
 
-    patch(ledger.Ledger, "__del__", delete)
     patch(ledger.Ledger, "append", append)
 
 
@@ -844,10 +846,7 @@ def _(patch: Patch) -> None:
 
 @mutant("a handle goes on with words that were erased")
 def _(patch: Patch) -> None:
-    async def anew(self: Any, born: str) -> Any:
-        return spare.Spare(born, self.state), await self.store.read(self.session, self._sound, born=born)
-
-    patch(ledger.Ledger, "_anew", anew)
+    patch(ledger, "Redacted", type("Unheard", (), {}))  # no fact that is read is of this type
 
 
 @mutant("a reply that was made from erased words is recorded")

@@ -29,8 +29,6 @@ FIRST_SEEDS = {
     "a fork keeps what was approved in its parent": 500,
     "a standing approval of one agent's tool holds for all agents": 140,
     "what a person declined is cancelled for good: later messages are not heard": 100,
-    "a state that was left behind is taken for all there is": 120,
-    "a state is left behind with what was proposed and never recorded": 80,
     "nobody looks out for what others append while something runs": 80,
     "a model goes on thinking about words that were erased": 840,
 }

@@ -8,7 +8,7 @@ from weakref import ref
 import pytest
 
 from legato.core.groups import Group
-from legato.drive import spare
+from legato.drive.session_cache import SESSIONS
 from legato.stores import MemoryStore
 from legato.wire.group_cache import cache_of, clear_cache, count_cached_groups
 from tests.wire.longtalk import desk, question
@@ -45,6 +45,6 @@ async def test_session_takes_its_cache_along(line: Line) -> None:
     groups = [ref(group) for group in session.state.groups]
     assert count_cached_groups() > before
     del session
-    spare.clear(store)
+    SESSIONS.clear(store)
     gc.collect()
     assert (sum(group() is not None for group in groups), count_cached_groups()) == (0, before)

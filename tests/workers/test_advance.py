@@ -9,7 +9,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, history, image, tool
 from legato.core.facts import Lost, Returned
-from legato.drive import spare
+from legato.drive.session_cache import SESSIONS
 from legato.engines.advance import Rest, advance, told
 from legato.engines.pace import Pace, Step
 from legato.errors import BadInput, ModelFailed, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable, UnknownLedger
@@ -246,7 +246,7 @@ async def test_whatever_the_sessions_own_store_does_not_do_is_tried_again_and_no
     await session.run(["Hi", image(b"a picture")])
     await session.say("Bye")
     del session  # what it has read is not kept for the next
-    spare.clear(store)
+    SESSIONS.clear(store)
     store.away = True
     with pytest.raises(StoreUnavailable):
         await step(workflow, store)

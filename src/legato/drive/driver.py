@@ -138,6 +138,12 @@ class Driver:
 
     async def drive(self) -> None:
         """Take the lead and drive; or follow whoever leads until the session rests. `DrivenElsewhere` if it may only lead, and cannot."""
+        try:
+            await self._drive_observed()
+        finally:
+            self._ledger.share()
+
+    async def _drive_observed(self) -> None:
         if self._definition.observer is None:
             await self._drive()
             return

@@ -14,18 +14,18 @@ too, and gives that with all it reads and appends: what it has read is never mix
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from legato.core.child_ids import root_session_id
 from legato.core.codec import FactT, proved
 from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Redacted, Started
 from legato.core.messages import contents_of
 from legato.core.state import State, fold
+from legato.core.state_copy import copy_call, copy_state
 from legato.drive.folding import FACTS_PER_SLICE, apply_in_slices, fold_in_slices
-from legato.drive.spare import Spare, leave, take
+from legato.drive.session_cache import SESSIONS, CachedState, measure
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 
@@ -37,23 +37,6 @@ PLAIN = frozenset((Started, HandedOff, Gated, Lost))
 """Facts of numbers, digests and names that are on record already: they can always be read again."""
 
 
-UNSHARED = 2
-"""What Python counts for a thing that one other has, while it is being counted."""
-
-LOOKED_AT = ("facts", "groups", "tail", "late")
-"""What people keep of a state, if not the whole."""
-
-
-class _Done:
-    """Awaited, it is there at once: cheaper than a coroutine that does nothing."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return iter(())  # type: ignore[return-value]  # an iterator is all that `await` needs
-
-
-_DONE = _Done()
-
-
 class LoopLock:
     """A lock for the tasks of one event loop, and then of another: a session may outlive the loop it was first used in."""
 
@@ -61,7 +44,7 @@ class LoopLock:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock: asyncio.Lock
 
-    def __aenter__(self) -> Awaitable[object]:
+    async def __aenter__(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and self._loop.is_running() and self._lock.locked():
@@ -70,11 +53,10 @@ class LoopLock:
                     do="make a handle in each: workflow.session(id, store=...)",
                 )
             self._loop, self._lock = loop, asyncio.Lock()
-        return self._lock.acquire()
+        await self._lock.acquire()
 
-    def __aexit__(self, *error: object) -> Awaitable[None]:
+    async def __aexit__(self, *error: object) -> None:
         self._lock.release()
-        return _DONE
 
 
 async def used(store: Store, doing: Awaitable[T]) -> T:
@@ -103,6 +85,11 @@ async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
             return born, facts
 
 
+async def read_state(store: Store, session: str) -> State:
+    """Read the state of a session, of whichever workflow. It is empty if there is none, and may be shared: do not advance it."""
+    return await Ledger(store, session).refresh()
+
+
 async def let_rest(store: Store, session: str, length: int) -> None:
     """Say that nobody need drive a ledger that has so many facts. Whoever drives it just now says so himself, or that it does not rest."""
     with suppress(StoreError):  # then it is driven once more than need be, or somebody who looks says so later
@@ -119,10 +106,10 @@ def _erased_since(state: State, at: int) -> list[Redacted]:
 class Ledger:
     """The state of one session, kept level with its store."""
 
-    def __init__(self, store: Store, session: str, workflow: str) -> None:
+    def __init__(self, store: Store, session: str, workflow: str | None = None) -> None:
         self.store = store
         self.session = session
-        self._workflow = workflow  # whose conversation this is to be
+        self._workflow = workflow  # whose conversation this is to be; None: of any
         self.state = fold((), session)
         self.loaded = False
         self.lock = LoopLock()
@@ -130,7 +117,8 @@ class Ledger:
         self._sound = 0  # how many facts of the state are known to be in the store
         self._born = ""  # the birth name of the ledger that they are of
         self._proved: Fact | None = None  # known to be readable
-        self._weighed = (0, 0)  # how many facts of a spare state have been weighed, and their weight
+        self._cached: CachedState | None = None  # what the state is in the cache, if it is there: then it is not advanced
+        self._measured = (0, 0)  # how many facts of the state were measured for the cache, and their bytes
 
     @property
     def settled(self) -> State:
@@ -152,6 +140,21 @@ class Ledger:
         async with self.lock:
             await self._catch_up()
         return self.state
+
+    def share(self) -> None:
+        """Put the state into the cache, for other handles on the session. Not while something is being proposed."""
+        state, (measured, size) = self.state, self._measured
+        if not self._sound or state.length != self._sound or self._cached is not None:
+            return
+        _ = state.open.by_phase  # calls are filed when somebody looks: from here on that may be any thread
+        size += measure(state.facts, measured)
+        self._measured, self._cached = (state.length, size), CachedState(self._born, state, size)
+        SESSIONS.put(self.store, self.session, CachedState, self._cached, size)
+
+    def withdraw(self) -> None:
+        """Take the state out of the cache for a run, which shares it when it has ended; not if another handle was given it."""
+        if self._cached is not None and SESSIONS.take_back(self.store, self.session, CachedState, self._cached):
+            self._cached = None
 
     async def content(self, digest: str) -> bytes:
         """Bytes that facts of this session name."""
@@ -197,9 +200,13 @@ class Ledger:
     async def _append(self, propose: Propose, contents: Mapping[str, bytes] | None) -> list[AnyFact]:
         while True:
             facts: list[AnyFact] = []
-            for proposed in propose(self.state):
+            if self._cached is not None:
+                self.state, self._cached = copy_state(self.state), None
+            state = self.state
+            for proposed in propose(state):
                 fact = proposed if proposed is self._proved or type(proposed) in PLAIN else proved(proposed)
-                self.state.apply(fact)
+                copy_call(state, fact)
+                state.apply(fact)
                 facts.append(fact)
             if not facts:
                 return facts
@@ -228,65 +235,63 @@ class Ledger:
 
     async def _catch_up(self) -> None:
         try:
-            base, read = await self._read()
-            if base.state.length and Redacted in map(type, read):
-                base, read = await self._anew(base.born)
+            born, state, facts = await self._read()
+            if state.length and Redacted in map(type, facts):
+                state, facts = State(session=self.session), await self._read_anew(born)
         except StoreError as error:
             error.store = self.store
             raise
-        state, facts = base.state, read
-        if state is self.state and len(read) > FACTS_PER_SLICE:
+        if facts and (self._cached is not None or len(facts) > FACTS_PER_SLICE):
             # Other tasks run between slices. They see the state as it was, and never the first half of what was appended in one piece.
-            state, facts = State(session=self.session), (*state.facts, *read)
+            state, self._cached = copy_state(state), None
+        for fact in facts:
+            copy_call(state, fact)
         try:
             await apply_in_slices(state, facts)
-            self.state, self._weighed = state, (base.weighed, base.weight)
+            self.state = state
         finally:
-            self._born, self._sound = base.born, self.state.length
-        self.loaded = True
-        if self.state.workflow not in ("", self._workflow):
+            self._born, self._sound = born, self.state.length
+        first, self.loaded = not self.loaded, True
+        if self._workflow is not None and self.state.workflow not in ("", self._workflow):
             root = root_session_id(self.session)
             other = f"open {root!r}, the session that it works for" if root != self.session else "use another session id"
             raise DefinitionChanged(
                 f"session {self.session!r} belongs to workflow {self.state.workflow!r}, not to {self._workflow!r}",
                 do=f"open it with a workflow of that name, or {other}; nothing was changed",
             )
-        if read:
+        if first:
+            self.share()
+        if facts:
             self._tell()
 
-    async def _read(self) -> tuple[Spare, Sequence[AnyFact]]:
-        """The state to go on from, and the facts that it lacks."""
-        if not self._sound and (spare := take(self.store, self.session)):
-            last = spare.state.length - 1
+    async def _read(self) -> tuple[str, State, Sequence[AnyFact]]:
+        """The state to go on from, the birth name of its ledger, and the facts that it lacks."""
+        if self._sound:
             try:
-                last_and_new = await self.store.read(self.session, last, born=spare.born)
+                return self._born, self.state, await self.store.read(self.session, self._sound, born=self._born)
+            except UnknownLedger as unknown:
+                raise self._deleted(unknown) from unknown
+        cached: CachedState | None = SESSIONS.get(self.store, self.session, CachedState)
+        if cached is not None:
+            last = cached.state.length - 1
+            try:
+                last_and_new = await self.store.read(self.session, last, born=cached.born)
             except UnknownLedger:
                 last_and_new = ()  # it was deleted since
-            if last_and_new and last_and_new[0] == spare.state.facts[last]:  # else the store was restored from an older copy
-                return spare, last_and_new[1:]
-        if not self._sound:
-            born, read = await meet(self.store, self.session)
-            return Spare(born, self.state), read
+            if last_and_new and last_and_new[0] == cached.state.facts[last]:  # else the store was restored from an older copy
+                self._cached, self._measured = cached, (cached.state.length, cached.size)
+                return cached.born, cached.state, last_and_new[1:]
+        born, facts = await meet(self.store, self.session)
+        return born, self.state, facts
+
+    async def _read_anew(self, born: str) -> Sequence[AnyFact]:
+        """Everything from the first fact on: words that were read before are erased since, and must not be shown any more."""
+        SESSIONS.drop(self.store, self.session, CachedState)
+        self._cached, self._measured, self._proved = None, (0, 0), None
         try:
-            return Spare(self._born, self.state, *self._weighed), await self.store.read(self.session, self._sound, born=self._born)
+            return await self.store.read(self.session, born=born)
         except UnknownLedger as unknown:
             raise self._deleted(unknown) from unknown
-
-    async def _anew(self, born: str) -> tuple[Spare, Sequence[AnyFact]]:
-        """Everything from the first fact on: words that this handle has read were erased since, and it must not show them any more."""
-        try:
-            read = await self.store.read(self.session, born=born)
-        except UnknownLedger as unknown:
-            raise self._deleted(unknown) from unknown
-        self._proved = None
-        return Spare(born, State(session=self.session)), read
-
-    def __del__(self) -> None:
-        if not self._sound or self.state.length != self._sound or sys.is_finalizing():
-            return
-        # What somebody else still looks at is theirs: it must not move because a conversation goes on elsewhere.
-        if sys.getrefcount(self.state) <= UNSHARED and all(sys.getrefcount(getattr(self.state, name)) <= UNSHARED for name in LOOKED_AT):
-            leave(self.store, self.session, Spare(self._born, self.state, *self._weighed))
 
     def _deleted(self, told: StoreError) -> UnknownLedger:
         deleted = UnknownLedger(

@@ -1,23 +1,25 @@
-"""A handle that is let go of leaves its state to the next one: who serves people request by request does not pay for the past again."""
+"""What was read of a session is kept for its next handle: who serves people request by request does not pay for the past again."""
 
+import asyncio
 import gc
 import os
 import sqlite3
+import threading
 from contextlib import closing
 
 import pytest
 
 from legato import Agent, HandoffBuilder, tool
-from legato.core.groups import CallState, Group, OpenCalls
 from legato.core.state import fold
-from legato.core.sums import Spent
-from legato.drive import spare
+from legato.drive.session_cache import SESSIONS, CachedState, SessionCache
+from legato.errors import BadInput
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import FailingStore, ScriptedModel, call, handoff
+from tests.core.meaning import meaning
 
 
 class Counting(MemoryStore):
-    """Counts the facts that are read, except for the last one of a spare state, by which it is recognised."""
+    """Counts the facts that are read, except for the last one of a cached state, by which it is recognised."""
 
     read_facts = 0
 
@@ -60,31 +62,22 @@ async def cycle(workflow, store, number):
     return await session.resume()
 
 
-def meaning(state):
-    """All that a state says, without what wires have cached in it."""
-
-    def told(value):
-        if isinstance(value, dict):
-            return {str(key): told(each) for key, each in value.items()}
-        if isinstance(value, (list, tuple, set)):
-            return [told(each) for each in (sorted(value, key=str) if isinstance(value, set) else value)]
-        names = getattr(value, "__struct_fields__", ()) or getattr(value, "__slots__", ())
-        if not names or (hasattr(value, "__struct_config__") and value.__struct_config__.frozen):
-            return repr(value)
-        has_caches = isinstance(value, (Group, Spent, OpenCalls, CallState))
-        cached = [name for name in names if name.startswith("_") or name in ("filed", "changed")] if has_caches else ()
-        return {name: told(getattr(value, name)) for name in names if name not in cached}
-
-    return told(state)
-
-
 async def test_a_new_handle_reads_only_what_the_last_one_had_not():
     store, workflow = Counting(), desk()
     for number in range(20):
         result = await cycle(workflow, store, number)
         assert result.text == "Done."
-        del result
     assert store.read_facts == 0, "nobody else has appended anything, so nothing was new to anybody"
+
+
+async def test_the_next_handle_need_not_read_again():
+    store, workflow = Counting(), desk()
+    await workflow.session("s", store=store).run("order 1")
+    SESSIONS.clear(store)
+    first = await workflow.session("s", store=store).refresh()
+    assert store.read_facts == len(first.facts)
+    second = await workflow.session("s", store=store).refresh()
+    assert (store.read_facts, second.facts) == (len(first.facts), first.facts)
 
 
 async def test_a_state_that_went_from_handle_to_handle_is_the_fold_of_the_ledger(store):
@@ -104,15 +97,16 @@ async def test_what_another_process_appended_since_is_read(tmp_path):
         assert session.facts == list(await elsewhere.read("s"))
 
 
-async def test_two_handles_at_once_have_a_state_each(store):
+async def test_one_handle_goes_on_without_the_other(store):
     workflow = desk()
     await cycle(workflow, store, 1)
     one = await workflow.session("s", store=store).refresh()
     two = await workflow.session("s", store=store).refresh()
-    assert one.state is not two.state
     before = len(two.facts)
     await one.run("order 2")
     assert len(two.facts) == before, "what one handle has read, the other has not until it refreshes"
+    await two.refresh()
+    assert two.facts == one.facts
 
 
 async def test_a_session_that_was_deleted_and_made_anew_is_not_taken_for_the_old_one(store):
@@ -125,7 +119,7 @@ async def test_a_session_that_was_deleted_and_made_anew_is_not_taken_for_the_old
     assert [message.text for message in session.messages] == ["order 7"]
 
 
-async def test_what_was_proposed_and_never_recorded_is_left_to_nobody():
+async def test_what_was_proposed_and_never_recorded_is_not_kept():
     base, workflow = MemoryStore(), desk()
     failing = FailingStore(base, lambda operation, when, number: OSError("gone") if operation == "append" and number > 3 else None)
     with pytest.raises(OSError, match="gone"):
@@ -135,45 +129,10 @@ async def test_what_was_proposed_and_never_recorded_is_left_to_nobody():
     assert (await session.refresh()).facts == recorded
 
 
-async def test_a_store_keeps_spare_states_of_so_many_facts_and_the_longest_unused_makes_room(monkeypatch):
-    monkeypatch.setattr(spare, "MOST_FACTS", 15)
-    store, workflow = Counting(), desk()
-    for name in ("a", "b", "c"):
-        await workflow.session(name, store=store).run("order 1")
-    length = len((await workflow.session("c", store=store).refresh()).facts)
-    kept = 15 // length
-    assert kept == 2
-    store.read_facts = 0
-    for name in ("c", "b", "a")[:kept]:
-        await workflow.session(name, store=store).refresh()
-    assert store.read_facts == 0
-    for name in ("c", "b", "a")[kept:]:
-        await workflow.session(name, store=store).refresh()
-    assert store.read_facts == length * (3 - kept)
-
-
-async def test_a_handle_that_the_collector_lets_go_of_while_another_is_leaving_its_state_blocks_nobody(monkeypatch):
-    class Collecting(spare._Shelf):
-        def __init__(self):
-            super().__init__()
-            gc.collect()
-
-    monkeypatch.setattr(spare, "_Shelf", Collecting)
-    store, workflow = MemoryStore(), desk()
-    forgotten, dropped = workflow.session("a", store=store), workflow.session("b", store=store)
-    await forgotten.run("order 1")
-    await dropped.run("order 2")
-    forgotten.cycle = forgotten  # only the collector lets go of it
-    gc.disable()
-    try:
-        del forgotten, dropped
-    finally:
-        gc.enable()
-    assert (await workflow.session("a", store=store).refresh()).status == "pending"
-
-
-async def test_a_store_keeps_spare_states_of_so_many_bytes(monkeypatch):
-    monkeypatch.setattr(spare, "MOST_BYTES", 40_000)
+async def test_what_was_used_longest_ago_makes_room(monkeypatch):
+    monkeypatch.setattr(SESSIONS, "_max_bytes", 0)  # whatever other tests have left
+    SESSIONS.put(MemoryStore(), "s", "kind", None, 0)
+    monkeypatch.setattr(SESSIONS, "_max_bytes", 50_000)
     store, workflow = Counting(), desk()
     for name in ("a", "b", "c", "d"):
         await workflow.session(name, store=store).run("order " + "1" * 15_000)
@@ -184,18 +143,38 @@ async def test_a_store_keeps_spare_states_of_so_many_bytes(monkeypatch):
     await workflow.session("a", store=store).refresh()
     assert store.read_facts > 0, "it had to make room"
     await workflow.session("e", store=store).run("order " + "1" * 100_000)
-    assert sum(each.weight for each in spare._shelves[store].spares.values()) == spare._shelves[store].weight <= 40_000
-    assert "e" not in spare._shelves[store].spares
+    assert SESSIONS.bytes <= 50_000
+    assert SESSIONS.get(store, "e", CachedState) is None
 
 
 @pytest.mark.parametrize("looked_at", [lambda state: state, lambda state: state.groups, lambda state: state.facts])
-async def test_what_somebody_still_looks_at_does_not_move_when_the_conversation_goes_on_elsewhere(store, looked_at):
+async def test_what_is_looked_at_does_not_move(store, looked_at):
     workflow = desk()
     await cycle(workflow, store, 1)
     held = looked_at((await workflow.session("s", store=store).refresh()).state)
     before = len(held.facts if hasattr(held, "facts") else held)
     await cycle(workflow, store, 2)
     assert len(held.facts if hasattr(held, "facts") else held) == before
+
+
+async def test_handles_in_other_threads_go_on_alone(tmp_path):
+    workflow, problems = desk(), []
+    async with SQLiteStore(tmp_path / "s.db") as store:
+        await cycle(workflow, store, 1)
+        session = await workflow.session("s", store=store).refresh()
+        before, length = meaning(session.state), session.state.length
+
+        def elsewhere():
+            try:
+                asyncio.run(cycle(workflow, store, 2))
+            except BaseException as error:
+                problems.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert (problems, meaning(session.state)) == ([], before)
+        assert (await session.refresh()).state.length > length
 
 
 @pytest.mark.parametrize("since", ["nothing", "another message"])
@@ -218,13 +197,67 @@ async def test_a_store_that_was_restored_from_an_older_copy_is_believed(tmp_path
         assert said == ["order 1", *(["order 3", "order 4"] if since == "another message" else []), "order 5"]
 
 
-def test_a_forked_child_begins_without_spare_states_and_can_leave_its_own():
+async def test_a_run_takes_a_state_that_is_its_own(store):
+    workflow = desk()
+    session = workflow.session("s", store=store)
+    await session.run("order 1")
+    mine = session.state
+    await session.refresh()
+    await session.run("order 2")
+    assert session.state is mine
+    other = await workflow.session("s", store=store).refresh()
+    assert other.state is mine
+    length = mine.length
+    await session.run("order 3")
+    assert (other.state.length, session.state is mine) == (length, False)
+
+
+def test_a_forked_child_begins_with_an_empty_cache():
     store = MemoryStore()
-    spare.leave(store, "s", spare.Spare("born", fold((), "s")))
-    with spare._lock:  # as another thread may have it at that moment
+    SESSIONS.put(store, "s", "kind", "value", 1)
+    with SESSIONS._lock:  # as another thread may have it at that moment
         child = os.fork()
         if not child:
-            spare.leave(store, "t", spare.Spare("born", fold((), "t")))
-            os._exit(0 if spare.take(store, "s") is None and spare.take(store, "t") else 1)
+            SESSIONS.put(store, "t", "kind", "value", 1)
+            os._exit(0 if SESSIONS.get(store, "s", "kind") is None and SESSIONS.get(store, "t", "kind") else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert spare.take(store, "s")
+    assert SESSIONS.get(store, "s", "kind")
+
+
+def test_a_store_that_is_gone_keeps_nothing():
+    cache, here, gone = SessionCache(1_000), MemoryStore(), MemoryStore()
+    for name in "abc":
+        cache.put(gone, name, "kind", name, 100)
+    cache.put(here, "a", "kind", "other", 100)
+    del gone
+    gc.collect()
+    cache.put(here, "b", "kind", "more", 100)
+    assert (cache.bytes, cache.get(here, "a", "kind")) == (200, "other")
+
+
+def test_values_are_kept_by_kind_and_replaced():
+    cache, store = SessionCache(1_000), MemoryStore()
+    cache.put(store, "s", "one", "first", 400)
+    cache.put(store, "s", "one", "second", 300)
+    cache.put(store, "s", "two", "other", 300)
+    assert (cache.bytes, cache.get(store, "s", "one")) == (600, "second")
+    cache.drop(store, "s", "one")
+    assert (cache.bytes, cache.get(store, "s", "one"), cache.get(store, "s", "two")) == (300, None, "other")
+
+
+def test_stores_without_a_hash_are_not_cached():
+    class Nameless(MemoryStore):
+        __hash__ = None
+
+    cache, store = SessionCache(1_000), Nameless()
+    cache.put(store, "s", "kind", "value", 1)
+    cache.clear(store)
+    assert cache.get(store, "s", "kind") is None
+
+
+def test_the_environment_sets_the_budget(monkeypatch):
+    monkeypatch.setenv("LEGATO_CACHE_BYTES", "12345")
+    assert SessionCache().max_bytes == 12_345
+    monkeypatch.setenv("LEGATO_CACHE_BYTES", "64 MB")
+    with pytest.raises(BadInput, match="LEGATO_CACHE_BYTES is a number of bytes"):
+        _ = SessionCache().max_bytes
