@@ -52,12 +52,8 @@ async def _is_fork(ledger: Ledger, at: int, name: str) -> bool:
 
 async def _child(store: Store, id: str) -> Ledger | None:
     """The ledger of a child session, if there is one."""
-    facts = await store.read(id)
-    if not facts or not isinstance(facts[0], Opened):
-        return None
-    child = Ledger(store, id, facts[0].workflow)
-    await child.refresh()
-    return child
+    child = Ledger(store, id)
+    return child if (await child.refresh()).length else None
 
 
 def _length_at(call: CallState) -> int:

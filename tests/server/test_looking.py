@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import pytest
 
 from legato import Agent, HandoffBuilder
-from legato.core.facts import Opened, Said
+from legato.core.facts import AnyFact, Opened, Said
+from legato.drive.session_cache import SESSIONS
 from legato.engines.local import LocalEngine
+from legato.errors import UnknownLedger
 from legato.server import serving
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores.contract import Store
@@ -41,8 +44,8 @@ async def said(store: Store, name: str, *messages: str, workflow: str = "hello")
     await store.append(name, 0, facts, born=name)
 
 
-def hello(*script: Any) -> Any:
-    return HandoffBuilder("hello", [Agent("clerk", model=ScriptedModel(list(script)))]).build()
+def hello(*script: Any, name: str = "hello") -> Any:
+    return HandoffBuilder(name, [Agent("clerk", model=ScriptedModel(list(script)))]).build()
 
 
 def test_sessions_come_in_pages_newest_first_and_are_found_by_id_words_status_and_workflow(served: Serve) -> None:
@@ -227,12 +230,32 @@ def test_a_path_that_is_asked_in_another_way_says_in_which(served: Serve) -> Non
     assert api.ask("HEAD", "/").status == 200
 
 
-async def test_handles_are_kept_for_as_much_as_was_said_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "MOST_LETTERS", 100_000)
-    store = MemoryStore()
-    for number in range(5):
-        await said(store, f"long-{number}", "word " * 8_000)
+async def test_a_session_is_read_from_its_beginning_once() -> None:
+    class Counting(MemoryStore):
+        starts: ClassVar[list[int]] = []
+
+        async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Sequence[AnyFact]:
+            self.starts.append(start)
+            return await super().read(ledger, start, born=born)
+
+    store = Counting()
+    await said(store, "s", "Hello")
+    SESSIONS.clear(store)
+    store.starts.clear()
     here = serving.Serving({"hello": hello()}, store, LocalEngine(), "memory", True)
-    for number in range(5):
-        await here.session(f"long-{number}")
-    assert list(here._handles) == ["long-3", "long-4"]
+    length = (await here.session("s")).state.length
+    await here.session("s")
+    await here.session("s")
+    assert store.starts == [0, *[length - 1] * 3]
+
+
+async def test_a_name_can_be_given_to_another_workflow() -> None:
+    store = MemoryStore()
+    here = serving.Serving({"hello": hello(), "bye": hello(name="bye")}, store, LocalEngine(), "memory", True)
+    await said(store, "s", "Hello")
+    assert (await here.session("s")).workflow.name == "hello"
+    await store.delete("s")
+    with pytest.raises(UnknownLedger):
+        await here.session("s")
+    await hello(name="bye").session("s", store=store).say("Bye")
+    assert (await here.session("s")).workflow.name == "bye"

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
+from legato.drive.session_cache import SESSIONS, CachedState, SessionCache
 from legato.errors import BadInput, UnknownLedger
 from legato.session import Session
 from legato.shown import browsing
@@ -118,11 +119,21 @@ async def test_words_that_were_erased_are_not_found_any_more(store: Store) -> No
 
 
 async def test_what_is_kept_for_searches_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browsing, "KEPT_LETTERS", 2_500)
+    monkeypatch.setattr(browsing, "SESSIONS", SessionCache(2_500))
     shelf = await told(store, *"abcde")
     assert await shelf.ids(search="hello") == [*"edcba"]
-    assert len(shelf.browsing._known) == 2
+    shelf.opened.clear()
     assert await shelf.ids(search="hello") == [*"edcba"]
+    assert shelf.opened == [*"edcba"], "two rows are kept, and those of the end"
+
+
+async def test_listing_many_sessions_keeps_no_state(store: Store) -> None:
+    shelf = await told(store, "a", "b")
+    SESSIONS.clear(store)
+    await desk("Well.").session("a", store=store).refresh()
+    assert await shelf.ids() == ["b", "a"]
+    kept = [SESSIONS.get(store, name, CachedState) is not None for name in "ab"]
+    assert kept == [True, False]
 
 
 async def test_a_cursor_that_is_none_is_refused(store: Store) -> None:

@@ -22,7 +22,7 @@ from legato.core.owed import plan, status
 from legato.drive.asking import seconds_until
 from legato.drive.clock import now_ms, seconds
 from legato.drive.folding import fold_in_slices
-from legato.drive.ledger import let_rest
+from legato.drive.ledger import let_rest, read_state
 from legato.drive.others import waits_for
 from legato.engines.advance import PASSING, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine, in_a_word
@@ -289,7 +289,7 @@ class Worker:
         """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
         try:
             for caller, name, call in parent_calls(session):
-                if not waits_for(await fold_in_slices(await self._store.read(caller), caller), name, call):
+                if not waits_for(await read_state(self._store, caller), name, call):
                     return False
         except PASSING:
             raise

@@ -1,18 +1,18 @@
 """What is served. May know: workflows, stores, engines. Decides: which handle a session's id stands for, and whether it can be driven.
 
-Handles are kept while they are used: a handle reads only what is new. They are a projection of the ledger up to a position, and any of
-them can be let go of at any time.
+A handle is made for every request. It reads only what is new, because the process keeps what was read before (`drive/session_cache.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 
 from legato.core.child_ids import max_id_chars, root_session_id
+from legato.core.state import State
 from legato.drive.clock import fresh_like, fresh_name
-from legato.drive.ledger import meet
+from legato.drive.ledger import read_state
+from legato.drive.session_cache import BYTES_PER_FACT, SESSIONS, CachedState
 from legato.engines.contract import Engine, Submitted
 from legato.errors import BadInput, DefinitionChanged, EngineUnavailable, LegatoError, UnknownLedger
 from legato.nested import with_child_workflows
@@ -21,11 +21,6 @@ from legato.shown.browsing import Browsing
 from legato.shown.recorded import as_recorded
 from legato.stores.contract import Store
 from legato.workflow import Workflow
-
-MOST_LETTERS = 50_000_000
-MOST_HANDLES = 500
-OF_A_FACT = 500
-"""Handles that are kept, and letters that they may have in memory together, beside the newest one; and what a fact is taken for besides."""
 
 
 class Serving:
@@ -42,9 +37,8 @@ class Serving:
         self.place = place
         self.drives = drives
         self.closing = asyncio.Event()
-        self.browsing = Browsing(store, self.look, lambda name: name in self._readable)
+        self.browsing = Browsing(store, self.session, lambda name: name in self._readable)
         self._readable = {each.name: each for each in reversed([*with_child_workflows(workflows.values())])}
-        self._handles: OrderedDict[str, Session] = OrderedDict()  # the one that was used last is at the end
 
     # -- sessions that are there ---------------------------------------------------------------------------------------
 
@@ -53,43 +47,32 @@ class Serving:
 
         Of a workflow that is served here, what it is given wakes the engine. Of any other it is one to look at only.
         """
-        session = await self.look(id)
-        self._handles[id] = session
-        self._handles.move_to_end(id)
-        held = sum(map(_weight, self._handles.values()))
-        while len(self._handles) > 1 and (held > MOST_LETTERS or len(self._handles) > MOST_HANDLES):
-            _, oldest = self._handles.popitem(last=False)
-            held -= _weight(oldest)
+        cached: CachedState | None = SESSIONS.get(self.store, _checked(id), CachedState)
+        is_served = cached is not None and cached.state.workflow in self._readable
+        try:
+            state = cached.state if cached is not None and is_served else await read_state(self.store, id)
+            session = await self._handle(id, state).refresh()
+        except DefinitionChanged:  # it was deleted since, and made anew of another workflow
+            session = await self._handle(id, await read_state(self.store, id)).refresh()
+        if not session.state.facts:
+            raise UnknownLedger(f"there is no session {id!r}", found=f"looked in {self.place}", do="look at the list of sessions")
         return session
 
-    async def look(self, id: str) -> Session:
-        """The same, for whoever looks at many: no handle is kept for it."""
-        known = self._handles.get(id)
-        if known is not None:
-            before = known.state.length
-            try:
-                await known.refresh()
-            except UnknownLedger:  # it was deleted, and perhaps made anew
-                self.forget(id)
-            else:
-                grown = known.state.length != before
-                if known.state.facts and (known.workflow.name in self._readable or not grown):
-                    return known
-        return await self._opened(id)
-
-    async def _opened(self, id: str) -> Session:
-        _, facts = await meet(self.store, _checked(id))
-        if not facts:
-            raise UnknownLedger(f"there is no session {id!r}", found=f"looked in {self.place}", do="look at the list of sessions")
-        name = getattr(facts[0], "workflow", "")
+    def _handle(self, id: str, state: State) -> Session:
+        """A handle on the session that has this state, or had it a while ago."""
+        name = state.workflow
         if name in self.workflows and root_session_id(id) == id:
-            return await self.engine.session(self.workflows[name], id, self.store).refresh()
-        workflow = self._readable[name] if name in self._readable else as_recorded(facts)
-        return await workflow.session(id, store=self.store).refresh()
+            return self.engine.session(self.workflows[name], id, self.store)
+        workflow = self._readable[name] if name in self._readable else self._recorded(id, state)
+        return workflow.session(id, store=self.store)
 
-    def forget(self, id: str) -> None:
-        """Let go of what is known of a session."""
-        self._handles.pop(id, None)
+    def _recorded(self, id: str, state: State) -> Workflow:
+        """The workflow of a session whose program is not at hand."""
+        made: tuple[str, int, Workflow] | None = SESSIONS.get(self.store, id, as_recorded)
+        if made is None or made[:2] != (state.ledger, state.length):
+            made = state.ledger, state.length, as_recorded(state.facts)
+            SESSIONS.put(self.store, id, as_recorded, made, BYTES_PER_FACT)
+        return made[2]
 
     def is_served(self, session: Session) -> bool:
         """Whether its workflow is at hand, so that more is known than the ledger tells."""
@@ -154,8 +137,3 @@ def _checked(id: str) -> str:
     if not 0 < len(id) <= (longest := max_id_chars(id)) or not id.isprintable():
         raise BadInput(f"a session id is 1 to {longest} printable characters", found=repr(id)[:80])
     return id
-
-
-def _weight(session: Session) -> int:
-    """What a handle keeps in memory, in letters."""
-    return session.state.spent.letters + session.state.length * OF_A_FACT

@@ -3,21 +3,21 @@
 Newest first. A cursor is a line's place in the store's order of lists (`LedgerInfo.touched`, and whose it is), so what happens meanwhile
 moves sessions to the front, and whoever goes on behind a cursor sees nothing twice.
 
-To tell of a session it has to be read. What was told is kept with the store's line of it, and told again while that line is the same: two
-that are equal tell of the same facts. It is a cache and never a source. A session that waits for another is not kept: its own line does
-not say what happens there.
+To tell of a session it has to be read. What was told is kept in the cache of sessions with the store's line of it, and told again while
+that line is the same: two that are equal tell of the same facts. A session that waits for another is not kept: its own line does not say
+what happens there.
 """
 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from legato.drive.session_cache import SESSIONS, CachedState
 from legato.errors import BadInput, DamagedStore, LegatoError, UnknownLedger
 from legato.session import Session
 from legato.shown.listing import Question, Row, questions, row_of, said_in, unreadable
@@ -29,9 +29,8 @@ AT_ONCE = 256
 LOOKED_AT = 2_000
 """Sessions that are read for one page at most. A search that has not filled its page by then gives what it found, and where to go on."""
 
-KEPT_LETTERS = 32_000_000
-OF_A_ROW = 1_000
-"""Letters that are kept at most: of what was said, for searches; and what a row is taken for besides."""
+BYTES_PER_ROW = 1_000
+"""What a row takes in the cache, besides what was said."""
 
 _PLACE = re.compile("(-?[0-9]{1,19})-(.*)", re.DOTALL)
 _PLACES = 2**63
@@ -75,8 +74,7 @@ class Browsing:
         self._store = store
         self._opened = opened
         self._served = served
-        self._known: OrderedDict[str, Known] = OrderedDict()
-        self._letters = 0
+        self._rows = object()  # the kind under which the cache has what was told here: it depends on what is served
 
     async def page(self, *, search: str = "", status: str = "", workflow: str = "", limit: int = 50, after: str = "") -> RowsPage:
         """Sessions whose id or words have this in them, with this status, of this workflow. The newest first."""
@@ -124,12 +122,12 @@ class Browsing:
             behind = lines[-1]
 
     async def _told(self, info: LedgerInfo) -> Known | None:
-        known = self._known.get(info.ledger)
+        known: Known | None = SESSIONS.get(self._store, info.ledger, self._rows)
         if known is not None and known.info == info:
-            self._known.move_to_end(info.ledger)
             return known
         if info.damaged:
             return Known(info, unreadable(info, DamagedStore(info.damaged)), "")
+        was_cached = SESSIONS.get(self._store, info.ledger, CachedState) is not None
         try:
             session = await self._opened(info.ledger)
         except UnknownLedger:  # deleted since it was listed
@@ -138,18 +136,11 @@ class Browsing:
             return Known(info, unreadable(info, error), "")
         state = session.state
         told = Known(info, row_of(session, info, self._served(state.workflow)), said_in(session).casefold())
+        if not was_cached:
+            SESSIONS.drop(self._store, info.ledger, CachedState)  # a list of a thousand sessions leaves room for those that are used
         if state.length == info.length and not any(call.waited for call in state.started):
-            self._keep(told)
+            SESSIONS.put(self._store, info.ledger, self._rows, told, len(told.said) + BYTES_PER_ROW)
         return told
-
-    def _keep(self, told: Known) -> None:
-        if (before := self._known.pop(told.row.id, None)) is not None:
-            self._letters -= len(before.said) + OF_A_ROW
-        self._known[told.row.id] = told
-        self._letters += len(told.said) + OF_A_ROW
-        while self._letters > KEPT_LETTERS:
-            _, oldest = self._known.popitem(last=False)
-            self._letters -= len(oldest.said) + OF_A_ROW
 
 
 def _fits(known: Known, sought: str, status: str, workflow: str) -> bool:

@@ -70,7 +70,6 @@ async def detail(serving: Serving, found: Session) -> Detail:
 
 async def delete(asked: Asked[Nothing, Nothing]) -> Deleted:
     """Delete a session. What its forks share with it stays readable through them."""
-    asked.serving.forget(asked.id)
     if not await asked.serving.store.delete(asked.id):
         raise UnknownLedger(f"there is no session {asked.id!r}", do="look at the list of sessions")
     return Deleted(True)

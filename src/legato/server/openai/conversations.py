@@ -85,7 +85,6 @@ async def update_conversation(serving: Serving, request: Request) -> ASGIApp:
 async def delete_conversation(serving: Serving, request: Request) -> ASGIApp:
     """Delete a conversation, with its responses and the conversations of agents that worked in it as tools."""
     session = await _find_conversation(serving, request)
-    serving.forget(session.id)
     await serving.store.delete(session.id)
     return answer({"id": session.id, "object": "conversation.deleted", "deleted": True})
 
@@ -195,7 +194,6 @@ async def delete_response(serving: Serving, request: Request) -> ASGIApp:
         words = "this response is part of a conversation that has more, and what was recorded stays: other answers rest on it"
         raise Wrong("response_id", words, code="unsupported_value", do=do)
     children = {each.ledger: each.length for each in await serving.store.children(session.id)}
-    serving.forget(session.id)
     try:
         await serving.store.delete(session.id, expected={session.id: session.state.length, **children})
     except LedgerConflict:
