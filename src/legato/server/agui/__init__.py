@@ -43,7 +43,7 @@ from legato.server.agui.asking import resumed
 from legato.server.agui.names import is_said
 from legato.server.agui.snapshot import messages_before
 from legato.server.agui.writing import Writer
-from legato.server.answering import Refused, log, plain
+from legato.server.answering import Refused, plain, unexpected
 from legato.server.api.table import read_body, route_to
 from legato.server.attachments import decode_attachment
 from legato.server.serving import Serving
@@ -104,12 +104,10 @@ async def _events(serving: Serving, workflow: str, asked: RunAgentInput) -> Asyn
         async with aclosing(_run(serving, workflow, asked)) as events:
             async for event in events:
                 yield event
-    except LegatoError as error:
-        told = plain(error)
-        yield RunErrorEvent(message=". ".join(told[name] for name in ("message", "do") if name in told), code=error.code)
     except Exception as error:
-        log.error("unexpected: %s in a run of AG-UI", type(error).__name__)
-        yield RunErrorEvent(message="something went wrong here; the server's log says what", code="unexpected")
+        refusal = error if isinstance(error, LegatoError) else unexpected(error)
+        told = plain(refusal)
+        yield RunErrorEvent(message=". ".join(told[name] for name in ("message", "do") if name in told), code=refusal.code)
 
 
 async def _run(serving: Serving, workflow: str, asked: RunAgentInput) -> AsyncGenerator[BaseEvent, None]:
