@@ -131,15 +131,22 @@ class EventStream:
 
 async def while_there(answer: Coroutine[Any, Any, None], receive: Receive) -> None:
     """Answer, for as long as whoever asked is there."""
-    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_gone(receive))
+    await run_until(answer, _gone(receive))
+
+
+async def run_until(answer: Awaitable[None], ending: Awaitable[object]) -> bool:
+    """Answer until something else has come to its end. Tell whether the answer came to its own."""
+    answering, until = asyncio.ensure_future(answer), asyncio.ensure_future(ending)
     try:
-        await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([answering, until], return_when=asyncio.FIRST_COMPLETED)
+        is_whole = answering.done()
     finally:
-        for task in (answering, leaving):
+        for task in (answering, until):
             task.cancel()
-        await asyncio.wait([answering, leaving])
+        await asyncio.wait([answering, until])
     if not answering.cancelled():
         answering.result()
+    return is_whole
 
 
 async def _gone(receive: Receive) -> None:

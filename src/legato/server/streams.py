@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from legato.server.answering import Refused
 from legato.server.error_shapes import refuse
-from legato.sse import HEADERS, KEEP_ALIVE, PULSE, while_there, with_pauses
+from legato.sse import HEADERS, KEEP_ALIVE, PULSE, run_until, while_there, with_pauses
 
 
 class Stream:
@@ -22,7 +21,7 @@ class Stream:
         self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not await ended(self._inner(scope, receive, send), self._closing):
+        if not await run_until(self._inner(scope, receive, send), self._closing.wait()):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -56,25 +55,9 @@ class Waiting:
         self._closing = closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not await ended(while_there(self._send(scope, receive, send), receive), self._closing):
+        if not await run_until(while_there(self._send(scope, receive, send), receive), self._closing.wait()):
             do = "what was said is recorded, and goes on when the server is there again"
             await refuse(Refused(503, "ending", "the server ends", do=do), scope, receive, send)
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (await self._answer())(scope, receive, send)
-
-
-async def ended(answering: Coroutine[Any, Any, None] | Awaitable[None], closing: asyncio.Event) -> bool:
-    """Answer until `closing` is set; whether it came to its end."""
-    answer, closed = asyncio.ensure_future(answering), asyncio.ensure_future(closing.wait())
-    try:
-        await asyncio.wait([answer, closed], return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            return False
-    finally:
-        for task in (answer, closed):
-            task.cancel()
-        await asyncio.wait([answer, closed])
-    if not answer.cancelled():
-        answer.result()
-    return True
