@@ -54,8 +54,8 @@ STATUSES: tuple[tuple[type[LegatoError], int], ...] = (
 class Refused(LegatoError):
     """A request that this server does not answer, with the status that says so."""
 
-    def __init__(self, status: int, code: str, summary: str, *, expected: str = "", found: str = "", do: str = "", **headers: str) -> None:
-        super().__init__(summary, expected=expected, found=found, do=do)
+    def __init__(self, status: int, code: str, summary: str, *, expected: str = "", do: str = "", **headers: str) -> None:
+        super().__init__(summary, expected=expected, do=do)
         self.code = code
         self.status = status
         self.headers = headers

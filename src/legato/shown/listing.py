@@ -156,9 +156,9 @@ def unreadable(info: LedgerInfo, error: LegatoError) -> Row:
     )
 
 
-def detail_of(session: Session, info: LedgerInfo | None = None, served: bool = True, can_drive: bool = True) -> Detail:
+def detail_of(session: Session, served: bool = True, can_drive: bool = True) -> Detail:
     """A session as its page shows it."""
-    row, state, origin = row_of(session, info, served), session.state, _origin(session)
+    row, state, origin = row_of(session, served=served), session.state, _origin(session)
     return Detail(
         **{name: getattr(row, name) for name in Row.__struct_fields__ if name != "pending"},
         opened=state.facts[0].at if state.facts else 0,

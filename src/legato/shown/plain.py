@@ -25,13 +25,13 @@ def harmless(text: str, joiners: str = JOINERS) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" or char in joiners else _code(char) for char in text)
 
 
-def json_text(document: Any, indent: int | None = None) -> str:
+def json_text(document: Any) -> str:
     r"""A document as JSON. Every reader gets the same document, and what is not printed is escaped, so that a terminal can show it.
 
     >>> print(json_text({"text": "a\x9bb\u202ec é"}))
     {"text":"a\u009bb\u202ec é"}
     """
-    return escaped_json(msgspec.json.encode(document, enc_hook=str), indent)
+    return escaped_json(msgspec.json.encode(document, enc_hook=str))
 
 
 def escaped_json(data: bytes | str, indent: int | None = None) -> str:
