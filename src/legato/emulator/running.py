@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from types import TracebackType
+from typing import Self
 
 import uvicorn
 
@@ -17,11 +17,12 @@ from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.options import Options
 from legato.emulator.turn import Cut
 from legato.errors import BadInput
+from legato.listening.blocks import InBlock
 from legato.listening.bodies import DRAIN_SECONDS, draining
 from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 
 
-class Emulator:
+class Emulator(InBlock):
     """A strict provider on this machine. Use it as a context manager, in either kind of program; see `serve`."""
 
     def __init__(self, options: Options) -> None:
@@ -78,7 +79,7 @@ class Emulator:
 
     # -- its life ------------------------------------------------------------------------------------------------------
 
-    def start(self) -> Emulator:
+    def start(self) -> Self:
         """Begin to answer; returns when it does."""
         if self._stopped or self._running is not None:
             told = "was stopped" if self._stopped else "is running already"
@@ -119,18 +120,6 @@ class Emulator:
         """Until it is stopped (Ctrl-C ends the wait, not the server)."""
         if self._running is not None:
             self._running.wait()
-
-    def __enter__(self) -> Emulator:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Emulator:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.stop)
 
     def __repr__(self) -> str:
         return f"<Emulator {self.url if self._socket else 'not running'}: {self.log.requests} requests>"

@@ -6,15 +6,14 @@ variables are all that has to change, and a program is the same with a key and w
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from legato.errors import BadInput
+from legato.listening.blocks import InBlock
 
 if TYPE_CHECKING:
     from legato.emulator.exchanges import Exchange
@@ -64,7 +63,7 @@ PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 PAST_PROXIES = ("no_proxy", "NO_PROXY")
 
 
-class StandIn:
+class StandIn(InBlock):
     """Made by `stand_in`. `emulator` is the one that answers; None where every provider has its key."""
 
     def __init__(self, mind: object, quiet: bool, options: Mapping[str, Any]) -> None:
@@ -77,7 +76,7 @@ class StandIn:
         self._set: dict[str, str] = {}
         self._refused: list[Exchange] = []
 
-    def start(self) -> StandIn:
+    def start(self) -> Self:
         """Stand in for every provider that has no key, and say so."""
         if self._at_work:
             raise BadInput("this stand-in is at work already", do="make another with stand_in()")
@@ -142,18 +141,6 @@ class StandIn:
     def _tell(self, line: str) -> None:
         if not self._quiet:
             print(f"legato: {line}", file=sys.stderr, flush=True)
-
-    def __enter__(self) -> StandIn:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> StandIn:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.stop)
 
     def __repr__(self) -> str:
         return f"<StandIn: {self.emulator or 'no emulator'}>"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import socket
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import uvicorn
 
@@ -17,6 +15,7 @@ from legato.engines.local import LocalEngine
 from legato.engines.pace import Pace
 from legato.engines.worker import GRACE, Worker
 from legato.errors import BadInput
+from legato.listening.blocks import InBlock
 from legato.listening.bodies import draining
 from legato.listening.hosts import bracketed, check_reach, check_token
 from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
@@ -33,7 +32,7 @@ PORT = 8770
 """Not the emulator's, nor that of `legato mcp`: they are often run side by side."""
 
 
-class Server:
+class Server(InBlock):
     """The API of some workflows, on this machine. Use it as a context manager, in either kind of program; see `serve`.
 
     `engine`: whose workers drive; without one, this server does, and `context`, `pace` and `grace` are those of its worker. `tracebacks`:
@@ -127,7 +126,7 @@ class Server:
         self._error = error
         self.leave()
 
-    def start(self) -> Server:
+    def start(self) -> Self:
         """Begin to answer in a thread of its own; returns when it does."""
         server, listening = self._listen()
         try:
@@ -166,18 +165,6 @@ class Server:
         """Take no more; finish and record what runs; then `run()` returns."""
         if self._server is not None:
             self._server.leave()
-
-    def __enter__(self) -> Server:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Server:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.stop)
 
     def __repr__(self) -> str:
         return f"<Server {self.url if self._socket else bracketed(self.host) + ', not running'}: {', '.join(self.serving.workflows)}>"
