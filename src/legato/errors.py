@@ -10,6 +10,11 @@ from math import inf
 from typing import Any
 
 
+def install_hint(*extras: str) -> str:
+    """Say how to install what these extras bring."""
+    return f"pip install '.[{','.join(extras)}]' in a clone of Legato"
+
+
 class LegatoError(Exception):
     """The root of the tree. `str(error)` is written for a person; `error.code` for a program."""
 

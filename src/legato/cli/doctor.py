@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from legato.cli.options import Json, Stored
+from legato.errors import install_hint
 
 EXTRAS = {
     "openai": ("openai",),
@@ -143,7 +144,7 @@ def _tell(found: dict[str, Any]) -> None:
     for name, parts in packages["extras"].items():
         there = all(parts.values())
         told = ", ".join(f"{package} {version or 'missing'}" for package, version in parts.items())
-        tell((f"{name:<11}", "dim"), told if there else (f"{told} (pip install '.[{name}]' in a clone of Legato)", "yellow"))
+        tell((f"{name:<11}", "dim"), told if there else (f"{told} ({install_hint(name)})", "yellow"))
     there = all(packages["extras"]["emulator"].values())
     stands_in = "the emulator stands in" if there else "nobody answers, and the emulator that would stand in is not installed"
     for name, provider in found["providers"].items():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from legato.emulator.options import options_of
 from legato.emulator.standing_in import StandIn
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 
 if TYPE_CHECKING:
     from legato.emulator.running import Emulator
@@ -109,7 +109,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
-        do = "pip install '.[emulator]' in a clone of Legato"
+        do = install_hint("emulator")
         raise BadInput("the emulator needs a web server, which is not installed", found=str(missing), do=do) from None
     return Emulator
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from legato.engines.contract import Engine
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 
 LONGEST = 86_400.0
 """Seconds that an option may say."""
@@ -101,5 +101,5 @@ def names_a_queue(text: str) -> bool:
 
 def needs(package: str, extra: str) -> BadInput:
     """What an engine needs is not installed."""
-    return BadInput(f"this engine needs {package}, which is not installed", do=f"pip install '.[{extra}]' in a clone of Legato")
+    return BadInput(f"this engine needs {package}, which is not installed", do=install_hint(extra))
 

@@ -7,7 +7,7 @@ Each is imported when its name is first used: most programs need one of them.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 
 if TYPE_CHECKING:
     from legato.mcp.offering import Offered
@@ -24,7 +24,7 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema", "re2"):
             raise
-        raise BadInput(f"{name} needs the package {missing.name!r}", do="pip install '.[mcp]' in a clone of Legato") from None
+        raise BadInput(f"{name} needs the package {missing.name!r}", do=install_hint("mcp")) from None
     found = globals()[name] = getattr(module, name)
     return found
 

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from legato.core.facts import Refusal, Usage, Words
 from legato.core.reply import Reply
-from legato.errors import BadInput, ModelFailed
+from legato.errors import BadInput, ModelFailed, install_hint
 from legato.http_logs import mask_logged_urls
 from legato.models.base import Emit, usage_of_stopped
 from legato.models.masking import masked_errors, note_request
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 def needs(sdk: str) -> BadInput:
     """An SDK is not installed."""
-    return BadInput(f"this model needs the package {sdk!r}", do=f"pip install '.[{sdk}]' in a clone of Legato")
+    return BadInput(f"this model needs the package {sdk!r}", do=install_hint(sdk))
 
 
 def import_sdk(name: str) -> Any:

@@ -4,7 +4,7 @@
         print(server.url, server.token)
 """
 
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 
 try:
     from legato.server.app import make_app
@@ -13,6 +13,6 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("ag_ui", "starlette", "uvicorn"):
         raise
-    raise BadInput(f"this needs {missing.name}, which is not installed", do="pip install '.[server]' in a clone of Legato") from None
+    raise BadInput(f"this needs {missing.name}, which is not installed", do=install_hint("server")) from None
 
 __all__ = ["Server", "Serving", "make_app", "serve"]

@@ -6,7 +6,7 @@ What is not in memory is imported when it is first used: most of what it needs (
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 from legato.stores.contract import Lease, LedgerInfo, Store
 from legato.stores.memory import MemoryStore
 
@@ -32,7 +32,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that is foun
         except ModuleNotFoundError as error:
             if error.name != "psycopg":
                 raise
-            raise BadInput("PostgresStore needs the package 'psycopg'", do="pip install '.[postgres]' in a clone of Legato") from None
+            raise BadInput("PostgresStore needs the package 'psycopg'", do=install_hint("postgres")) from None
         globals()[name] = found
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 from legato.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -39,5 +39,5 @@ def instrument(
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] != "opentelemetry":
             raise
-        raise BadInput("telemetry needs the package 'opentelemetry-api'", do="pip install '.[telemetry]' in a clone of Legato") from None
+        raise BadInput("telemetry needs the package 'opentelemetry-api'", do=install_hint("telemetry")) from None
     return workflow.watched_by(Telemetry.of(tracer_provider, meter_provider, content))

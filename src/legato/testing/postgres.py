@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from legato.errors import BadInput, LegatoError, StoreError
+from legato.errors import BadInput, LegatoError, StoreError, install_hint
 from legato.testing.postgres_keeper import as_user
 
 PATIENCE = 60.0  # seconds for a server to start
@@ -85,7 +85,7 @@ def postgres(*, share: str | os.PathLike[str] | None = None) -> Iterator[str]:
 def postgres_server(*, durable: bool = False, share: str | os.PathLike[str] | None = None) -> Iterator[PostgresServer]:
     """A server that is started here, whatever the environment says; `durable`: it waits for the disk, as it does in production."""
     if importlib.util.find_spec("psycopg") is None:  # before anything is started
-        raise BadInput("a Postgres server is asked by the package 'psycopg'", do="pip install '.[postgres]' in a clone of Legato")
+        raise BadInput("a Postgres server is asked by the package 'psycopg'", do=install_hint("postgres"))
     users, server = _shared(Path(share)) if share is not None else _fresh(durable)
     try:
         server.wait()

@@ -18,7 +18,7 @@ from legato.core.facts import NO_OPTIONS, OfferedTool, RunOptions
 from legato.core.frame import ToolSpec
 from legato.core.messages import checked_text
 from legato.core.run_options import RunDefinitions, encode_definitions
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 from legato.tools.function import checked_name
 
 if TYPE_CHECKING:
@@ -183,4 +183,4 @@ def _no_constant(name: str) -> None:
 
 
 def _without_checker(missing: ModuleNotFoundError) -> BadInput:
-    return BadInput(f"schemas of clients need the package {missing.name!r}", do="pip install '.[mcp]' in a clone of Legato")
+    return BadInput(f"schemas of clients need the package {missing.name!r}", do=install_hint("mcp"))

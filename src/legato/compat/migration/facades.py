@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 from msgspec import Struct
 
 from legato.compat import MeansNothingHere
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 
 HERE = "legato.compat."
 FACADES = {"agent_framework": f"{HERE}agent_framework", "agents": f"{HERE}agents"}
@@ -33,7 +33,7 @@ def covered_names() -> dict[str, frozenset[str]]:
         except ModuleNotFoundError as missing:
             if missing.name != facade:
                 what = f"what is covered is asked of {facade}, which needs the package {missing.name!r}"
-                raise BadInput(what, do="pip install '.[openai]' in a clone of Legato") from None
+                raise BadInput(what, do=install_hint("openai")) from None
             names[framework] = frozenset()
             continue
         inside = pkgutil.walk_packages(getattr(package, "__path__", ()), f"{facade}.")

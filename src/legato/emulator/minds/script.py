@@ -16,7 +16,7 @@ from legato.emulator.minds.base import Item, Mind, Prompt, Refused, Say, Thought
 from legato.emulator.minds.desk import Desk
 from legato.emulator.minds.rules import Rule
 from legato.emulator.minds.turns import earlier, turn_of
-from legato.errors import BadInput
+from legato.errors import BadInput, install_hint
 
 Reply: TypeAlias = Say | str | Item | Sequence[str | Item]
 
@@ -43,7 +43,7 @@ class Script:
         try:
             from legato.emulator.minds.script_file import rules_from  # here: YAML is needed only by those who write it
         except ImportError as error:
-            raise BadInput("a script in YAML needs PyYAML", found=str(error), do="pip install '.[emulator]' in a clone of Legato") from None
+            raise BadInput("a script in YAML needs PyYAML", found=str(error), do=install_hint("emulator")) from None
         return cls(rules_from(path_or_text), fallback)
 
     def rule_for(self, prompt: Prompt) -> Rule | None:
