@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 
 import pytest
 
 from legato import Agent, HandoffBuilder, testing, tool
 from legato.testing import ScriptedModel
-from legato.testing.loop import Deadlock, SimulatedLoop, Timeline
+from legato.testing.loop import Deadlock, Endless, SimulatedLoop, Timeline
 from tests.sim.administration import AdministeredReport, simulate
 from tests.sim.mutants import applied
 from tests.sim.workflows import SEEDS_EACH, random_workflow
@@ -78,8 +79,6 @@ def test_the_simulator_of_users_finds_this_bug(sentence: str) -> None:
 
 
 def test_time_is_virtual_and_schedules_differ_by_seed() -> None:
-    import asyncio
-
     def order(seed: int) -> list[int]:
         came: list[int] = []
 
@@ -106,3 +105,16 @@ def test_what_nobody_will_ever_wake_is_a_deadlock() -> None:
     with pytest.raises(Deadlock, match="nobody will ever wake"):
         loop.run_until_complete(forever())
     loop.bury()
+
+
+def test_a_task_without_end_can_be_buried() -> None:
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110 - what never ends is the point
+            await asyncio.sleep(0)
+
+    loop = SimulatedLoop(Timeline(1))
+    task = loop.create_task(spin())
+    with pytest.raises(Endless, match="20 steps"):
+        loop.timeline.run(lambda: False, 20)
+    loop.bury()
+    assert task.cancelled()

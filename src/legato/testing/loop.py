@@ -129,6 +129,7 @@ class Timeline:
                 self.steps += 1
                 self.now += self._step
                 if self.steps > last:
+                    ready.append(moment)  # or its task would never end, not even by `bury`
                     raise Endless(f"{most} steps, and no end")
                 self._call(moment)
         finally:
