@@ -92,12 +92,12 @@ def _(patch: Patch) -> None:
 
 @bug("words are sent with the id of their item")
 def _(patch: Patch) -> None:
-    before = responses._reply
+    before = responses._Writing._reply
 
-    def reply(entry: Any, *more: Any) -> Any:
-        return [{"id": "msg_1", **item} if item.get("role") == "assistant" else item for item in before(entry, *more)]
+    def reply(self: Any, entry: Any) -> Any:
+        return [{"id": "msg_1", **item} if item.get("role") == "assistant" else item for item in before(self, entry)]
 
-    patch(responses, "_reply", reply)
+    patch(responses._Writing, "_reply", reply)
 
 
 @bug("reasoning goes back to whoever asks")
