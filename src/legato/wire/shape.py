@@ -57,7 +57,10 @@ def _object(value: Any, said: frozenset[str], ids: frozenset[str], known: dict[s
     for name, member in value.items():
         shape.append(name)
         if isinstance(member, str):
-            shape.append(_text(name, member, said, ids, known))
+            if name in said:
+                shape.append(1 if member and not member.isspace() else 2 if member else 3)
+            else:
+                shape.append(_text(name, member, ids, known))
         elif isinstance(member, list):
             shape.append(tuple([_object(each, said, ids, known) for each in member]))
         elif name in said and isinstance(member, (dict, msgspec.Raw)):
@@ -71,10 +74,8 @@ def _object(value: Any, said: frozenset[str], ids: frozenset[str], known: dict[s
     return tuple(shape)
 
 
-def _text(name: str, text: str, said: frozenset[str], ids: frozenset[str], known: dict[str, int]) -> object:
-    """What of a text a clause might ask about: whether it says anything, which of the ids it is, or the text itself."""
-    if name in said:
-        return 1 if text and not text.isspace() else 2 if text else 3
+def _text(name: str, text: str, ids: frozenset[str], known: dict[str, int]) -> object:
+    """What of a text that says nothing a clause might ask about: which of the ids it is, or the text itself."""
     if name in ids and is_wire_id(text):
         return known.setdefault(text, len(known))
     if len(text) > LONGEST:

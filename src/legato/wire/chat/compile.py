@@ -7,13 +7,13 @@ once, as the API asks. A server that only speaks like OpenAI's (`compatible`) is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 
-from legato.core.facts import Call, Content, File, Hosted, Image, Item, Part, Reasoning, Refusal, Text, Words
+from legato.core.facts import Call, Content, File, Hosted, Image, Part, Reasoning, Refusal, Text, Words
 from legato.core.frame import Frame
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.view import Request
@@ -166,20 +166,19 @@ class _Written(Course):
         self.thinks = self.thinks or fragment.thinks
 
 
-class _Writing:
+class _Writing(msgspec.Struct):
     """How one group is written, and what is lost on the way.
 
     `own`: with ids of our own for its calls. `back`: with the reasoning that came with it. `home`: it goes to the model that it came from.
     """
 
-    def __init__(self, own: bool, compatible: bool, back: bool, home: bool, contents: Mapping[str, bytes]) -> None:
-        self.own = own
-        self.compatible = compatible
-        self.back = back
-        self.home = home
-        self.contents = contents
-        self.losses: list[str] = []
-        self.thinks = False
+    own: bool
+    compatible: bool
+    back: bool
+    home: bool
+    contents: Mapping[str, bytes]
+    losses: list[str] = []
+    thinks: bool = False
 
     def fragment(self, group: Group) -> Fragment:
         """The messages that a group is."""
@@ -200,36 +199,33 @@ class _Writing:
 
     def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
         """A reply as one message; none if nothing is left of it."""
-        self.losses += self._left_out(entry)
-        said = "\n".join(item.text for item in entry.items if isinstance(item, (Words, Refusal)) and item.text)
-        calls = [
-            {"id": call_id(item, entry.position, index, self.own), **self._call(item)}
-            for index, item in enumerate(entry.items)
-            if isinstance(item, Call)
-        ]
+        words: list[str] = []
+        calls: list[dict[str, Any]] = []
+        thoughts: list[Reasoning] = []
+        for index, item in enumerate(entry.items):
+            match item:
+                case Words():
+                    words.append(item.text)
+                    self.losses += [f"citations of {entry.agent}: this API takes words only"] if item.notes else []
+                case Refusal():
+                    words.append(item.text)
+                case Call():
+                    calls.append({"id": call_id(item, entry.position, index, self.own), **self._call(item)})
+                case Reasoning() if self.back:
+                    thoughts.append(item)
+                case Reasoning():
+                    self.losses += [f"reasoning of {entry.agent}: {FOREIGN}"] if item.text or item.encrypted else []
+                case Hosted():
+                    self.losses.append(f"{item.kind} of {entry.agent}: {NOT_TAKEN_BACK}")
+        said = "\n".join(filter(None, words))
         if not said and not calls:
             return []
-        reasoning = self._reasoning(entry.items) if self.back else {}
+        reasoning = _reasoning(thoughts)
+        message = {"role": "assistant", "content": said or None, **reasoning}
         self.thinks = bool(reasoning)
-        return [{"role": "assistant", "content": said or None, **reasoning, **({"tool_calls": calls} if calls else {})}]
-
-    def _left_out(self, entry: AssistantEntry) -> Iterator[str]:
-        """What of a reply is not sent."""
-        for item in entry.items:
-            match item:
-                case Words(notes=notes) if notes:
-                    yield f"citations of {entry.agent}: this API takes words only"
-                case Reasoning(text=text, encrypted=encrypted) if (text or encrypted) and not self.back:
-                    yield f"reasoning of {entry.agent}: {FOREIGN}"
-                case Hosted(kind=kind):
-                    yield f"{kind} of {entry.agent}: {NOT_TAKEN_BACK}"
-
-    def _reasoning(self, items: Sequence[Item]) -> dict[str, Any]:
-        """The members of a message that have the reasoning, as it came: what only its server can read, else its words."""
-        made = [item for item in items if isinstance(item, Reasoning)]
-        sealed = {name: value for item in made for name, value in object_in(item.encrypted).items()}
-        thoughts = "" if "reasoning_details" in sealed else "\n\n".join(item.text for item in made if item.text)  # which has them too
-        return {**({REASONING: thoughts} if thoughts else {}), **sealed}
+        if calls:
+            message["tool_calls"] = calls
+        return [message]
 
     def _call(self, call: Call) -> dict[str, Any]:
         """A call without its id: as it came, where it came from; a function anywhere else."""
@@ -286,6 +282,15 @@ class _Writing:
                 return {"type": "text", "text": f"[file {part.name}: {url}]" if part.name else f"[file: {url}]"}
             case File():
                 return {"type": "file", "file": {"filename": part.name or "file", "file_data": address_of(part, self.contents)}}
+
+
+def _reasoning(thoughts: Sequence[Reasoning]) -> dict[str, Any]:
+    """The members of a message that have the reasoning, as it came: what only its server can read, else its words."""
+    if not thoughts:
+        return {}
+    sealed = {name: value for item in thoughts for name, value in object_in(item.encrypted).items()}
+    words = "" if "reasoning_details" in sealed else "\n\n".join(item.text for item in thoughts if item.text)  # which has them too
+    return {REASONING: words, **sealed} if words else sealed
 
 
 def _kind(part: Part) -> str:

@@ -276,7 +276,7 @@ class _Written(Course):
         return "" if self._allowed and group.position >= self.refused else REFUSED
 
 
-class _Writing:
+class _Writing(msgspec.Struct):
     """How one group is written, and what is lost on the way.
 
     `withheld`: why the reasoning of a reply does not go back; empty: it does. `own`: its calls get ids of ours. `namespaces`: of tools that
@@ -284,22 +284,18 @@ class _Writing:
     `hosted`: what the provider did by itself may go back.
     """
 
-    def __init__(
-        self,
-        withheld: str,
-        own: bool,
-        contents: Mapping[str, bytes],
-        namespaces: Mapping[str, str],
-        programs: frozenset[str] | None,
-        hosted: bool = True,
-    ) -> None:
-        self.withheld = withheld
-        self.own = own
-        self.contents = contents
-        self.namespaces = namespaces
-        self.programs = programs
-        self.takes_back = hosted and withheld not in (FOREIGN, REFUSED)
-        self.losses: list[str] = []
+    withheld: str
+    own: bool
+    contents: Mapping[str, bytes]
+    namespaces: Mapping[str, str]
+    programs: frozenset[str] | None
+    hosted: bool = True
+    losses: list[str] = []
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether what the provider did by itself goes back to it."""
+        return self.hosted and self.withheld not in (FOREIGN, REFUSED)
 
     def write(self, group: Group) -> Fragment:
         """The items that a group is."""
@@ -327,25 +323,23 @@ class _Writing:
         return write_output(self._plain(entry.call), id, self._content(entry.content))
 
     def _reply(self, entry: AssistantEntry) -> list[dict[str, Any]]:
-        items = [item for index in range(len(entry.items)) if (item := self._item(entry, index)) is not None]
+        items: list[dict[str, Any]] = []
+        for index, item in enumerate(entry.items):
+            match item:
+                case Words():
+                    items.append(self._words(item, entry.agent))
+                case Refusal():
+                    items.append({"role": "assistant", "content": item.text})
+                case Call():
+                    items.append(self._call(item, call_id(item, entry.position, index, self.own)))
+                case Reasoning():
+                    items += self._reasoning(item, entry.agent)
+                case Hosted():
+                    items += self._hosted(item, entry, index)
         while items and items[-1].get("type") == "reasoning":
             items.pop()  # the reply was cut short
             self.losses.append(f"reasoning of {entry.agent}: {STANDS_LAST}")
         return items
-
-    def _item(self, entry: AssistantEntry, index: int) -> dict[str, Any] | None:
-        """An item of a reply; None if it does not go back."""
-        match entry.items[index]:
-            case Words() as words:
-                return self._words(words, entry.agent)
-            case Refusal(text=text):
-                return {"role": "assistant", "content": text}
-            case Call() as call:
-                return self._call(call, call_id(call, entry.position, index, self.own))
-            case Reasoning() as reasoning:
-                return self._reasoning(reasoning, entry.agent)
-            case Hosted() as hosted:
-                return self._hosted(hosted, entry, index)
 
     def _words(self, words: Words, agent: str) -> dict[str, Any]:
         if words.notes and not self.takes_back:
@@ -364,19 +358,18 @@ class _Writing:
             return call
         return replace(call, extra="") if self.withheld == FOREIGN else without_program(call, self.programs)
 
-    def _reasoning(self, reasoning: Reasoning, agent: str) -> dict[str, Any] | None:
+    def _reasoning(self, reasoning: Reasoning, agent: str) -> list[dict[str, Any]]:
         if reasoning.encrypted and not self.withheld:
-            return {"type": "reasoning", "summary": [], "encrypted_content": reasoning.encrypted}
+            return [{"type": "reasoning", "summary": [], "encrypted_content": reasoning.encrypted}]
         if reasoning.encrypted or reasoning.text or reasoning.item_id:  # of one that was erased nothing is left to lose
             self.losses.append(f"reasoning of {agent}: {self.withheld or NOT_GIVEN_OUT}")
-        return None
+        return []
 
-    def _hosted(self, hosted: Hosted, entry: AssistantEntry, index: int) -> dict[str, Any] | None:
-        why = self._stays_behind(hosted, entry.items)
-        if not why:
-            return write_hosted(hosted.kind, hosted.body, f"{BY_VALUE[hosted.kind]}_{entry.position}_{index}")
-        self.losses.append(f"{hosted.kind} of {entry.agent}: {why}")
-        return None
+    def _hosted(self, hosted: Hosted, entry: AssistantEntry, index: int) -> list[dict[str, Any]]:
+        if why := self._stays_behind(hosted, entry.items):
+            self.losses.append(f"{hosted.kind} of {entry.agent}: {why}")
+            return []
+        return [write_hosted(hosted.kind, hosted.body, f"{BY_VALUE[hosted.kind]}_{entry.position}_{index}")]
 
     def _stays_behind(self, hosted: Hosted, items: Sequence[Item]) -> str:
         """Why something that a provider did by itself does not go back; empty: it does."""
