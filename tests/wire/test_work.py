@@ -55,7 +55,7 @@ class Work:
         self.done: Counter[str] = Counter()
         self._patch = patch
         self._count(course.Course, "_gets_own_ids", "groups gone through")
-        self._count(responses, "_written", "groups written")
+        self._count(responses._Writing, "write", "groups written")
         self._count(chat._Writing, "fragment", "groups written")
         self._count(anthropic, "_written", "groups written")
         self._count(sequence, "_digest", "elements digested")

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import TypeVar
-from weakref import ref
 
 from legato.core.groups import Group
 from legato.core.view import Request
@@ -26,7 +25,8 @@ CourseT = TypeVar("CourseT", bound="Course")
 class Course(ABC):
     """What a wire made of the groups so far. `origin`: who is asked; `about`: what it depends on besides the groups.
 
-    It is kept in a cache of groups, so it refers to none of them strongly.
+    It is kept for the first group, so it refers to those behind that one alone: a group that is kept by what is kept for it would live
+    for ever.
     """
 
     def __init__(self, origin: str = "") -> None:
@@ -37,7 +37,8 @@ class Course(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        self._passed: list[ref[Group]] = []
+        self._passed = 0  # groups that were gone through
+        self._rest: tuple[Group, ...] = ()  # those of them behind the first
         self._taken: set[str] = set()  # ids of calls
         self._told: set[str] = set()  # losses that a reply was recorded with
         self._bare: list[int] = []  # where replies stand that the provider only gave without reasoning
@@ -62,19 +63,18 @@ class Course(ABC):
             self._go(request)
 
     def _go(self, request: Request) -> None:
-        new = request.groups[len(self._passed) :]
-        for group in new:
+        for group in request.groups[self._passed :]:
             fact = group.fact
             if fact is not None:
                 self._told.update(fact.losses)
                 if fact.held.endswith(BARE) and fact.origin == self.origin:
                     self._bare.append(group.position)
             self.add(group, self._gets_own_ids(group), request)
-        self._passed += map(ref, new)
+        self._passed, self._rest = len(request.groups), request.groups[1:]
 
     def begins(self, groups: tuple[Group, ...]) -> bool:
-        """Whether a view of these groups begins with what was gone through."""
-        return self._passed == list(map(ref, groups[: len(self._passed)]))
+        """Whether a view that has the same first group begins with what was gone through."""
+        return self._rest == groups[1 : self._passed]
 
     def _gets_own_ids(self, group: Group) -> bool:
         """A group's calls keep their ids if they can be used and nobody before it has any of them. So what was decided stays so."""

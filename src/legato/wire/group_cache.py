@@ -1,7 +1,7 @@
 """What wires have made of groups, kept for as long as each group lives: a cache, and never a source.
 
-The groups of a conversation belong to its state. A cache that is owned here is dropped with them, because it refers to them weakly. So
-nothing that is kept here may refer to a group strongly, or that group and all of its conversation would live for ever.
+The groups of a conversation belong to its state. A cache that is owned here is dropped with them, because it refers to them weakly. What
+is kept for a group may refer to groups that come later in the conversation, and to none before: so no group keeps itself.
 """
 
 from __future__ import annotations
