@@ -323,39 +323,48 @@ async def prove(folder: Path, killed: int) -> bool:
     """Show what each agent was sent, and whether everything is there once."""
     async with SQLiteStore(folder / "desk.sqlite") as store:
         session = await build(folder).session("customer-42", store=store).refresh()
-        facts = session.facts
-        requests = [await session.seen(turn) for turn in range(sum(isinstance(fact, Answered) for fact in facts))]
+        requests = [await session.seen(turn) for turn in range(sum(isinstance(fact, Answered) for fact in session.facts))]
     http = read_traffic(folder)
     answered = {each["turn"]: each for each in http if each["status"] == 200}
     sent = [elements_sent(answered[turn]["input"]) for turn in range(len(requests))]
     print("\nWhat each agent was sent (user, assistant, call, output):")
     for turn, request in enumerate(requests):
         show(f"{turn + 1} {request.agent}", f"{answered[turn]['bytes']:>6,} bytes  {' '.join(kind[0] for kind, _, _ in sent[turn])}")
-    said = [message.text for message in session.messages if message.role == "user"]
-    calls, outputs = ([Counter(call for kind, call, _ in each if kind == wanted) for each in sent] for wanted in ("call", "output"))
-    refused = sum(400 <= each["status"] < 500 and each["status"] not in NO_REFUSALS for each in http)
-    tools = calls_of(facts)
-    starts = sum(isinstance(fact, Started) and tools[fact.call].tool == "refund" for fact in facts)
-    paid, handoffs = len(bank_book(folder)), sum(isinstance(fact, HandedOff) for fact in facts)
-    once = all(set(each.values()) <= {1} for each in calls)
-    checks = {
-        f"{len(said)} messages of the customer: each is in the last request once, in order": (
-            [text for kind, _, text in sent[-1] if kind == "user"] == said
-        ),
-        f"{len(requests)} requests, {handoffs} handoffs, {Driver.number} processes: each request begins with the one before it": all(
-            later[: len(earlier)] == earlier for earlier, later in pairwise(sent)
-        ),
-        f"{len(tools)} calls: each has exactly one output in every request": calls == outputs and once,
-        "the bytes sent over HTTP say what the ledger says: nothing missing, nothing twice": (
-            sent == [elements_seen(request.messages, facts) for request in requests]
-        ),
-        f"{len(http)} requests over HTTP, {refused} refused": refused == 0,
-        f"killed {killed} times, the bank was asked {starts} times to pay and paid {paid} times": paid <= min(starts, 1),
-    }
+    checks = {**check_requests(session, requests, sent), **check_world(session.facts, folder, http, killed)}
     print("\nThe proof:")
     for sentence, holds in checks.items():
         show("ok" if holds else "WRONG", sentence)
     return all(checks.values())
+
+
+def check_requests(session: Session, requests: Sequence[Request], sent: Sequence[list[Element]]) -> dict[str, bool]:
+    """Whether the bytes of all requests are the conversation of the ledger."""
+    facts = session.facts
+    said = [message.text for message in session.messages if message.role == "user"]
+    calls, outputs = ([Counter(call for kind, call, _ in each if kind == wanted) for each in sent] for wanted in ("call", "output"))
+    handoffs = sum(isinstance(fact, HandedOff) for fact in facts)
+    heard = [text for kind, _, text in sent[-1] if kind == "user"]
+    grows = all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent))
+    once = all(set(each.values()) <= {1} for each in calls)
+    as_recorded = sent == [elements_seen(request.messages, facts) for request in requests]
+    return {
+        f"{len(said)} messages of the customer: each is in the last request once, in order": heard == said,
+        f"{len(requests)} requests, {handoffs} handoffs, {Driver.number} processes: each request begins with the one before it": grows,
+        f"{calls[-1].total()} calls: each has exactly one output in every request": calls == outputs and once,
+        "the bytes sent over HTTP say what the ledger says: nothing missing, nothing twice": as_recorded,
+    }
+
+
+def check_world(facts: Sequence[AnyFact], folder: Path, http: Sequence[dict[str, Any]], killed: int) -> dict[str, bool]:
+    """Whether the provider took every request, and the bank paid once."""
+    refused = sum(400 <= each["status"] < 500 and each["status"] not in NO_REFUSALS for each in http)
+    tools = calls_of(facts)
+    starts = sum(isinstance(fact, Started) and tools[fact.call].tool == "refund" for fact in facts)
+    paid = len(bank_book(folder))
+    return {
+        f"{len(http)} requests over HTTP, {refused} refused": refused == 0,
+        f"killed {killed} times, the bank was asked {starts} times to pay and paid {paid} times": paid <= min(starts, 1),
+    }
 
 
 def how_to_go_on(folder: Path) -> str:
