@@ -195,9 +195,12 @@ class Driver:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        while (event := json.loads(self._process.stdout.readline())) is not None:
+        for line in self._process.stdout:
+            if (event := json.loads(line)) is None:
+                return
             show("" if event["type"] == "output" else event["type"], event["text"])
             yield event
+        raise SystemExit("the process that drives the conversation has ended by itself; its error is above")
 
     def kill(self, why: str = "") -> None:
         """End the child as `kill -9` does."""
