@@ -332,8 +332,8 @@ def test_eight_times_the_words_take_about_eight_times_as_long(page: Page, piece:
         };
         let [few, many] = [Infinity, Infinity];
         for (let round = 0; round < 8; round++) {  // the best of each: a machine with other things to do is no counterexample
-            few = Math.min(few, once(12_000));
-            many = Math.min(many, once(96_000));
+            few = Math.min(few, once(2_400));
+            many = Math.min(many, once(19_200));
             if (many < 30 * Math.max(few, 0.5)) break;
         }
         return many / Math.max(few, 0.5);
@@ -341,17 +341,22 @@ def test_eight_times_the_words_take_about_eight_times_as_long(page: Page, piece:
     assert run(page, "parts/prose", body, piece) < 30, "64 would be each word with each"
 
 
+def test_a_text_of_very_many_lines_is_shown_as_it_was_written(page: Page) -> None:
+    text = "- **a**\n" * 6_000
+    assert "<li" in drawn(page, text[:8_000])["html"]
+    made = drawn(page, text)
+    assert (set(made["tags"]), made["text"]) == ({"div", "p"}, text)
+
+
 @pytest.mark.parametrize("piece", ["word ", "- a\n", "a|", "*a ", "> - a\nb\n", "A paragraph of **some** words.\n\n"])
 def test_a_text_of_a_megabyte_is_shown_as_it_was_written(page: Page, piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     body = """
-        const at = performance.now(), made = m.prose(given), grown = new m.GrowingProse();
+        const made = m.prose(given), grown = new m.GrowingProse();
         for (let length = 0; length < given.length; length += 100_000) grown.show(given.slice(0, length + 100_000));
-        return [made.length, made[0].textContent === given, grown.element.childElementCount > 0, performance.now() - at];
+        return [made.length, made[0].textContent === given, grown.element.lastChild.textContent.length > 0];
     """
-    blocks, same, grows, took = run(page, "parts/prose", body, text)
-    assert (blocks, same, grows) == (1, True, True)
-    assert took < 5_000, "seconds would be a stalled page; a twentieth of one is usual"
+    assert run(page, "parts/prose", body, text) == [1, True, True]
 
 
 # A text with every mark. Without what ends links ("(...)"), it is shown piece by piece exactly as in the end.

@@ -11,9 +11,11 @@ import { Lexer, Tokenizer } from "../vendored/marked.js";
  * @typedef {import("../vendored/marked.js").Tokens.Blockquote} Blockquote */
 
 const MAX_CHARS = 100_000; // of a text; a longer one is shown as it was written
+const MAX_LINES = 5_000; // likewise
 const MAX_RUN_CHARS = 4_000; // of a paragraph, heading or cell; in a longer one no marks count
 const MAX_DEPTH = 8; // of quotes, lists, links and emphasis within one another
 const MAX_COLUMNS = 50; // of a table
+const PIECE_CHARS = 1_000;
 const MAX_CELLS = 10_000;
 
 const HEADER = "[^\\n|]*\\|[^\\n]*\\n *\\|?[ :-]*-[ |:-]*(?:\\n|$)"; // the first two lines of a table
@@ -113,7 +115,7 @@ export const withPlainEnds = (text) => text.replace(/\r\n?/g, "\n");
 /** The blocks of a text, as marked's tokens. The `raw` texts of all are the text, whose lines must end in "\n" alone.
  * @returns {Token[]} */
 export function lexMarkdown(text) {
-  if (text.length > MAX_CHARS) return [unmarked(text)];
+  if (text.length > MAX_CHARS || hasLines(text, MAX_LINES)) return [unmarked(text)];
   const lexer = new Lexer({ gfm: true, breaks: true, tokenizer: new BoundedTokenizer() });
   lexer.blockTokens(text, lexer.tokens);
   for (const { src, tokens } of lexer.inlineQueue) {
@@ -123,8 +125,25 @@ export function lexMarkdown(text) {
   return lexer.tokens;
 }
 
-/** @returns {Paragraph} */
-const unmarked = (text) => ({ type: "paragraph", raw: text, text, tokens: [{ type: "text", raw: text, text }] });
+const unmarked = (text) => ({ type: "unmarked", raw: text, text });
+
+function hasLines(text, most) {
+  let at = -1;
+  for (let count = 0; count < most; count++) if ((at = text.indexOf("\n", at + 1)) < 0) return false;
+  return true;
+}
+
+/** A text in pieces of whole lines, which a browser lays out one by one. */
+export function piecesOf(text) {
+  const pieces = [];
+  for (let at = 0; at < text.length;) {
+    const line = text.indexOf("\n", at + PIECE_CHARS);
+    const end = line < 0 || line > at + 4 * PIECE_CHARS ? Math.min(text.length, at + 4 * PIECE_CHARS) : line + 1;
+    pieces.push(text.slice(at, end));
+    at = end;
+  }
+  return pieces;
+}
 
 /** A text that is still being written: the blocks that cannot change any more, and the rest of it, which is its last two blocks. */
 export function splitSettled(text) {

@@ -1,6 +1,6 @@
 /** Words with their marks. May know: Markdown's tokens. Decides: how each is drawn; none of it becomes markup, and nothing is loaded. */
 
-import { beginsCode, endMarks, lexMarkdown, splitSettled, withPlainEnds } from "../model/markdown.js";
+import { beginsCode, endMarks, lexMarkdown, piecesOf, splitSettled, withPlainEnds } from "../model/markdown.js";
 import { el } from "./dom.js";
 
 const PROTOCOLS = new Set(["http:", "https:", "mailto:"]);
@@ -29,15 +29,16 @@ export class GrowingProse {
     const text = withPlainEnds(words);
     if (!text.startsWith(this.settled)) this.#begin();
     let rest = text.slice(this.settled.length);
+    const isFirst = !this.element.hasChildNodes();
     for (const each of this.rest) each.remove();
-    if (rest.length <= MAX_GROWING_CHARS || !this.element.hasChildNodes()) {
+    if (rest.length <= MAX_GROWING_CHARS || isFirst) {
       const split = splitSettled(rest);
       this.element.append(...blocks(split.settled));
       this.settled = text.slice(0, text.length - split.rest.length);
       rest = split.rest;
     }
     const short = rest.length <= MAX_GROWING_CHARS || beginsCode(rest);
-    this.rest = short ? blocks(lexMarkdown(endMarks(rest))) : [el("p", { dir: "auto" }, rest)];
+    this.rest = short ? blocks(lexMarkdown(endMarks(rest))) : [unmarked(rest)];
     this.element.append(...this.rest);
   }
 }
@@ -46,8 +47,17 @@ const blocks = (tokens) => tokens.flatMap((token) => (BLOCKS[token.type] ?? plai
 const inline = (tokens) => tokens.flatMap((token) => (INLINE[token.type] ?? written)(token));
 
 const BESIDE_BULLET = new Set(["text", "checkbox"]); // no paragraph of their own, where items stand close together
-const plain = (token) => el("p", { dir: "auto" }, token.raw);
+const plain = (token) => unmarked(token.raw);
 const written = (token) => token.raw;
+
+/** A text as it was written, of any length: what of it is not seen is not laid out. */
+function unmarked(text) {
+  return el(
+    "div",
+    { class: "unmarked", tabindex: "0", role: "group", "aria-label": "Text as it was written" },
+    piecesOf(text).map((piece) => el("p", { dir: "auto" }, piece)),
+  );
+}
 
 const BLOCKS = {
   space: () => null,
