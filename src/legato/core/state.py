@@ -171,6 +171,7 @@ class State(Struct, eq=False):
 
     session: str = ""
     facts: list[AnyFact] = []
+    length: int = 0  # how many facts there are: the position that the next one will have
     workflow: str = ""
     names: list[tuple[int, str]] = []  # from which position on the ledger had which unique name
     keys: dict[str, int] = {}  # a delivery's key -> the position it was recorded at
@@ -219,13 +220,9 @@ class State(Struct, eq=False):
             _refuse(self, fact, "a ledger begins with Opened")
         change(self, fact, check(self, fact))
         self.facts.append(fact)
+        self.length += 1
 
     # -- the ledger ----------------------------------------------------------------------------------------------------
-
-    @property
-    def length(self) -> int:
-        """How many facts there are; the position the next one will have."""
-        return len(self.facts)
 
     @property
     def ledger(self) -> str:
@@ -481,7 +478,7 @@ def _check_said(state: State, fact: Said) -> None:
 
 
 def _said(state: State, fact: Said, _: object) -> None:
-    group = Group("said", len(state.facts), author=fact.author, content=fact.content, options=fact.options or NO_OPTIONS)
+    group = Group("said", state.length, author=fact.author, content=fact.content, options=fact.options or NO_OPTIONS)
     _remember(state, fact.key)
     if fact.guarded:
         state.waiting.append(group)
@@ -607,7 +604,7 @@ def _answered(state: State, fact: Answered, _: object) -> None:
 
 
 def _reply_group(state: State, fact: Answered) -> Group:
-    position = len(state.facts)
+    position = state.length
     group = Group("reply", position, fact.agent, fact=fact, unjudged=fact.guarded)
     if state.options:
         group.options = state.options_at(fact.upto)
@@ -811,7 +808,7 @@ def _returned(state: State, fact: Returned, call: CallState) -> None:
         state.late.append(fact)
         return
     content = with_arguments(call, fact.output) if fact.attempt else fact.output
-    _give_output(state, call, Output(content, fact.status, len(state.facts)))
+    _give_output(state, call, Output(content, fact.status, state.length))
 
 
 def _check_attempt(state: State, fact: Lost | Paused) -> CallState:
