@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from legato.core.checking import function, secret_key
-from legato.core.child_ids import child_session_id, parent_calls
+from legato.core.child_ids import child_session_id
 from legato.core.codec import newer
 from legato.core.digest import digest_bytes
 from legato.core.facts import AnyFact, Opened, Origin, Started
@@ -87,9 +87,12 @@ async def _envelope(store: Store, id: str, facts: list[AnyFact]) -> _Envelope:
     named = await asyncio.to_thread(_named, facts)
     contents = {digest: b64encode(await store.content(id, digest)).decode() for digest in named}
     children = {}
-    for name in [info.ledger for info in await store.children(id)]:
-        if next(parent_calls(name))[0] == id:
-            children[name.removeprefix(f"{id}/")] = await _envelope(store, name, list(await store.read(name)))
+    if infos := await store.children(id):
+        started = await asyncio.to_thread(lambda: _started_keys(fold(facts)))  # not of calls that were started since the facts were read
+        keys = {info.ledger.removeprefix(f"{id}/") for info in infos}
+        for key in sorted(keys & started):
+            name = child_session_id(id, key)
+            children[key] = await _envelope(store, name, list(await store.read(name)))
     shapes, rows = await asyncio.to_thread(to_rows, facts)
     return _Envelope(TEXT, id, rows, shapes, contents, children=children)
 
@@ -137,8 +140,7 @@ def _opened(envelope: _Envelope) -> dict[str, Any]:
             found=f"{len(missing)} of them missing, for example {min(missing)!r}",
             do="get the string anew",
         )
-    started = {idempotency_key(state, fact.call) for fact in facts if isinstance(fact, Started)}
-    if stray := envelope.children.keys() - started:
+    if stray := envelope.children.keys() - _started_keys(state):
         raise CodecError(f"it holds a child session of no call: {min(stray)[:80]!r}", do="check where it comes from")
     return {
         "session": envelope.session,
@@ -208,6 +210,11 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Lite
     state.apply(opened)
     size = measure(state.facts)
     SESSIONS.put(store, id, CachedState, CachedState(born, state, size), size)
+
+
+def _started_keys(state: State) -> set[str]:
+    """The idempotency keys of the calls that were started: no other call has a child session."""
+    return {idempotency_key(state, fact.call) for fact in state.facts if isinstance(fact, Started)}
 
 
 def _named(facts: list[AnyFact]) -> set[str]:

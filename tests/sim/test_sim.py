@@ -32,7 +32,13 @@ def test_random_workflows_under_random_schedules_keep_every_promise(first: int, 
     assert report.deaths > report.schedules / 10
 
 
-@pytest.mark.parametrize("seed", [pytest.param(1_057_035, id="request of a deleted session, with erased words")])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1_057_035, id="request of a deleted session, with erased words"),
+        pytest.param(5_342, id="child session that began while its parent was written as text"),
+    ],
+)
 def test_schedule_that_failed_keeps_every_promise(seed: int) -> None:
     assert simulate(random_workflow, [seed]).violations == []
 

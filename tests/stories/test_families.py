@@ -506,6 +506,29 @@ async def test_string_of_working_child_pays_nothing_twice(store: Store) -> None:
     assert world.times("paid") == 1
 
 
+async def test_string_leaves_out_child_that_began_later() -> None:
+    """The session goes on while it is written down: the string has what it was before, with no child of a call that is not in it."""
+    store = MemoryStore()
+
+    def workflow() -> Workflow:
+        inner = Agent("inner", model=ScriptedModel(by_agent={"inner": ["Paid."]}))
+        model = ScriptedModel(by_agent={"boss": ["Hello.", call("ask_inner", task="Pay"), "All done."]})
+        return HandoffBuilder("office", [Agent("boss", model=model, tools=[inner.as_tool()])]).build()
+
+    session = workflow().session("s", store=store)
+    await session.run("Hi")
+
+    class Busy(FailingStore):
+        async def children(self, ledger: str) -> Any:  # type: ignore[override]
+            await session.run("Pay")
+            return await self.store.children(ledger)
+
+    text = await workflow().session("s", store=Busy(store)).to_string()
+    assert len(await store.children("s")) == 1
+    copied = await workflow().load(text, store=MemoryStore()).refresh()
+    assert [message.text for message in copied.messages] == ["Hi", "Hello."]
+
+
 async def test_independent_sessions_stay_independent_in_a_copy(store: Store) -> None:
     """A session loaded from another's string owns its words: erasing them there erases nothing here."""
     workflow = boss(calls="Hello.")
