@@ -21,7 +21,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick flaky lock versions newest lowest engines lint types layers pytest faces pictures sim crash chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses traffic clean
+.PHONY: help demo test quick flaky lock versions newest lowest engines lint types layers pytest faces pictures sim crash recordings chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses traffic clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ sim: $(VENV)/.dev ## random conversations under random faults, every promise che
 
 crash: $(VENV)/.dev ## die at every point of every story, restart, check every promise
 	@$(PY) -m tests.crash $(ARGS)
+
+recordings: $(VENV)/.dev ## write every request of every story, byte for byte: ARGS=DIR; ARGS='DIR --compare' compares with what is there
+	@$(PY) -m tests.recordings $(ARGS)
 
 chaos: $(VENV)/.dev $(ENGINES)/.ready ## 200 conversations over each engine while workers and servers are killed and stopped; minutes
 	@$(PY) -m tests.chaos $(ARGS)
