@@ -127,13 +127,26 @@ class Administrator(Actor):
     async def _retire(self, process: Process) -> None:
         """Every session that nobody drives goes to an archive, or is lost; sometimes killed in the middle. Later some come back."""
         schedule, dice = self.schedule, self.schedule.dice
-        archive = schedule.archive if dice.random() < 0.8 else None
-        if await self._administer(lambda store: retire(store, LONG_AGO_DAYS, archive=archive), process) and archive is None:
-            return
+        archive = schedule.archive if dice.random() < 0.8 or schedule.restores else None
+        before = set(schedule.base._ledgers)
+        if archive is None:
+            await self._discard(before)
+        done = await self._administer(lambda store: retire(store, LONG_AGO_DAYS, archive=archive), process)
+        if archive is None:
+            await self._discard(before - schedule.base._ledgers.keys())  # again: somebody may have archived them meanwhile
+            if done:
+                return
         await asyncio.sleep(dice.random() * 0.1)
         if dice.random() < 0.8:
+            schedule.restores += 1
             with suppress(LedgerExists):  # another one began under that name
                 await self._administer(lambda store: copy(schedule.archive, store), process)
+            schedule.restores -= 1
+
+    async def _discard(self, sessions: Iterable[str]) -> None:
+        """Delete archived copies of sessions: they are older than what is retired for good, and are not to come back in its place."""
+        for name in sorted(sessions):
+            await self.schedule.archive.delete(name)
 
     async def _administer(self, doing: Callable[[Store], Coroutine[Any, Any, Any]], process: Process) -> bool:
         """Do something to a store in a process of its own, which may be killed. Whether it was done."""
@@ -177,9 +190,9 @@ class Incarnation(Ledger):
         return [facts[position] for facts in (self.before, self.facts) if position < len(facts)]
 
 
-def birth_names(ledger: Ledger) -> set[str]:
-    """The birth names that idempotency keys of its calls begin with."""
-    return {fact.ledger for fact in ledger.facts if isinstance(fact, Opened)}
+def birth_names(facts: Sequence[AnyFact]) -> set[str]:
+    """The birth names that idempotency keys of calls in a ledger begin with."""
+    return {fact.ledger for fact in facts if isinstance(fact, Opened)}
 
 
 class AdministeredStore(RememberingStore):
@@ -210,6 +223,7 @@ class AdministeredSchedule(Schedule):
     def __init__(self, stage: Stage, seed: int, trace: bool = False) -> None:
         self._erased: dict[str, dict[int, AnyFact]] = {}
         self.archive = self.make_store()
+        self.restores = 0  # how many administrators bring back what is archived; one whose process died seems to go on
         self.copy_was_killed = False  # then child sessions may be there whose parent the next copy brings
         self.request_births: list[str] = []  # the birth name of the ledger that was there when each was sent
         self.deleted: list[Incarnation] = []
@@ -256,6 +270,15 @@ class AdministeredSchedule(Schedule):
         self.request_births.append(self.birth_name(request.session))
         return super().record_request(request, reply)
 
+    def find_birth_name(self, session: str, key: str) -> str:
+        """The birth name of the ledger that is there, if the call was made in it; else of the last one deleted that had the call."""
+        kept, name = self.base._ledgers.get(session), key.partition(":")[0]
+        if kept is None or name not in birth_names(kept.facts):
+            for gone in reversed((*self.deleted, *self.base.deleted)):
+                if gone.name == session and name in birth_names(gone.facts):
+                    return gone.born
+        return super().find_birth_name(session, key)
+
     def check_wanted(self, request: Request) -> None:
         if not any(each.name == request.session for each in self.base.deleted):
             super().check_wanted(request)
@@ -292,7 +315,7 @@ class AdministeredSchedule(Schedule):
             return False
         there = next((one for one in every if (one.name, one.born) == (deed.session, deed.born)), None)
         key = deed.key.partition(":")[0]
-        return there is each if there is not None and key in birth_names(there) else key in birth_names(each)
+        return there is each if there is not None and key in birth_names(there.facts) else key in birth_names(each.facts)
 
     def check_stores(self) -> None:
         for store in (self.base, self.archive):

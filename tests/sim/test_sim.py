@@ -37,6 +37,9 @@ def test_random_workflows_under_random_schedules_keep_every_promise(first: int, 
     [
         pytest.param(1_057_035, id="request of a deleted session, with erased words"),
         pytest.param(5_342, id="child session that began while its parent was written as text"),
+        pytest.param(6_067_037, id="tool that ran after its moved session was deleted"),
+        pytest.param(6_067_316, id="session retired for good while an older copy of it came back"),
+        pytest.param(6_069_596, id="session retired for good that had an older copy"),
     ],
 )
 def test_schedule_that_failed_keeps_every_promise(seed: int) -> None:

@@ -392,6 +392,10 @@ class Schedule:
         kept = self.base._ledgers.get(session)
         return kept.born if kept is not None else ""
 
+    def find_birth_name(self, session: str, key: str) -> str:
+        """The birth name of the ledger in which the call with this key runs."""
+        return self.birth_name(session)
+
     def check_wanted(self, request: Request) -> None:
         """Whoever cancels is heard while a model thinks, not when it has thought."""
         long_ago = now_ms() - LONG_THOUGHT * 500
@@ -432,7 +436,7 @@ class Schedule:
 
     async def body(self, tool: Tool, context: ToolContext[Any]) -> object:
         dice, process = self.dice, current_process.get()
-        born = self.birth_name(context.session_id)
+        born = self.find_birth_name(context.session_id, context.idempotency_key)
         process.effect("before a tool's effect")
         await self._dawdle(tool)
         now = self.base._ledgers.get(context.session_id)
