@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from legato import Agent, HandoffBuilder, file, guardrail, history, tool
-from legato.core.facts import Answered, Attempted, Compacted, Redacted, Returned, Said
+from legato.core.facts import Answered, Attempted, Compacted, Gated, Judged, Redacted, Returned, Said, Started
 from legato.core.wording import ERASED, ERASED_ARGUMENTS
 from legato.drive.session_cache import SESSIONS, CachedState
 from legato.errors import BadInput, LedgerExists, ModelFailed, StoreError
@@ -370,6 +370,31 @@ async def test_a_verdict_about_words_that_were_erased_meanwhile_is_not_recorded(
     assert result.status == "waiting"
     assert "Xylophone" not in str(await store.read("s"))
     assert result.text == (ERASED if on == "output" else "Hello.")
+
+
+async def test_a_call_runs_with_its_verdict_on_record_although_words_were_erased_meanwhile(store):
+    held, asked = Held(), []
+
+    @guardrail("tool")
+    async def guard(context, call):
+        asked.append(call.tool)
+        await held.here()
+
+    @tool
+    async def look_up(name: str) -> str:
+        """Look somebody up."""
+        return "found"
+
+    model = ScriptedModel([call("look_up", name="Bob"), "Hello."])
+    session = hall(model, tools=[look_up], guardrails=[guard]).session("s", store=store)
+    running = begin(session.run(SECRET))
+    await asyncio.wait_for(held.reached.wait(), 60)
+    await hall(ScriptedModel([])).session("s", store=store).redact(1)
+    held.go.set()
+    assert (await asyncio.wait_for(running, 60)).text == "Hello."
+    kinds = [type(fact) for fact in session.facts]
+    assert kinds[3:] == [Redacted, Judged, Gated, Started, Returned, Answered]
+    assert asked == ["look_up", "look_up"], "it was asked about what is there now"
 
 
 async def test_the_key_proves_what_was_erased_and_is_kept_nowhere(store):

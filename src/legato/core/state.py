@@ -354,11 +354,11 @@ Verdict: TypeAlias = Literal["accepted", "late", "rejected"]
 
 
 def classify(fact: AnyFact, state: State, known: int | None = None) -> Verdict:
-    """Whether this fact may follow: as it is ("accepted"), as `late_form` has it ("late"), or not at all ("rejected").
+    """Whether this fact may follow: as it is ("accepted"), as `recordable` has it ("late"), or not at all ("rejected").
 
     `known`: how many facts there were when the making of an outcome began. What was judged or written by user code is rejected if words
-    were erased since, because it may hold them; so is the answer to a call about which something was decided since. A report of usage that
-    adds nothing is rejected too.
+    were erased since, because it may hold them, and what goes with it: a verdict on a call, and whether the call needs approval. So is the
+    answer to a call about which something was decided since. A report of usage that adds nothing is rejected too.
     """
     if (known is not None and _overtaken_since(fact, state, known)) or _adds_nothing(fact, state):
         return "rejected"
@@ -385,7 +385,7 @@ def recordable(fact: AnyFact, state: State, known: int | None = None, attempt: i
 
 
 def _overtaken_since(fact: AnyFact, state: State, known: int) -> bool:
-    if isinstance(fact, (Judged, Compacted)) and state.erasures.at >= known:
+    if isinstance(fact, (Judged, Gated, Compacted)) and state.erasures.at >= known:
         return True
     if isinstance(fact, Returned) and not fact.attempt:
         call = state.call(fact.call)
