@@ -28,7 +28,7 @@ from legato.core.state import State, fold
 from legato.drive.clock import fresh_name, now_ms
 from legato.drive.ledger import meet
 from legato.drive.others import idempotency_key
-from legato.drive.session_cache import SESSIONS, CachedState, measure
+from legato.drive.session_cache import CachedState, measure, share_state
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
 from legato.stores.contract import Store
 
@@ -208,8 +208,7 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Lite
     state: State = arriving["state"]  # it was folded to be checked: whoever opens the session need not do that again
     state.session = id
     state.apply(opened)
-    size = measure(state.facts)
-    SESSIONS.put(store, id, CachedState, CachedState(born, state, size), size)
+    share_state(store, id, CachedState(born, state, measure(state.facts)))
 
 
 def _started_keys(state: State) -> set[str]:

@@ -212,6 +212,22 @@ async def test_a_run_takes_a_state_that_is_its_own(store):
     assert (other.state.length, session.state is mine) == (length, False)
 
 
+async def test_what_is_loaded_is_cached_with_its_calls_filed():
+    """Another thread may look at it before the handle that loaded it does."""
+    workflow, changed = desk(), []
+
+    class Watched(MemoryStore):
+        async def read(self, ledger, start=0, *, born=""):
+            if (cached := SESSIONS.get(self, ledger, CachedState)) is not None:
+                changed.append(len(cached.state.open.changed))
+            return await super().read(ledger, start, born=born)
+
+    session = workflow.session("s", store=MemoryStore())
+    assert (await session.run("order 1")).pending
+    await workflow.load(await session.to_string(), id="t", store=Watched()).refresh()
+    assert changed == [0]
+
+
 def test_a_forked_child_begins_with_an_empty_cache():
     store = MemoryStore()
     SESSIONS.put(store, "s", "kind", "value", 1)

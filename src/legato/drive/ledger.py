@@ -25,7 +25,7 @@ from legato.core.messages import contents_of
 from legato.core.state import State, fold
 from legato.core.state_copy import copy_call, copy_state
 from legato.drive.folding import FACTS_PER_SLICE, apply_in_slices, fold_in_slices
-from legato.drive.session_cache import SESSIONS, CachedState, measure
+from legato.drive.session_cache import SESSIONS, CachedState, measure, share_state
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 
@@ -146,10 +146,9 @@ class Ledger:
         state, (measured, size) = self.state, self._measured
         if not self._sound or state.length != self._sound or self._cached is not None:
             return
-        _ = state.open.by_phase  # calls are filed when somebody looks: from here on that may be any thread
         size += measure(state.facts, measured)
         self._measured, self._cached = (state.length, size), CachedState(self._born, state, size)
-        SESSIONS.put(self.store, self.session, CachedState, self._cached, size)
+        share_state(self.store, self.session, self._cached)
 
     def withdraw(self) -> None:
         """Take the state out of the cache for a run, which shares it when it has ended; not if another handle was given it."""
@@ -281,6 +280,7 @@ class Ledger:
             if last_and_new and last_and_new[0] == cached.state.facts[last]:  # else the store was restored from an older copy
                 self._cached, self._measured = cached, (cached.state.length, cached.size)
                 return cached.born, cached.state, last_and_new[1:]
+        self._measured = (0, 0)  # a read that was cut off may have begun with a cached state
         born, facts = await meet(self.store, self.session)
         return born, self.state, facts
 

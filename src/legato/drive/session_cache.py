@@ -161,6 +161,12 @@ SESSIONS = SessionCache()
 """The cache of this process."""
 
 
+def share_state(store: Store, session: str, cached: CachedState) -> None:
+    """Keep the state of a session for its next handles, in whatever thread they are."""
+    _ = cached.state.open.by_phase  # calls are filed when somebody looks: two threads must not do that at once
+    SESSIONS.put(store, session, CachedState, cached, cached.size)
+
+
 def _begin_anew() -> None:
     """A forked child begins without: another thread of its parent may have held the lock."""
     SESSIONS.__init__()  # type: ignore[misc]  # whoever has it goes on with the same object
