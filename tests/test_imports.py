@@ -104,6 +104,34 @@ def test_legato_itself_imports_none_of_its_modules() -> None:
     assert legato_modules_of("import legato; legato.LegatoError") == {"legato", "legato.errors"}
 
 
+THREADS = """
+import legato, sys, threading, time
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("legato."):
+            importing.append(threading.get_ident())
+            time.sleep(0)
+
+def use(name):
+    together.wait()
+    getattr(legato, name)
+
+importing, together = [], threading.Barrier(8)
+sys.meta_path.insert(0, Finder())
+threads = [threading.Thread(target=use, args=[name]) for name in legato.__all__[:8]]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+turns = 1 + sum(one != other for one, other in zip(importing, importing[1:]))
+assert turns == len(set(importing)), f"{turns} turns of {len(set(importing))} threads"
+"""
+
+
+def test_threads_import_names_one_after_the_other() -> None:
+    """Python gives up an import, or leaves it half done, where threads meet in modules that import one another."""
+    assert "legato.agent" in legato_modules_of(THREADS)
+
+
 ALLOWED_FOR_EMULATOR = ("emulator", "errors", "listening", "private_files", "wire")
 
 

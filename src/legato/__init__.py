@@ -6,6 +6,7 @@ A name is imported when it is first used. So `legato.emulator` and the providers
 """
 
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,14 +79,19 @@ _MODULES = ("errors", "history", "models", "stores", "tools")
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
+_IMPORTING = RLock()
+"""Held while a name is imported. Modules import one another in circles, in msgspec too: threads that begin at different ends of one would
+each wait for the other, and Python then gives one of them half a module, or an error."""
+
 if not TYPE_CHECKING:  # a type checker would take any name for one that is found here
 
     def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return import_module(f"{__name__}.{name}")
-        if name not in _HOME_OF:
+        if name not in _MODULES and name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        with _IMPORTING:
+            if name in _MODULES:
+                return import_module(f"{__name__}.{name}")
+            found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
         return found
 
 
