@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, tool
-from legato.core.facts import Attempted, Returned, Started
+from legato.core.facts import MAX_TIME_MS, Attempted, Returned, Started
 from legato.errors import ModelFailed
 from legato.history import last
 from legato.models import Call, FallbackModel, Reply, Usage, Words
@@ -111,6 +111,13 @@ async def test_a_provider_that_asks_to_wait_for_hours_is_not_waited_for() -> Non
     assert (result.status, result.error) == ("failed", "come back later")
     assert [fact.final for fact in result.session.facts if isinstance(fact, Attempted)] == [True]
     assert (await result.session.resume()).text == "Here I am."
+
+
+async def test_a_wait_of_any_length_is_recorded() -> None:
+    told = retry_after({"retry-after": "1e308"})
+    result = await Agent("a", model=Always(ModelFailed("come back later", retryable=True, retry_after=told))).run("Hello")
+    assert (result.status, result.error) == ("failed", "come back later")
+    assert [fact.retry_at for fact in result.session.facts if isinstance(fact, Attempted)] == [MAX_TIME_MS]
 
 
 async def test_the_last_call_of_a_reply_that_a_filter_stopped_is_not_run() -> None:

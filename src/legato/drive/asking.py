@@ -72,7 +72,8 @@ def _retry_at(failure: ModelFailed, number: int, final: bool, at: int) -> int:
     """
     if not final:
         return at + ceil(_retry_wait(failure, number, random_fraction()) * 1000)
-    return min(at + ceil((failure.retry_after or 0.0) * 1000), MAX_TIME_MS) if failure.retryable else 0
+    wait = min(failure.retry_after or 0.0, MAX_TIME_MS)  # in seconds: longer than any time can say, and short enough to count
+    return min(at + ceil(wait * 1000), MAX_TIME_MS) if failure.retryable else 0
 
 
 def _retry_wait(failure: ModelFailed, number: int, fraction: float) -> float:
