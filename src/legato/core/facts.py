@@ -345,7 +345,7 @@ class Attempted(Fact, frozen=True, tag="attempted"):
 
     `limit` names the limit that stopped it, which is no failure of the model: it is made again as the same attempt.
     `retry_at`: not made again before this time, in milliseconds since the epoch. A driver that takes over waits until then too. After a
-    `final` attempt, only a worker makes the request again unasked, not before this time; never, if it is 0.
+    `final` attempt, only a worker makes the request again unasked: at this time, or when a worker starts before that; never, if it is 0.
     `cause`: the kind of error and its codes, without its words. `conversation_unchanged`: the provider's conversation is as it was
     before the request.
     """
