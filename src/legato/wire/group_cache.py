@@ -25,8 +25,3 @@ def clear_cache(groups: Iterable[Group]) -> None:
     """Drop what was made of these groups."""
     for group in groups:
         _caches.pop(group, None)
-
-
-def count_cached_groups() -> int:
-    """How many groups something is kept of."""
-    return len(_caches)
