@@ -342,6 +342,32 @@ async def test_a_call_that_waits_for_a_person_is_not_run_when_its_arguments_are_
         await session.approve(request)
 
 
+async def test_started_tool_runs_with_its_erased_arguments(store):
+    """The words are erased right after its start was recorded: a tool that runs comes to its end, and its body has not begun yet."""
+    ran = []
+
+    class Erasing(FailingStore):
+        async def append(self, ledger, expected, facts, **more):
+            length = await self.store.append(ledger, expected, facts, **more)
+            if any(isinstance(fact, Started) for fact in facts):
+                await other.redact(2)
+            return length
+
+    @tool
+    async def look_up(name: str) -> str:
+        """Look somebody up."""
+        ran.append(name)
+        return "found"
+
+    other = hall(ScriptedModel([])).session("s", store=store)
+    session = hall(ScriptedModel([call("look_up", name="Ann Xylophone"), "Done."]), tools=[look_up]).session("s", store=Erasing(store))
+    assert (await session.run("look her up")).text == "Done."
+    assert ran == ["Ann Xylophone"]
+    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    assert (returned.status, returned.output) == ("ok", "found")
+    assert "Xylophone" not in str(await store.read("s"))
+
+
 @pytest.mark.parametrize("on", ["input", "output", "tool"])
 async def test_a_verdict_about_words_that_were_erased_meanwhile_is_not_recorded(store, on):
     held, asked = Held(), []

@@ -41,9 +41,13 @@ class Claims:
         return Started(at=now_ms(), call=effect.call, attempt=effect.attempt, epoch=epoch, digest=digest)
 
     def values(self, call: CallState, tool: Tool) -> dict[str, object]:
-        """The values that a started tool runs with. They were made when it was claimed, unless another driver claimed it."""
+        """The values that a started tool runs with. They were made when it was claimed, unless another driver claimed it.
+
+        What was erased since then is still what it was started with: a tool that runs comes to its end.
+        """
         arguments, values = self._validated.pop(call.ref, ("", {}))
-        return values if arguments and arguments == call.arguments else tool.validate(call.arguments)
+        claimed = arguments and (arguments == call.arguments or call.stopped == "erased")
+        return values if claimed else tool.validate(call.arguments)
 
     def gate(self, state: State, effect: Admit) -> AnyFact | None:
         """The gate of a call that always needs approval; None if user code, or the schema of a client's tool, has to be asked."""
