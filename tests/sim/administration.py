@@ -177,9 +177,9 @@ class Administrator(Actor):
 class Incarnation(Ledger):
     """A ledger beside others that had its id."""
 
-    def fits(self, request: Request) -> bool:
-        """Whether what users say in a request was said here, or was erased here."""
-        return all(
+    def fits(self, request: Request, last: AnyFact | None) -> bool:
+        """Whether the last fact that a request saw is here, if it is known, and what users say in it was said here, or erased here."""
+        return (last is None or last in self._facts_at(request.upto)) and all(
             group.content in [fact.content for fact in self._facts_at(group.position) if isinstance(fact, Said)]
             for group in request.groups
             if group.kind == "said"
@@ -225,7 +225,7 @@ class AdministeredSchedule(Schedule):
         self.archive = self.make_store()
         self.restores = 0  # how many administrators bring back what is archived; one whose process died seems to go on
         self.copy_was_killed = False  # then child sessions may be there whose parent the next copy brings
-        self.request_births: list[str] = []  # the birth name of the ledger that was there when each was sent
+        self.requested: list[tuple[str, AnyFact | None]] = []  # for which ledger each was sent, by its birth name, and the last fact it saw
         self.deleted: list[Incarnation] = []
         super().__init__(stage, seed, trace)
 
@@ -267,7 +267,9 @@ class AdministeredSchedule(Schedule):
             self.report.copies += 1
 
     def record_request(self, request: Request, reply: Reply | None = None) -> int:
-        self.request_births.append(self.birth_name(request.session))
+        kept = self.base._ledgers.get(request.session)
+        last = kept.facts[request.upto] if kept is not None and request.upto < len(kept.facts) else None
+        self.requested.append((self.birth_name(request.session), last))
         return super().record_request(request, reply)
 
     def find_birth_name(self, session: str, key: str) -> str:
@@ -301,10 +303,11 @@ class AdministeredSchedule(Schedule):
     def select_requests(self, each: Ledger) -> list[tuple[Request, Reply | None]]:
         """Every request. One made for another ledger of that name is of no session here, but what a model replied may be copied to it."""
         assert isinstance(each, Incarnation)
-        return [
-            (request if request.session != each.name or (born == each.born and each.fits(request)) else replace(request, session=""), reply)
-            for (request, reply), born in zip(self.requests, self.request_births, strict=True)
-        ]
+        found = []
+        for (request, reply), (born, last) in zip(self.requests, self.requested, strict=True):
+            elsewhere = request.session == each.name and not (born == each.born and each.fits(request, last))
+            found.append((replace(request, session="") if elsewhere else request, reply))
+        return found
 
     def select_deeds(self, each: Ledger, every: Sequence[Ledger]) -> list[Deed]:
         return [deed for deed in self.deeds if self._belongs(deed, each, every)]

@@ -40,6 +40,8 @@ def test_random_workflows_under_random_schedules_keep_every_promise(first: int, 
         pytest.param(6_067_037, id="tool that ran after its moved session was deleted"),
         pytest.param(6_067_316, id="session retired for good while an older copy of it came back"),
         pytest.param(6_069_596, id="session retired for good that had an older copy"),
+        pytest.param(6_208_035, id="agent resumed as its task is erased"),
+        pytest.param(6_211_325, id="session that was said more to while it was half copied"),
     ],
 )
 def test_schedule_that_failed_keeps_every_promise(seed: int) -> None:
