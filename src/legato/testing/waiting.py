@@ -27,7 +27,7 @@ def check_waiting(ledgers: Mapping[str, Sequence[AnyFact]]) -> Iterator[Violatio
                 if owners.setdefault(fact.session, name) != name:
                     told = f"{name} and {owners[fact.session]} wait for one conversation, {fact.session}: one decides for both"
                     yield Violation("S2", told)
-                yield from _gone_on(name, fact, course[index + 1 : index + 3], ledgers.get(fact.session, ()))
+                yield from _gone_on(name, fact, course[index + 1 : index + 3], ledgers)
         yield from _shared(name, facts, own, ledgers)
 
 
@@ -60,16 +60,28 @@ def _courses(facts: Sequence[AnyFact], start: int) -> dict[CallRef, list[Started
     return courses
 
 
+def _has_grown(session: str, length: int, ledgers: Mapping[str, Sequence[AnyFact]]) -> bool:
+    """Whether a conversation has more facts than when a call began to wait for it, or one has that its own calls wait for."""
+    there = ledgers.get(session, ())
+    waiting = [(call, course[-1]) for call, course in _courses(there, 0).items()]
+    return len(there) > length or any(
+        isinstance(last, Paused) and _has_grown(child_session_id(session, call_key(list(there), call)), last.length, ledgers)
+        for call, last in waiting
+    )
+
+
 def _gone_on(
-    name: str, waits: Paused, after: Sequence[Started | Returned | Paused], there: Sequence[AnyFact]
+    name: str, waits: Paused, after: Sequence[Started | Returned | Paused], ledgers: Mapping[str, Sequence[AnyFact]]
 ) -> Iterator[Violation]:
     """What became of a call that waited: it was started again, and then perhaps paused again; or it was answered."""
+    there = ledgers.get(waits.session, ())
     followed = after[0] if after else None
     if isinstance(followed, Started) and not waits.retry_at:  # else it goes on by itself
         again = after[1] if len(after) > 1 else None
         # A child session that failed is tried again when its parent is resumed, one that had no budget when there is some.
         tried = waits.error or waits.needed != NO_USAGE
-        if not tried and (again.length if isinstance(again, Paused) else len(there)) <= waits.length:
+        has_grown = again.length > waits.length if isinstance(again, Paused) else _has_grown(waits.session, waits.length, ledgers)
+        if not tried and not has_grown:
             yield Violation("D2", f"call {waits.call} of {name} was started again, and nobody had answered what {waits.session} asks")
     if isinstance(followed, Returned):
         reading = Reading(there, Rules(), [])
