@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, file, tool
-from legato.core.facts import Redacted, Returned, Started
+from legato.core.facts import Reasoning, Redacted, Returned, Started, Words
 from legato.core.messages import contents_of
+from legato.core.view import Request
 from legato.core.wording import ERASED
 from legato.errors import DamagedStore, LedgerExists, UnknownLedger
+from legato.models.base import Emit, Reply
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy
 from legato.stores import copying as module
 from legato.testing import Died, FailingStore, Fault, ScriptedModel, call
@@ -215,6 +217,26 @@ async def test_a_target_that_is_ahead_is_left_as_it_is(stores: tuple[Store, Stor
     kept = list(await target.read("s"))
     assert (await copy(source, target)).facts == 0
     assert list(await target.read("s")) == kept
+
+
+async def test_target_that_erased_more_is_left_alone(stores: tuple[Store, Store]) -> None:
+    """A reply lost its thoughts with the message before it, and then its words, but only in the target."""
+    source, target = stores
+
+    class Thinking(ScriptedModel):
+        async def reply(self, request: Request, emit: Emit) -> Reply:
+            return Reply(items=(Reasoning("hm", "sealed"), Words("It is blue.")))
+
+    workflow = HandoffBuilder("desk", [Agent("triage", model=Thinking([]))]).build()
+    session = workflow.session("s", store=source)
+    await session.run("Which colour?")
+    await session.redact(1)
+    await copy(source, target)
+    await workflow.session("s", store=target).redact(2)
+    erased = await target.read("s")
+    assert (await copy(source, target)).facts == 0
+    assert await target.read("s") == erased
+    assert "blue" not in str(erased)
 
 
 async def test_what_was_erased_since_is_erased_in_the_target_too(stores: tuple[Store, Store]) -> None:

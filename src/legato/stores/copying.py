@@ -216,7 +216,7 @@ class Copier:
             raise LedgerExists(f"there is another session {name!r}")
         known = len(there)
         changed = same_but_for_erased(there, facts) if there[: len(facts)] != facts[:known] else {}
-        if changed is None:
+        if changed is None or (changed and Redacted not in map(type, facts[known:])):
             if not _same_conversation(there, facts):
                 self.diverged.append(name)
             return Copied()  # else the target is ahead, and has erased something
