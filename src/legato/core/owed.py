@@ -443,7 +443,7 @@ def _stopped(call: CallState, tool: ToolRules | None) -> Answer | GiveUp:
         words = wording.cancelled(call.call.tool, begun, idempotent)
     if call.paused is not None and call.stopped != "cancelled":
         return GiveUp(call.ref, status, words)
-    return Answer(call.ref, attempt.number if attempt else 0, status, words)
+    return Answer(call.ref, attempt.number if attempt and not attempt.known else 0, status, words)
 
 
 def _next_step(batch: _Batch, call: CallState) -> _Step:
@@ -501,6 +501,7 @@ def _ask(batch: _Batch, kind: Kind, call: CallState, tool: ToolRules) -> Pending
     state, graph, agent, name = batch.state, batch.graph, batch.rules.name, call.call.tool
     if batch.superseded:
         lost = call.attempts[-1].number if kind == "outcome" else 0
+        lost = 0 if lost and call.attempts[lost - 1].known else lost  # how it ended came late, before the branch that asks again
         return Answer(call.ref, lost, "superseded", wording.superseded(name, kind == "outcome"))
     options = batch.reply.options
     theirs = (graph.agents.get(agent) or AgentRules(agent)).is_client_tool(name, options)
