@@ -44,6 +44,7 @@ def test_random_workflows_under_random_schedules_keep_every_promise(first: int, 
         pytest.param(6_233_308, id="store copied just as an answer two levels below is gone on with"),
         pytest.param(6_338_692, id="erased again in a target that is ahead"),
         pytest.param(6_454_160, id="copy of a call whose lost attempt had returned late, superseded"),
+        pytest.param(6_456_926, id="copy of a fork, killed before what a person had decided"),
         pytest.param(6_211_325, id="session that was said more to while it was half copied"),
     ],
 )

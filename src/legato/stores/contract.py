@@ -8,8 +8,8 @@
  4. One append costs O(new facts), whatever the ledger's length.
  5. `contents` given with an append are recorded with it, atomically, once per digest; `content` returns them.
  6. `fork(ledger, at, new, facts)` makes a ledger that begins with the first `at` facts of another, shared and not copied, and
-    goes on with `facts`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared too. With `expected`,
-    only if the ledger has so many facts: else `LedgerConflict`, and there is no fork.
+    goes on with `facts` and their `contents`, atomically. Neither branch ever sees what the other appends afterwards. Contents are shared
+    too. With `expected`, only if the ledger has so many facts: else `LedgerConflict`, and there is no fork.
  7. `delete(ledger)` removes the ledger and its children (17), all of them or none; what forks share stays readable through them. The names
     may be used again. With `expected`, the length of each of them by name, only if they are exactly those: else `LedgerConflict`, and
     they are still there; with `born`, only if the ledger was born so (13).
@@ -132,9 +132,18 @@ class Store(Protocol):
         ...
 
     async def fork(
-        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+        self,
+        ledger: str,
+        at: int,
+        new: str,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        born: str = "",
+        of: str = "",
+        expected: int | None = None,
     ) -> int:
-        """Begin `new` with the first `at` facts of `ledger`, then `facts` (6). Returns its length.
+        """Begin `new` with the first `at` facts of `ledger`, then `facts` with their `contents` (6). Returns its length.
 
         `born` is the birth name of `new`, `of` that of `ledger` (13); `expected` is its length, where that matters. `LedgerExists` if
         `new` is taken; `UnknownLedger` if `ledger` is not there; `BadInput` if `at` is beyond its end.

@@ -236,16 +236,20 @@ class Copier:
                 beginning = list(await self._target.read(base))
                 shared = _in_common(beginning, facts)
                 if shared and (base == info.parent or _owner(base, beginning, shared) == _owner(info.ledger, facts, shared)):
-                    first = [fact for fact in facts[shared : shared + 1] if not contents_of(fact)]
-                    return await self._target.fork(base, shared, info.ledger, first, born=born, of=of)
+                    contents = await self._contents(info.ledger, facts, shared)
+                    return await self._target.fork(base, shared, info.ledger, facts[shared:], contents=contents, born=born, of=of)
         return 0
 
     async def _append(self, name: str, born: str, facts: list[AnyFact], start: int) -> None:
         if start >= len(facts):
             return
-        digests = set().union(*map(contents_of, facts[start:])) - set().union(*map(contents_of, facts[:start]))
-        contents = {digest: await self._source.content(name, digest) for digest in digests}
+        contents = await self._contents(name, facts, start)
         await self._target.append(name, start, facts[start:], contents=contents, durable=True, born=born)
+
+    async def _contents(self, name: str, facts: list[AnyFact], start: int) -> dict[str, bytes]:
+        """What the facts from `start` on name, and none before them does."""
+        digests = set().union(*map(contents_of, facts[start:])) - set().union(*map(contents_of, facts[:start]))
+        return {digest: await self._source.content(name, digest) for digest in digests}
 
     async def _erase(self, name: str, born: str, there: list[AnyFact], facts: list[AnyFact], changed: Mapping[int, AnyFact]) -> int:
         """Bring the target to where words were erased in the source, and erase them there; how many facts it has then."""

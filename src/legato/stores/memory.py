@@ -55,6 +55,11 @@ class _Ledger:
         self.origin: _Ledger | None = None
         self.shared = 0  # how many facts it has from there
 
+    def keep(self, position: int, contents: Mapping[str, bytes] | None) -> None:
+        """Keep contents that facts from this position on name, unless they are here."""
+        for digest, body in (contents or {}).items():
+            self.contents.setdefault(digest, (position, bytes(body)))
+
     def erase(self, erased: Erased, dropped: frozenset[str]) -> None:
         """Replace facts, append, and drop and add contents."""
         for position, fact in erased.replaced.items():
@@ -126,9 +131,7 @@ class MemoryStore:
             kept.facts.extend(facts)
             kept.epoch = max(kept.epoch, newest)
             kept.touched = next(self._tick)
-            if contents:
-                for digest, body in contents.items():
-                    kept.contents.setdefault(digest, (expected, bytes(body)))
+            kept.keep(expected, contents)
             length = len(kept.facts)
         self._waiters.wake(ledger, length)
         return length
@@ -159,7 +162,16 @@ class MemoryStore:
             return kept.contents[digest][1]
 
     async def fork(
-        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+        self,
+        ledger: str,
+        at: int,
+        new: str,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        born: str = "",
+        of: str = "",
+        expected: int | None = None,
     ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, then `facts`."""
         newest = newest_epoch(facts)
@@ -172,6 +184,7 @@ class MemoryStore:
             branch.born = born
             branch.facts = [*parent.facts[:at], *facts]
             branch.contents = {digest: kept for digest, kept in parent.contents.items() if kept[0] < at}
+            branch.keep(at, contents)
             branch.epoch = max(branch.epoch, parent.epoch, newest)
             branch.origin, branch.shared = parent, at
             branch.touched = next(self._tick)

@@ -116,7 +116,7 @@ class PostgresStore:
         born: str = "",
     ) -> int:
         """Record the facts at `expected` and return the new length."""
-        kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        kept = _as_bytes(contents)
         format, bodies, crcs = written(expected, facts)
         given = (
             self._tenant,
@@ -127,13 +127,10 @@ class PostgresStore:
             format,
             bodies,
             crcs,
-            list(kept),
-            list(kept.values()),
-            [checksum(expected, body) for body in kept.values()],
+            *_contents(expected, kept),
             Int8(newest_epoch(facts)),
         )
-        large = sum(map(len, kept.values())) + sum(map(len, bodies)) > LARGE_BYTES
-        [(outcome, reached)] = await self._write(sql.APPEND, given, long=large)
+        [(outcome, reached)] = await self._write(sql.APPEND, given, long=_is_large(bodies, kept))
         if outcome == "conflict":
             raise LedgerConflict(ledger, expected, reached)
         refuse(outcome, ledger)
@@ -192,9 +189,20 @@ class PostgresStore:
         return bytes(body)
 
     async def fork(
-        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+        self,
+        ledger: str,
+        at: int,
+        new: str,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        born: str = "",
+        of: str = "",
+        expected: int | None = None,
     ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
+        kept = _as_bytes(contents)
+        format, bodies, crcs = written(at, facts)
         last = facts[-1:] or (await self.read(ledger, at - 1, born=of))[:1] if at > 0 else facts[-1:]
         given = (
             self._tenant,
@@ -204,11 +212,12 @@ class PostgresStore:
             born,
             of,
             Int8(last[0].at if last else 0),
-            *written(at, facts),
+            *(format, bodies, crcs),
+            *_contents(at, kept),
             None if expected is None else Int4(expected),
             Int8(newest_epoch(facts)),
         )
-        [(outcome, reached)] = await self._write(sql.FORK, given)
+        [(outcome, reached)] = await self._write(sql.FORK, given, long=_is_large(bodies, kept))
         if outcome == "conflict":
             raise LedgerConflict(ledger, expected or 0, reached)
         if outcome == "exists":
@@ -365,3 +374,16 @@ async def _decoded(ledger: str, rows: Rows, start: int) -> tuple[list[AnyFact], 
     if sum(len(row[-1]) for row in rows[1:]) <= MAX_BYTES_AT_ONCE:
         return facts_in(ledger, rows, start)
     return await asyncio.to_thread(facts_in, ledger, rows, start)
+
+
+def _as_bytes(contents: Mapping[str, bytes] | None) -> dict[str, bytes]:
+    return {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+
+
+def _contents(position: int, kept: Mapping[str, bytes]) -> tuple[list[str], list[bytes], list[int]]:
+    """Contents as the columns that a statement is given."""
+    return list(kept), list(kept.values()), [checksum(position, body) for body in kept.values()]
+
+
+def _is_large(bodies: Sequence[bytes], kept: Mapping[str, bytes]) -> bool:
+    return sum(map(len, kept.values())) + sum(map(len, bodies)) > LARGE_BYTES

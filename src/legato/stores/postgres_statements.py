@@ -25,7 +25,7 @@ CONTENT: Final = (
 )
 FORK: Final = (
     "SELECT outcome, reached FROM legato.fork(%s::text, %s::text, %s::integer, %s::text, %s::text, %s::text, %s::bigint, %s::smallint,"
-    " %s::bytea[], %s::integer[], %s::integer, %s::bigint)"
+    " %s::bytea[], %s::integer[], %s::text[], %s::bytea[], %s::integer[], %s::integer, %s::bigint)"
 )
 REMOVE: Final = (
     "SELECT outcome, found_name, wanted, reached"

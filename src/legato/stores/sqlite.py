@@ -154,12 +154,24 @@ class SQLiteStore:
         return await self._read(ledgers.content, ledger, digest)
 
     async def fork(
-        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+        self,
+        ledger: str,
+        at: int,
+        new: str,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        born: str = "",
+        of: str = "",
+        expected: int | None = None,
     ) -> int:
         """Begin `new` with the first `at` facts of `ledger`, shared and not copied, then `facts`."""
         bodies = [encode(fact) for fact in facts]
         updated, epoch = facts[-1].at if facts else 0, newest_epoch(facts)
-        length = await self._write(ledgers.fork, ledger, at, new, bodies, updated, born, of, expected, epoch)
+        kept = {digest: bytes(body) for digest, body in contents.items()} if contents else {}
+        size = sum(map(len, bodies)) + sum(map(len, kept.values()))
+        given = (ledger, at, new, bodies, updated, kept, born, of, expected, epoch)
+        length = await self._write(ledgers.fork, *given, durable=True, size=size, small=size <= SMALL)
         self._waiters.wake(new, length)
         return length
 

@@ -132,15 +132,19 @@ def append(
     if not expected:
         row = row._replace(born=born)
     _record(connection, row.id, expected, bodies)
-    for digest, body in contents.items():
-        if _content(connection, row, digest) is None:
-            connection.execute(
-                "INSERT INTO contents VALUES (?, ?, ?, ?, ?)", (row.id, digest, expected, _crc(row.id, expected, body), body)
-            )
+    _keep(connection, row, expected, contents)
     if bodies:
         epoch = max(row.epoch, epoch)
         _save(connection, row._replace(length=expected + len(bodies), epoch=epoch, updated=updated, touched=_touch()))
     return expected + len(bodies)
+
+
+def _keep(connection: sqlite3.Connection, row: Row, position: int, contents: Mapping[str, bytes]) -> None:
+    """Keep contents that facts from this position on name, unless the ledger has them."""
+    for digest, body in contents.items():
+        if _content(connection, row, digest) is None:
+            crc = _crc(row.id, position, body)
+            connection.execute("INSERT INTO contents VALUES (?, ?, ?, ?, ?)", (row.id, digest, position, crc, body))
 
 
 def read(connection: sqlite3.Connection, ledger: str, start: int, born: str = "") -> list[AnyFact]:
@@ -193,6 +197,7 @@ def fork(
     new: str,
     bodies: Sequence[bytes],
     updated: int,
+    contents: Mapping[str, bytes],
     born: str,
     of: str,
     expected: int | None,
@@ -223,6 +228,7 @@ def fork(
     connection.execute("UPDATE ledgers SET parent = ?, shared = ?, origin = ? WHERE id = ?", sharing_of)
     _save(connection, branch)
     _record(connection, branch.id, at, bodies)
+    _keep(connection, branch, at, contents)
     return branch.length
 
 

@@ -191,9 +191,20 @@ class FailingStore:
         return self._do("content", lambda: self.store.content(ledger, digest))
 
     def fork(
-        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+        self,
+        ledger: str,
+        at: int,
+        new: str,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        born: str = "",
+        of: str = "",
+        expected: int | None = None,
     ) -> Coroutine[Any, Any, int]:
-        return self._do("fork", lambda: self.store.fork(ledger, at, new, facts, born=born, of=of, expected=expected))
+        return self._do(
+            "fork", lambda: self.store.fork(ledger, at, new, facts, contents=contents, born=born, of=of, expected=expected)
+        )
 
     def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Coroutine[Any, Any, Mapping[str, Erased]]:
         return self._do("redact", lambda: self.store.redact(ledger, erasing, born=born))

@@ -605,9 +605,18 @@ class RememberingStore(MemoryStore):
         return done
 
     async def fork(
-        self, ledger: str, at: int, new: str, facts: Sequence[AnyFact], *, born: str = "", of: str = "", expected: int | None = None
+        self,
+        ledger: str,
+        at: int,
+        new: str,
+        facts: Sequence[AnyFact],
+        *,
+        contents: Mapping[str, bytes] | None = None,
+        born: str = "",
+        of: str = "",
+        expected: int | None = None,
     ) -> int:
-        length = await super().fork(ledger, at, new, facts, born=born, of=of, expected=expected)
+        length = await super().fork(ledger, at, new, facts, contents=contents, born=born, of=of, expected=expected)
         erased = self.erased.get(self._ledgers[ledger].born, {})
         self.erased.setdefault(born, {}).update((position, fact) for position, fact in erased.items() if position < at)
         return length

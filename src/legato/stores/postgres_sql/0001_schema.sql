@@ -74,6 +74,21 @@ BEGIN
 END
 $$;
 
+-- Keeps contents that facts from a position on name, unless the ledger has them.
+CREATE FUNCTION legato.keep(
+    of_tenant text, of_ledger bigint, of_parent bigint, at_position integer, digests text[], kept bytea[], kept_crcs integer[]
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    FOR number IN 1 .. cardinality(digests) LOOP
+        IF of_parent IS NULL OR NOT EXISTS (SELECT FROM legato.content_of(of_tenant, of_ledger, digests[number])) THEN
+            INSERT INTO legato.contents (tenant, ledger, digest, "position", crc, body)
+                VALUES (of_tenant, of_ledger, digests[number], at_position, kept_crcs[number], kept[number])
+                ON CONFLICT (tenant, ledger, digest) DO NOTHING;
+        END IF;
+    END LOOP;
+END
+$$;
+
 -- `newest`: the newest epoch that these facts name. It is none of the lease that is held, which goes on.
 -- outcome: 'ok', 'conflict' (reached: the length found), 'unknown', 'another'
 CREATE FUNCTION legato.append(
@@ -117,13 +132,7 @@ BEGIN
     IF added > 0 THEN
         PERFORM legato.record(of_tenant, it, expected, in_format, bodies, crcs);
     END IF;
-    FOR number IN 1 .. cardinality(digests) LOOP
-        IF of_parent IS NULL OR NOT EXISTS (SELECT FROM legato.content_of(of_tenant, it, digests[number])) THEN
-            INSERT INTO legato.contents (tenant, ledger, digest, "position", crc, body)
-                VALUES (of_tenant, it, digests[number], expected, kept_crcs[number], kept[number])
-                ON CONFLICT (tenant, ledger, digest) DO NOTHING;
-        END IF;
-    END LOOP;
+    PERFORM legato.keep(of_tenant, it, of_parent, expected, digests, kept, kept_crcs);
     outcome := 'ok';
     reached := expected + added;
 END
@@ -171,7 +180,8 @@ $$;
 -- outcome: 'ok', 'unknown', 'another', 'conflict' and 'beyond' (reached: the length found), 'exists'. A fork's epochs begin above its parent's.
 CREATE FUNCTION legato.fork(
     of_tenant text, of_name text, at_position integer, new_name text, by_born text, of_born text, last_at bigint, in_format smallint,
-    bodies bytea[], crcs integer[], expected integer, newest bigint, OUT outcome text, OUT reached integer
+    bodies bytea[], crcs integer[], digests text[], kept bytea[], kept_crcs integer[], expected integer, newest bigint,
+    OUT outcome text, OUT reached integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
     source legato.ledgers;
@@ -224,6 +234,7 @@ BEGIN
         named = greatest(l.named, source.epoch, source.named, newest)
     WHERE l.tenant = of_tenant AND l.id = branch.id;
     PERFORM legato.record(of_tenant, branch.id, at_position, in_format, bodies, crcs);
+    PERFORM legato.keep(of_tenant, branch.id, CASE WHEN at_position > 0 THEN sharing.id END, at_position, digests, kept, kept_crcs);
     outcome := 'ok';
 END
 $$;

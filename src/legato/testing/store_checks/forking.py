@@ -53,6 +53,10 @@ async def _shared_contents(place: Place) -> None:
         expect(await store.content(ledger, digest), body, f"content {digest!r} of {ledger!r}")
     async with expect_error(StoreError, "content recorded after the fork's point"):
         await store.content("c", "later")
+    await store.fork("s", 1, "d", said(40), contents={"early": b"other", "new": b"3"})
+    expect((await store.content("d", "early"), await store.content("d", "new")), (b"1", b"3"), "the contents of the fork's first facts")
+    async with expect_error(StoreError, "content that a fork began with"):
+        await store.content("s", "new")
     await store.append("c", 2, said(31), contents={"later": b"own"})
     expect(await store.content("c", "later"), b"own", "the fork's own content")
     expect(await store.content("s", "later"), b"2", "the parent's content")
