@@ -177,8 +177,13 @@ class Administrator(Actor):
 class Incarnation(Ledger):
     """A ledger beside others that had its id."""
 
-    def fits(self, request: Request, last: AnyFact | None) -> bool:
-        """Whether the last fact that a request saw is here, if it is known, and what users say in it was said here, or erased here."""
+    def fits(self, request: Request, last: AnyFact | None, is_replaced: bool) -> bool:
+        """Whether the last fact that a request saw is here, if it is known, and what users say in it was said here, or erased here.
+
+        `is_replaced`: sessions of this id were deleted and begun anew, perhaps with the same words. Then its replies were made here, too.
+        """
+        if is_replaced and not all(group.fact in self._facts_at(group.position) for group in request.groups if group.fact is not None):
+            return False
         return (last is None or last in self._facts_at(request.upto)) and all(
             group.content in [fact.content for fact in self._facts_at(group.position) if isinstance(fact, Said)]
             for group in request.groups
@@ -304,8 +309,9 @@ class AdministeredSchedule(Schedule):
         """Every request. One made for another ledger of that name is of no session here, but what a model replied may be copied to it."""
         assert isinstance(each, Incarnation)
         found = []
+        is_replaced = any(gone.name == each.name for gone in (*self.deleted, *self.base.deleted))
         for (request, reply), (born, last) in zip(self.requests, self.requested, strict=True):
-            elsewhere = request.session == each.name and not (born == each.born and each.fits(request, last))
+            elsewhere = request.session == each.name and not (born == each.born and each.fits(request, last, is_replaced))
             found.append((replace(request, session="") if elsewhere else request, reply))
         return found
 
