@@ -36,6 +36,8 @@ def _shared(name: str, facts: Sequence[AnyFact], own: int, ledgers: Mapping[str,
     missing = {fact.call for fact in facts[own:] if isinstance(fact, Lost) and fact.missing}
     for call, course in _courses(facts[:own], 0).items():
         waits = next(fact for fact in reversed(course) if isinstance(fact, Paused))
+        if _was_missing(call, facts[list(facts).index(waits) : own]):
+            continue
         key = call_key(list(facts), call)
         here = ledgers.get(child_session_id(name, key), ())
         if call in missing:
@@ -44,6 +46,11 @@ def _shared(name: str, facts: Sequence[AnyFact], own: int, ledgers: Mapping[str,
                 yield Violation("D2", f"{name} was made without the child session of call {call}, which {waits.session} is")
         elif not isinstance(course[-1], Returned) and here and here[: waits.length] != ledgers.get(waits.session, here)[: waits.length]:
             yield Violation("D2", f"{name} does anew what {waits.session} had done for call {call} when the two parted")
+
+
+def _was_missing(call: CallRef, facts: Sequence[AnyFact]) -> bool:
+    """Whether the child session of a call was missing before the branch parted. Then people were asked, and it may have begun anew."""
+    return any(isinstance(fact, Lost) and fact.missing and fact.call == call for fact in facts)
 
 
 def _parent_of(begun: AnyFact) -> str:
