@@ -44,7 +44,7 @@ class UserInput(Struct, frozen=True):
         if not state.facts:
             yield Opened(at=now_ms(), ledger=fresh_name(), workflow=graph.name)
         yield replace(said, guarded=judges_input(state, graph))
-        if graph.agents:  # else only its name is known here, and whoever drives it checks
+        if graph.agents:  # else only its name is known here, and the driver checks
             from legato.drive.driver import check_definition  # with the first run, as the driver itself
 
             check_definition(state, graph)  # raising here, nothing is recorded

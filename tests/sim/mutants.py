@@ -110,13 +110,13 @@ def _(patch: Patch) -> None:
 
 @mutant("of two messages that nobody has answered the later is sent first")
 def _(patch: Patch) -> None:
-    before = state._land
+    before = state._add_message
 
     def land(now: state.State, group: groups.Group) -> None:
         before(now, group)
         now.tail.insert(0, now.tail.pop())
 
-    patch(state, "_land", land)
+    patch(state, "_add_message", land)
 
 
 @mutant("other agents' tool outputs are dropped at a handoff")

@@ -92,10 +92,10 @@ class CallState(Struct, eq=False):
             return "stopped"
         if self.gate is None:
             return "unchecked"
-        return "needs_approval" if self.unapproved else "ready"
+        return "needs_approval" if self.lacks_approval else "ready"
 
     @property
-    def unapproved(self) -> bool:
+    def lacks_approval(self) -> bool:
         """Whether the call needs an approval that it does not have."""
         return bool(self.gate) and not self.approved
 

@@ -336,13 +336,13 @@ def _plan_batch(batch: _Batch, about: CallRef | Literal["effects", "everything"]
     tools: list[_Step] = []
     handoffs: list[tuple[CallState, _Step]] = []
     for call in calls:
-        if (end := _end_of(batch, call)) is not None:
+        if (end := _end_of_call(batch, call)) is not None:
             ends.append(end)
         elif call.call.tool in batch.rules.edges:
             handoffs.append((call, _next_step(batch, call)))
         else:
             tools.append(_next_step(batch, call))
-    runs, limit = _runs(batch, [step for step in tools if isinstance(step, _MayRun)])
+    runs, limit = _calls_to_run(batch, [step for step in tools if isinstance(step, _MayRun)])
     passing = _pass_control(batch, handoffs, later_handoffs)
     requests = {step.id: step for step in (*tools, limit, *passing) if isinstance(step, Pending)}  # of one limit, one for all its calls
     return Plan(
@@ -409,11 +409,11 @@ def _has_effects(batch: _Batch, phase: Phase, name: str) -> bool:
     return batch.superseded or not waits_for_result
 
 
-def _end_of(batch: _Batch, call: CallState) -> Answer | GiveUp | None:
+def _end_of_call(batch: _Batch, call: CallState) -> Answer | GiveUp | None:
     """How a call ends that will not run (any further); None if it goes on."""
     name, rules = call.call.tool, batch.rules
     if call.stopped and call.phase == "stopped":
-        return _stopped(call, rules.tools.get(name))
+        return _end_stopped_call(call, rules.tools.get(name))
     if call.ref.index == batch.cut:
         return Answer(call.ref, 0, "error", wording.cut_short(name))
     if call.refused:
@@ -430,7 +430,7 @@ def _end_of(batch: _Batch, call: CallState) -> Answer | GiveUp | None:
     return None
 
 
-def _stopped(call: CallState, tool: ToolRules | None) -> Answer | GiveUp:
+def _end_stopped_call(call: CallState, tool: ToolRules | None) -> Answer | GiveUp:
     """The answer to a call that was stopped. What it waits for is stopped first, unless the cancel did that."""
     begun, idempotent = bool(call.attempts), tool is not None and tool.idempotent
     status: Literal["cancelled", "stopped"] = "cancelled"
@@ -453,14 +453,14 @@ def _next_step(batch: _Batch, call: CallState) -> _Step:
         return _MayRun(call, tool)
     if phase == "unchecked" and tool.admission:
         return Admit(call.ref)
-    if phase == "lost" and (not tool.idempotent or call.attempts[-1].missing or call.unapproved):
+    if phase == "lost" and (not tool.idempotent or call.attempts[-1].missing or call.lacks_approval):
         return _ask(batch, "outcome", call, tool)
     if phase == "paused" and not tool.gone:
         if (over := _limit_of_child(batch, call)) is not None:
             return _limit(batch.state, over.limit, batch.rules.name, over.reason)
         if not _can_go_on(batch, call):
             return None
-    return _approve(batch, call, tool) if call.unapproved else _begin(batch, call, tool)
+    return _approve(batch, call, tool) if call.lacks_approval else _begin(batch, call, tool)
 
 
 def _approve(batch: _Batch, call: CallState, tool: ToolRules) -> _Step:
@@ -508,7 +508,7 @@ def _ask(batch: _Batch, kind: Kind, call: CallState, tool: ToolRules) -> Pending
     return about_call(state.session, state.ledger, kind, call, agent, graph.secrets(agent, name, options), tool.gone, theirs)
 
 
-def _runs(batch: _Batch, able: list[_MayRun]) -> tuple[list[_MayRun], Pending | None]:
+def _calls_to_run(batch: _Batch, able: list[_MayRun]) -> tuple[list[_MayRun], Pending | None]:
     """The calls that run or start, and the limit that keeps others from it: in call order, no more than may run beside each other, tools
     that are `alone` by themselves."""
     state, limits = batch.state, batch.graph.limits

@@ -360,9 +360,9 @@ def classify(fact: AnyFact, state: State, known: int | None = None) -> Verdict:
     were erased since, because it may hold them, and what goes with it: a verdict on a call, and whether the call needs approval. So is the
     answer to a call about which something was decided since. A report of usage that adds nothing is rejected too.
     """
-    if (known is not None and _overtaken_since(fact, state, known)) or _adds_nothing(fact, state):
+    if (known is not None and _is_outdated(fact, state, known)) or _adds_nothing(fact, state):
         return "rejected"
-    late = _comes_late(fact, state)
+    late = _late_form(fact, state)
     try:
         RULES[type(late or fact)][0](state, late or fact)
     except IllegalFact:
@@ -379,12 +379,12 @@ def recordable(fact: AnyFact, state: State, known: int | None = None, attempt: i
         case "accepted":
             return fact
         case "late":
-            return _comes_late(fact, state, attempt)
+            return _late_form(fact, state, attempt)
         case "rejected":
             return None
 
 
-def _overtaken_since(fact: AnyFact, state: State, known: int) -> bool:
+def _is_outdated(fact: AnyFact, state: State, known: int) -> bool:
     if isinstance(fact, (Judged, Gated, Compacted)) and state.erasures.at >= known:
         return True
     if isinstance(fact, Returned) and not fact.attempt:
@@ -400,7 +400,7 @@ def _adds_nothing(fact: AnyFact, state: State) -> bool:
     return (fact.agents, fact.turns) == ((call.reported.agents, call.reported.turns) if call.reported else ((), 0))
 
 
-def _comes_late(fact: AnyFact, state: State, attempt: int = 1) -> AnyFact | None:
+def _late_form(fact: AnyFact, state: State, attempt: int = 1) -> AnyFact | None:
     """What is recorded of an outcome that comes too late to be part of the conversation; None if it comes in time.
 
     The output of a call that has another by now is kept for people. A reply that nobody wants any more is not heard, but its cost is
@@ -444,7 +444,7 @@ def _check_opened(state: State, fact: Opened) -> None:
         _refuse(state, fact, "the ledger is open already, and this names no origin")
 
 
-def _opened(state: State, fact: Opened, _: object) -> None:
+def _apply_opened(state: State, fact: Opened, _: object) -> None:
     state.workflow = fact.workflow
     state.names.append((state.length, fact.ledger))
     state.epoch = 0
@@ -477,16 +477,16 @@ def _check_said(state: State, fact: Said) -> None:
     _check_options(state, fact, fact.options)
 
 
-def _said(state: State, fact: Said, _: object) -> None:
+def _apply_said(state: State, fact: Said, _: object) -> None:
     group = Group("said", state.length, author=fact.author, content=fact.content, options=fact.options or NO_OPTIONS)
-    _remember(state, fact.key)
+    _record_key(state, fact.key)
     if fact.guarded:
         state.waiting.append(group)
     else:
-        _land(state, group)
+        _add_message(state, group)
 
 
-def _land(state: State, group: Group) -> None:
+def _add_message(state: State, group: Group) -> None:
     """A message takes its place in the conversation, and begins a run."""
     group.began = not state.awaits_reply or bool(state.halt) or state.ended
     if state.stop.why == "limit":
@@ -497,7 +497,7 @@ def _land(state: State, group: Group) -> None:
         state.tail.sort(key=_position)
     state.tally = state.tally.following()
     _set_options(state, group.options)
-    _heard(state, group.content)
+    _count_content(state, group.content)
 
 
 def _check_key(state: State, fact: AnyFact, key: str) -> None:
@@ -505,7 +505,7 @@ def _check_key(state: State, fact: AnyFact, key: str) -> None:
         _refuse(state, fact, f"the delivery {key!r} was recorded at position {state.keys[key]}")
 
 
-def _remember(state: State, key: str) -> None:
+def _record_key(state: State, key: str) -> None:
     if key:
         state.keys[key] = state.length
 
@@ -526,7 +526,7 @@ def _set_options(state: State, options: RunOptions) -> None:
         state.options.append((state.length, options))
 
 
-def _heard(state: State, content: Content) -> None:
+def _count_content(state: State, content: Content) -> None:
     """Something was said or returned."""
     if type(content) is str:
         state.spent.letters += len(content)
@@ -551,7 +551,7 @@ def _check_request(state: State, fact: Answered | Asked | Attempted) -> None:
     if fact.agent != state.active and state.active and not state.fresh:
         _refuse(state, fact, f"{fact.agent!r} is not in control")
     known = fact.upto >= 0 or not isinstance(fact, Attempted)
-    if known and not _floor(state) <= fact.upto < state.length:
+    if known and not _lowest_upto(state) <= fact.upto < state.length:
         _refuse(state, fact, f"its request saw up to {fact.upto}, which is not what there was to see")
 
 
@@ -566,7 +566,7 @@ def _check_wanted(state: State, fact: Answered | Asked) -> None:
         _refuse(state, fact, f"its request saw up to {fact.upto}, where a message waits to be judged")
 
 
-def _floor(state: State) -> int:
+def _lowest_upto(state: State) -> int:
     """The lowest `upto` a request may have had: it must have seen the whole last batch and what followed it."""
     if state.reply is None:
         return state.unseen[0].position if state.unseen else 0
@@ -587,7 +587,7 @@ def _check_answered(state: State, fact: Answered) -> None:
     _check_wanted(state, fact)
 
 
-def _answered(state: State, fact: Answered, _: object) -> None:
+def _apply_answered(state: State, fact: Answered, _: object) -> None:
     tail = state.tail
     while tail and tail[0].position <= fact.upto:
         state.groups.append(tail.pop(0))
@@ -629,12 +629,12 @@ def _count_reply(state: State, fact: Answered, reply: Group) -> None:
     tally.tool_rounds = tally.tool_rounds + 1 if reply.calls else 0
     spent.turns += 1
     spent.spend(fact.agent, fact.usage)
-    _work(state, fact.at, fact.took)
+    _count_work(state, fact.at, fact.took)
     if fact.losses:
         state.losses.extend(fact.losses)
 
 
-def _work(state: State, at: int, took: int) -> None:
+def _count_work(state: State, at: int, took: int) -> None:
     """Time that was worked."""
     state.tally.active_ms += state.work.add(at - took, at)
 
@@ -646,18 +646,18 @@ def _check_asked(state: State, fact: Asked) -> None:
         _refuse(state, fact, f"nobody knows what the provider holds in {fact.conversation!r}")
 
 
-def _asked(state: State, fact: Asked, _: object) -> None:
+def _apply_asked(state: State, fact: Asked, _: object) -> None:
     state.provider.ask(fact.conversation)
 
 
-def _attempted(state: State, fact: Attempted, _: object) -> None:
+def _apply_attempted(state: State, fact: Attempted, _: object) -> None:
     state.provider.fail(fact.conversation_unchanged)
     state.frames.add(fact.frame)
     # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
     state.request = LastRequest("" if fact.final else fact.frame, fact.upto, fact)
     state.spent.spend(fact.agent, fact.usage)
     worked = state.tally.active_ms
-    _work(state, fact.at, fact.took)
+    _count_work(state, fact.at, fact.took)
     if fact.limit:  # it took what was left of the limit, to the millisecond: the wall clock may say less
         state.tally.active_ms = max(state.tally.active_ms, worked + fact.took)
 
@@ -680,11 +680,11 @@ def _give_output(state: State, call: CallState, output: Output) -> None:
     call.output = output
     state.open.changed.append(call)
     state.reply.unanswered -= 1
-    _heard(state, output.content)
+    _count_content(state, output.content)
 
 
 def with_arguments(call: CallState, output: Content) -> Content:
-    """The output of a call that ran, with the arguments that ran where a person changed them, whoever tells the outcome."""
+    """The output of a call that ran, with the arguments that ran where a person changed them."""
     if not call.edited:
         return output
     return wording.edited(call.arguments, output) if isinstance(output, str) else (Text(wording.edited(call.arguments, "")), *output)
@@ -701,7 +701,7 @@ def _check_gated(state: State, fact: Gated) -> CallState:
     return call
 
 
-def _gated(state: State, fact: Gated, call: CallState) -> None:
+def _apply_gated(state: State, fact: Gated, call: CallState) -> None:
     call.gate = fact.needed
     call.decisions += (state.length,)
     state.open.changed.append(call)
@@ -711,7 +711,7 @@ def _check_decided_call(state: State, fact: Decided) -> CallState:
     call = _open_call(state, fact, fact.call)
     if fact.digest != digest_arguments(call.arguments):
         _refuse(state, fact, f"it was given for other arguments of call {call.ref}")
-    asked = _asked_about(call)
+    asked = _kind_of_request(call)
     if fact.kind != asked or fact.verdict not in VERDICTS[asked]:
         _refuse(state, fact, f"call {call.ref} waits for {asked or 'nobody'}, not for {fact.verdict} of its {fact.kind}")
     if fact.verdict == "edit" and fact.standing:
@@ -719,16 +719,16 @@ def _check_decided_call(state: State, fact: Decided) -> CallState:
     return call
 
 
-def _asked_about(call: CallState) -> str:
+def _kind_of_request(call: CallState) -> str:
     """What a call waits for, as far as the ledger alone can tell."""
     if call.phase == "lost":
         return "outcome"
-    if call.unapproved:
+    if call.lacks_approval:
         return "approval"
     return "" if call.attempts else "result"
 
 
-def _decided_call(state: State, fact: Decided, call: CallState) -> None:
+def _apply_decided_call(state: State, fact: Decided, call: CallState) -> None:
     call.decisions += (state.length,)
     if fact.verdict == "answer":
         ran = fact.output if fact.kind != "outcome" else with_arguments(call, fact.output)
@@ -760,12 +760,12 @@ def _check_started(state: State, fact: Started) -> CallState:
         _refuse(state, fact, f"the next attempt of call {fact.call} is number {call.next_attempt}")
     if fact.epoch < state.epoch:
         _refuse(state, fact, f"its driver's epoch {fact.epoch} is over; the ledger is in epoch {state.epoch}")
-    if call.unapproved or (call.gate and fact.digest != digest_arguments(call.arguments)):
+    if call.lacks_approval or (call.gate and fact.digest != digest_arguments(call.arguments)):
         _refuse(state, fact, f"call {fact.call} is not approved for these arguments")
     return call
 
 
-def _started(state: State, fact: Started, call: CallState) -> None:
+def _apply_started(state: State, fact: Started, call: CallState) -> None:
     state.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
     call.attempts += (Attempt(fact.attempt, fact.epoch),)
     call.redo = False
@@ -799,8 +799,8 @@ def _check_returned(state: State, fact: Returned) -> CallState:
     return call
 
 
-def _returned(state: State, fact: Returned, call: CallState) -> None:
-    _work(state, fact.at, fact.took)
+def _apply_returned(state: State, fact: Returned, call: CallState) -> None:
+    _count_work(state, fact.at, fact.took)
     if fact.attempt:
         # A time-out or a cancel answers the call without telling how the attempt really ended.
         call.attempts[fact.attempt - 1].known = fact.late or fact.status in ("ok", "error")
@@ -825,7 +825,7 @@ def _attempt_of(call: CallState, fact: Lost | Paused) -> Attempt | None:
     return call.attempts[-1] if waits else call.running
 
 
-def _lost(state: State, fact: Lost, call: CallState) -> None:
+def _apply_lost(state: State, fact: Lost, call: CallState) -> None:
     attempt = call.attempts[-1]
     attempt.lost, attempt.missing, attempt.paused, attempt.known = True, fact.missing, None, False
     call.decisions += (state.length,)
@@ -834,10 +834,10 @@ def _lost(state: State, fact: Lost, call: CallState) -> None:
     state.open.changed.append(call)
 
 
-def _paused(state: State, fact: Paused, call: CallState) -> None:
+def _apply_paused(state: State, fact: Paused, call: CallState) -> None:
     attempt = call.attempts[-1]
     attempt.paused, attempt.known = fact, True
-    _work(state, fact.at, fact.took)
+    _count_work(state, fact.at, fact.took)
     if state.halt == "limit" and fact.needed != NO_USAGE:
         call.stopped = "limit"  # a limit was refused meanwhile, and is not asked about again
     state.open.changed.append(call)
@@ -850,7 +850,7 @@ def _check_usage_reported(state: State, fact: UsageReported) -> CallState:
     return call
 
 
-def _usage_reported(state: State, fact: UsageReported, call: CallState) -> None:
+def _apply_usage_reported(state: State, fact: UsageReported, call: CallState) -> None:
     before = dict(call.reported.agents) if call.reported else {}
     for agent, usage in fact.agents:
         state.spent.spend_in_child(agent, usage.increase_over(before.get(agent, NO_USAGE)))
@@ -878,9 +878,9 @@ def _check_decided(state: State, fact: Decided) -> CallState | None:
     return None
 
 
-def _decided(state: State, fact: Decided, call: CallState | None) -> None:
+def _apply_decided(state: State, fact: Decided, call: CallState | None) -> None:
     if call is not None:
-        _decided_call(state, fact, call)
+        _apply_decided_call(state, fact, call)
     elif fact.kind == "standing":
         state.standing.discard(fact.standing)
     elif fact.verdict == "approve":
@@ -889,10 +889,10 @@ def _decided(state: State, fact: Decided, call: CallState | None) -> None:
         _stop(state, "limit")
     if fact.options is not None:
         _set_options(state, fact.options)
-    _remember(state, fact.key)
+    _record_key(state, fact.key)
 
 
-def _cancelled(state: State, fact: Cancelled, _: object) -> None:
+def _apply_cancelled(state: State, fact: Cancelled, _: object) -> None:
     _stop(state, "cancelled")
     state.request.failed = None
 
@@ -922,12 +922,12 @@ def _check_handed_off(state: State, fact: HandedOff) -> CallState:
     # What else of the batch is unanswered must be handoffs too, decided but overtaken; the plan sees to that, and a call that
     # was started or waits for somebody is none.
     for call in state.batch:
-        if call.output is None and call is not taken and (call.attempts or call.unapproved):
+        if call.output is None and call is not taken and (call.attempts or call.lacks_approval):
             _refuse(state, fact, f"call {call.ref} of the same reply has no output yet")
     return taken
 
 
-def _handed_off(state: State, fact: HandedOff, taken: CallState) -> None:
+def _apply_handed_off(state: State, fact: HandedOff, taken: CallState) -> None:
     assert state.reply is not None
     state.reply.handed_to = fact.target
     for call in state.batch:
@@ -949,7 +949,7 @@ def _check_judged(state: State, fact: Judged) -> Any:
     return _JUDGED[fact.kind][0](state, fact)
 
 
-def _judged(state: State, fact: Judged, found: Any) -> None:
+def _apply_judged(state: State, fact: Judged, found: Any) -> None:
     _JUDGED[fact.kind][1](state, fact, found)
 
 
@@ -962,7 +962,7 @@ def _check_judged_tool(state: State, fact: Judged) -> CallState:
     return call
 
 
-def _judged_tool(state: State, fact: Judged, call: CallState) -> None:
+def _apply_judged_tool(state: State, fact: Judged, call: CallState) -> None:
     call.guarded = True
     if fact.stop:
         _give_output(state, call, Output(wording.guarded(fact.words), "blocked", state.length))
@@ -975,14 +975,14 @@ def _check_judged_input(state: State, fact: Judged) -> Group:
     return group
 
 
-def _judged_input(state: State, fact: Judged, group: Group) -> None:
+def _apply_judged_input(state: State, fact: Judged, group: Group) -> None:
     waited = group in state.waiting
     group.judged, group.blocked = fact.agent, fact.stop
     state.withheld += fact.stop
     if waited:
         state.waiting.remove(group)
     if waited and not fact.stop:
-        _land(state, group)
+        _add_message(state, group)
     elif waited:
         state.tail.append(group)  # for people, who see what was said and why it was withheld
         state.tail.sort(key=_position)
@@ -1000,7 +1000,7 @@ def _check_judged_output(state: State, fact: Judged) -> Group:
     return _check_newest_reply(state, fact, state.judgements.output)
 
 
-def _judged_output(state: State, fact: Judged, reply: Group) -> None:
+def _apply_judged_output(state: State, fact: Judged, reply: Group) -> None:
     state.judgements.output, reply.unjudged = True, False
     if not fact.stop:
         return
@@ -1016,15 +1016,15 @@ def _check_judged_termination(state: State, fact: Judged) -> Group:
     return _check_newest_reply(state, fact, state.judgements.termination)
 
 
-def _judged_termination(state: State, fact: Judged, _: Group) -> None:
+def _apply_judged_termination(state: State, fact: Judged, _: Group) -> None:
     state.judgements.termination, state.judgements.ended = True, fact.stop
 
 
 _JUDGED: dict[str, tuple[Callable[[State, Judged], Any], Callable[[State, Judged, Any], None]]] = {
-    "input": (_check_judged_input, _judged_input),
-    "output": (_check_judged_output, _judged_output),
-    "tool": (_check_judged_tool, _judged_tool),
-    "termination": (_check_judged_termination, _judged_termination),
+    "input": (_check_judged_input, _apply_judged_input),
+    "output": (_check_judged_output, _apply_judged_output),
+    "tool": (_check_judged_tool, _apply_judged_tool),
+    "termination": (_check_judged_termination, _apply_judged_termination),
 }
 """For each thing that user code judges, when it may and what follows."""
 
@@ -1036,7 +1036,7 @@ def _check_prompted(state: State, fact: Prompted) -> None:
         _refuse(state, fact, f"{fact.agent!r} is not in control")
 
 
-def _prompted(state: State, fact: Prompted, _: object) -> None:
+def _apply_prompted(state: State, fact: Prompted, _: object) -> None:
     state.groups.append(Group("prompt", state.length, content=fact.text))
     state.tally.prompts += 1
     state.spent.letters += len(fact.text)
@@ -1050,7 +1050,7 @@ def _check_compacted(state: State, fact: Compacted) -> None:
         _refuse(state, fact, "a message that it would cover waits to be judged")
 
 
-def _compacted(state: State, fact: Compacted, _: object) -> None:
+def _apply_compacted(state: State, fact: Compacted, _: object) -> None:
     state.summaries[fact.agent] = fact
     state.spent.spend(fact.agent, fact.usage)
 
@@ -1066,7 +1066,7 @@ def _check_redacted(state: State, fact: Redacted) -> None:
         _refuse(state, fact, "it names facts that are not there")
 
 
-def _redacted(state: State, fact: Redacted, _: object) -> None:
+def _apply_redacted(state: State, fact: Redacted, _: object) -> None:
     erased = state.erasures.facts
     erased.update(dict.fromkeys((*fact.positions, *fact.along), state.length))
     state.erasures.at = state.length
@@ -1083,23 +1083,23 @@ def _always(state: State, fact: AnyFact) -> None:
 
 
 RULES: dict[type, tuple[Callable[[State, Any], Any], Callable[[State, Any, Any], None]]] = {
-    Opened: (_check_opened, _opened),
-    Said: (_check_said, _said),
-    Answered: (_check_answered, _answered),
-    Asked: (_check_asked, _asked),
-    Attempted: (_check_request, _attempted),
-    Gated: (_check_gated, _gated),
-    Decided: (_check_decided, _decided),
-    Started: (_check_started, _started),
-    Returned: (_check_returned, _returned),
-    Lost: (_check_attempt, _lost),
-    Paused: (_check_attempt, _paused),
-    UsageReported: (_check_usage_reported, _usage_reported),
-    HandedOff: (_check_handed_off, _handed_off),
-    Judged: (_check_judged, _judged),
-    Prompted: (_check_prompted, _prompted),
-    Compacted: (_check_compacted, _compacted),
-    Cancelled: (_always, _cancelled),
-    Redacted: (_check_redacted, _redacted),
+    Opened: (_check_opened, _apply_opened),
+    Said: (_check_said, _apply_said),
+    Answered: (_check_answered, _apply_answered),
+    Asked: (_check_asked, _apply_asked),
+    Attempted: (_check_request, _apply_attempted),
+    Gated: (_check_gated, _apply_gated),
+    Decided: (_check_decided, _apply_decided),
+    Started: (_check_started, _apply_started),
+    Returned: (_check_returned, _apply_returned),
+    Lost: (_check_attempt, _apply_lost),
+    Paused: (_check_attempt, _apply_paused),
+    UsageReported: (_check_usage_reported, _apply_usage_reported),
+    HandedOff: (_check_handed_off, _apply_handed_off),
+    Judged: (_check_judged, _apply_judged),
+    Prompted: (_check_prompted, _apply_prompted),
+    Compacted: (_check_compacted, _apply_compacted),
+    Cancelled: (_always, _apply_cancelled),
+    Redacted: (_check_redacted, _apply_redacted),
 }
 """For each kind of fact, a check of whether it may follow, and what it changes. A change is given what its check has found."""

@@ -50,7 +50,7 @@ class Claims:
         return values if claimed else tool.validate(call.arguments)
 
     def gate(self, state: State, effect: Admit) -> AnyFact | None:
-        """The gate of a call that always needs approval; None if user code, or the schema of a client's tool, has to be asked."""
+        """The gate of a call that always needs approval; None if user code, or the schema of a client's tool, decides."""
         call, agent = call_and_agent(self._definition, state, effect.call)
         if edge := self._edge(agent, call):
             wrong = self._wrong_handoff(edge, call)
@@ -106,7 +106,7 @@ def wrong_arguments(call: CallState, error: BadArguments) -> Returned:
 def tool_context(
     ledger: Ledger, context: Any, agent: str, call: CallState, attempt: int, values: dict[str, object]
 ) -> ToolContext[Any]:
-    """What a tool and an approval function are told of a call."""
+    """The context of a call, for its tool and its approval function."""
     return ToolContext(
         context=context,
         session_id=ledger.session,

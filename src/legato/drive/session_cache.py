@@ -1,14 +1,13 @@
-"""Cache of what was read of sessions, one for the whole process.
+"""The cache of session states, one for the whole process.
 
-A program that serves people makes a handle for every request, and each would read and fold the whole conversation again. So what was
-worked out of a session is kept here: its state, for the next handle on it, and what lists show of it. There is one budget in bytes;
-what was used longest ago makes room.
+A server makes a handle for every request, and each handle would read and fold the whole conversation again. The cache keeps the state of
+a session for its next handle, and the rows that lists show of it. It has one budget in bytes, and drops the least recently used entry.
 
 **A cached state is never advanced.** Any number of handles may look at it, in any thread. A handle leaves its state here after its first
 read and at the end of a run. When it goes on, it copies the state first (`core/state_copy.py`), which costs a pointer for each fact; a run
-takes its state out instead, if no other handle was given it, and costs what is new whatever the length. So nothing that is looked at
-moves because the conversation goes on elsewhere, and no handle has to give anything back. (If states went from owner to owner, there
-would be no copies. But then each reader, also a user who keeps `session.state`, would have to say when they have looked at it last.)
+takes its state out instead if no other handle has it, and then costs only what is new. So a state that one handle holds never changes
+because another handle goes on, and no handle has to give a state back. (With one owner at a time there would be no copies, but every
+reader, also a user who keeps `session.state`, would have to say when it is done.)
 
 It is a cache and never a source. A state is of one ledger, by its birth name, and is used only if the store has its last fact still:
 see `Ledger._read`.
@@ -169,7 +168,7 @@ def share_state(store: Store, session: str, cached: CachedState) -> None:
 
 def _begin_anew() -> None:
     """A forked child begins without: another thread of its parent may have held the lock."""
-    SESSIONS.__init__()  # type: ignore[misc]  # whoever has it goes on with the same object
+    SESSIONS.__init__()  # type: ignore[misc]  # other modules hold this object
 
 
 if hasattr(os, "register_at_fork"):

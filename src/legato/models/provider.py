@@ -1,4 +1,4 @@
-"""What the models of all providers share. May know: their SDKs. Decides: how one is made and asked, and when it is asked again.
+"""The base of all providers' models: how a client is made, how a request is sent, and when it is sent again.
 
 A request can be refused for a part of it that the turn can do without: reasoning that is sent back, what the provider is said to hold, an
 output that is enforced. Then the same turn goes again without that part, each part once. Every other failure is the driver's business.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ProviderModel(Priced):
-    """A model that is asked over HTTP, through its provider's SDK."""
+    """A model behind HTTP, reached through its provider's SDK."""
 
     api: ClassVar[str]
     """What the API is called in errors."""
@@ -103,7 +103,7 @@ class ProviderModel(Priced):
         return self._compile(request, self._origin(self._clients()), frozenset()).body
 
     def _origin(self, client: Any) -> str:
-        """Who is asked: what is recorded with a reply, so that its reasoning goes back there and nowhere else."""
+        """The API, address and model. It is recorded with a reply, so that its reasoning goes back there and nowhere else."""
         return f"{self.key} {address_of(client)} {self.options.model}"
 
     async def _ask(self, request: Request, emit: Emit) -> Reply:

@@ -1,4 +1,4 @@
-"""Answers to what a session asks, from people and programs that were shown it with digests in place of secrets."""
+"""Answers to pending requests, from people and programs that see digests in place of secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def give_answer(
     value: Any = None,
     always: bool = False,
 ) -> None:
-    """Record an answer; `NotPending` if it is asked no more. Of edited arguments, a digest stays the secret that it stands for."""
+    """Record an answer; `NotPending` if the request is no longer pending. A digest in edited arguments becomes its secret again."""
     match verdict:
         case "approve":
             await session.approve(request, always=always)
