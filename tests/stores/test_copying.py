@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, file, tool
+from legato.core.child_ids import child_session_id
 from legato.core.facts import Reasoning, Redacted, Returned, Started, Words
 from legato.core.messages import contents_of
 from legato.core.view import Request
@@ -336,6 +338,24 @@ async def test_copy_ends_when_its_source_is_deleted() -> None:
         setattr(vanishing, name, getattr(source, name))
     assert (await copy(vanishing, target)).gone == ("s",)
     assert await target.read("s") == []
+
+
+async def test_parent_deleted_meanwhile_leaves_no_child() -> None:
+    """The child session is written first. When its parent cannot follow, it is deleted in the target again."""
+    source, child = MemoryStore(), child_session_id("s", f"{'0' * 32}:2.0")
+    await talk(source, "s", "ann")
+    await talk(source, child, "ann")
+
+    class Target(MemoryStore):
+        """A target during whose first append the session is deleted in the source."""
+
+        async def append(self, *args: Any, **options: Any) -> int:
+            await source.delete("s")
+            return await super().append(*args, **options)
+
+    target = Target()
+    assert set((await copy(source, target)).gone) == {"s", child}
+    assert await target.list() == []
 
 
 async def test_damaged_session_costs_no_other_its_copy(tmp_path: Path) -> None:

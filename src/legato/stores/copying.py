@@ -13,11 +13,12 @@ Words that were erased in the source since are erased in the target as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from legato.core.child_ids import parent_calls, root_session_id
+from legato.core.child_ids import is_child_of, parent_calls, root_session_id
 from legato.core.erasing import Erased, same_but_for_erased
 from legato.core.facts import AnyFact, Opened, Redacted
 from legato.core.messages import contents_of
@@ -156,10 +157,19 @@ class Copier:
             total = Copied()
             for info, born, facts in reversed(read):
                 total = _sum(total, await self._bring(info, born, facts))
-            return total
+            return await self._remove_orphans(read, total.gone) if total.gone and len(read) > 1 else total
         finally:
             if lease is not None:
                 await self._target.release(lease)
+
+    async def _remove_orphans(self, read: Sequence[tuple[LedgerInfo, str, list[AnyFact]]], gone: Sequence[str]) -> Copied:
+        """Delete the child sessions that were brought for a parent that was deleted in the source, and is not in the target either."""
+        absent = [name for name in gone if not await self._target.born(name)]
+        for info, born, facts in reversed(read):
+            if any(is_child_of(info.ledger, name) for name in absent):
+                with suppress(LedgerConflict, UnknownLedger):  # somebody goes on with it, or has deleted it too
+                    await self._target.delete(info.ledger, expected={info.ledger: len(facts)}, born=born)
+        return Copied(gone=tuple(info.ledger for info, _, _ in read))
 
     async def _read_all(self, family: Sequence[LedgerInfo]) -> list[tuple[LedgerInfo, str, list[AnyFact]]]:
         """Each session with its birth name and facts, parents first; also child sessions that began since the family was listed."""
