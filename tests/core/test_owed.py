@@ -92,6 +92,7 @@ OWED = {
     "it goes on once, and not for having gone on before": ((*WAITS, started(2, attempt=2), paused(2, attempt=2)), (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [], []),
     "it goes on although the limit of calls is reached, as it is no other call": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)], "limits": Limits(tool_calls=1)}, [RunTool], []),
     "a missing child session is declared lost": (WAITS, (SAFE,), {"epoch": 1, "missing": [CallRef(2, 0)]}, [DeclareLost], []),
+    "a missing child session needs a driver, to be declared lost": (WAITS, (SAFE,), {"missing": [CallRef(2, 0)]}, [DeclareLost], []),
     "a call whose child session is missing asks for its outcome": ((*WAITS, Lost(at=1, call=CallRef(2, 0), attempt=1, missing=True)), (SAFE,), {}, [], ["outcome"]),
     "it starts again when a person says so": ((*WAITS, Lost(at=1, call=CallRef(2, 0), attempt=1, missing=True), decided(2, kind="outcome")), (SAFE,), {}, [RunTool], []),
     "a failed child session is not tried again by itself": (FAILED, (SAFE,), {}, [], []),

@@ -690,6 +690,22 @@ async def test_missing_child_session_asks_for_its_outcome(store: Store) -> None:
     assert world.times("paid 5 to ann") == 1
 
 
+async def test_missing_grandchild_session_asks_for_its_outcome(store: Store) -> None:
+    """Only its own parent can record that it is lost, so that one is driven although it waits."""
+    world = World()
+    helper = payer(world, call("pay", to="ann", cents=5), "Ann is paid.")
+    middle = Agent("middle", model=ScriptedModel([call("ask_payer", task="Pay ann"), "Passed on."]), tools=[helper.as_tool()])
+    model = ScriptedModel([call("ask_middle", task="Pay ann"), "All done."])
+    session = HandoffBuilder("office", [Agent("boss", model=model, tools=[middle.as_tool()])]).build().session("s", store=store)
+    (request,) = (await session.run("Pay ann")).pending
+    await store.delete(request.session)
+    (asked,) = (await session.resume()).pending
+    assert (asked.kind, asked.tool) == ("outcome", "ask_payer")
+    await session.answer(asked, "Ann was paid in cash.")
+    assert (await session.resume()).text == "All done."
+    assert world.times("paid 5 to ann") == 0
+
+
 async def test_waiting_costs_no_tool_call_of_the_limit_and_one_attempt_for_each_answer(store: Store) -> None:
     world = World()
     batch = [call("pay", to=name, cents=1) for name in ("ann", "bob", "cyd")]

@@ -189,9 +189,12 @@ def plan(
     through them again and again; with a call, all other calls.
     """
     if state.batch:
-        if epoch is not None and (lost := _lost_attempts(state.started, epoch, children.missing)):
+        lost = _lost_attempts(state.started, epoch, children.missing)
+        if lost and epoch is not None:
             return Plan(lost, [])
         now = _plan_batch(_Batch.of(state, graph, children), about)
+        if lost:  # without a driver nothing records them, and people can answer what is pending meanwhile
+            now = Plan([*lost, *now.effects], now.requests, now.not_before)
     elif state.halt:
         now = Plan([], [])
     else:
@@ -203,12 +206,15 @@ def plan(
     return now
 
 
-def _lost_attempts(started: list[CallState], epoch: int, missing: frozenset[CallRef]) -> list[Effect]:
-    """The attempts that nobody performs any more: their driver is gone, or they wait for a child session that is missing."""
+def _lost_attempts(started: list[CallState], epoch: int | None, missing: frozenset[CallRef]) -> list[Effect]:
+    """The attempts that nobody performs any more: their driver is gone, or they wait for a child session that is missing.
+
+    Without an epoch, whether the driver of an attempt is gone is not known.
+    """
     lost: list[Effect] = []
     for call in started:
         gone = call.ref in missing
-        if (running := call.running) is not None and running.epoch < epoch:
+        if (running := call.running) is not None and epoch is not None and running.epoch < epoch:
             lost.append(DeclareLost(call.ref, running.number, gone))
         elif gone and call.phase == "paused":
             lost.append(DeclareLost(call.ref, len(call.attempts), gone))
