@@ -26,11 +26,10 @@ from legato.core.messages import contents_of
 from legato.core.rows import from_rows, to_rows
 from legato.core.state import State, fold
 from legato.drive.clock import fresh_name, now_ms
-from legato.drive.ledger import meet
 from legato.drive.others import idempotency_key
 from legato.drive.session_cache import CachedState, measure, share_state
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
-from legato.stores.contract import Store
+from legato.stores.contract import Store, read_with_identity
 
 if TYPE_CHECKING:
     from legato.session import Session
@@ -162,7 +161,7 @@ async def arrive(session: Session, arriving: Mapping[str, Any]) -> None:
 
 async def _check_all(store: Store, id: str, arriving: Mapping[str, Any]) -> None:
     """Refuse a family before any of it is written, if the store has one of its sessions in another version."""
-    _, there = await meet(store, id)
+    _, there = await read_with_identity(store, id)
     _check(id, list(there), arriving["facts"])
     for key, each in arriving["children"].items():
         await _check_all(store, child_session_id(id, key), each)
@@ -194,7 +193,7 @@ async def _all_arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: 
 
 async def _arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Literal["copy", "move"]) -> None:
     facts: list[AnyFact] = arriving["facts"]
-    born, read = await meet(store, id)
+    born, read = await read_with_identity(store, id)
     there = list(read)
     if _check(id, there, facts):
         return

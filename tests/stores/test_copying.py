@@ -358,6 +358,29 @@ async def test_parent_deleted_meanwhile_leaves_no_child() -> None:
     assert await target.list() == []
 
 
+async def test_session_begun_anew_meanwhile_keeps_its_birth_name() -> None:
+    """It was deleted after it was listed, and begun anew between two reads of the copy."""
+
+    class Source(MemoryStore):
+        """A source in which a deleted session is begun anew when it is looked up for the first time."""
+
+        deleted = False
+
+        async def born(self, ledger: str) -> str:
+            before = await super().born(ledger)
+            if self.deleted:
+                self.deleted = False
+                await talk(self, "s", "bob")
+            return before
+
+    source, target = Source(), MemoryStore()
+    await talk(source, "s", "ann")
+    infos = await source.list()
+    source.deleted = await source.delete("s")
+    await module.Copier(source, target).bring(infos)
+    await same(source, target, "s")
+
+
 async def test_damaged_session_costs_no_other_its_copy(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "s.db") as source:
         for name in ("a", "b", "c"):

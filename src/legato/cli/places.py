@@ -100,10 +100,10 @@ class Place:
 
         `of_any`: sessions of other workflows than the one that was named are read as they are recorded, and not refused.
         """
-        from legato.drive.ledger import meet
         from legato.shown.recorded import as_recorded
+        from legato.stores.contract import read_with_identity
 
-        _, facts = await meet(self.store, id)
+        _, facts = await read_with_identity(self.store, id)
         if not facts:
             near = [info.ledger for info in await self.store.list() if info.ledger.startswith(id[:4])][:3]
             like = f"; like it: {', '.join(near)}" if near else ""

@@ -27,7 +27,7 @@ from legato.core.state_copy import copy_call, copy_state
 from legato.drive.folding import FACTS_PER_SLICE, apply_in_slices, fold_in_slices
 from legato.drive.session_cache import SESSIONS, CachedState, measure, share_state
 from legato.errors import BadInput, DefinitionChanged, LedgerConflict, StoreError, UnknownLedger
-from legato.stores.contract import Store
+from legato.stores.contract import Store, read_with_identity
 
 Propose: TypeAlias = Callable[[State], Iterable[AnyFact]]
 
@@ -71,18 +71,6 @@ async def used(store: Store, doing: Awaitable[T]) -> T:
 def failed_itself(store: Store, error: BaseException) -> bool:
     """Whether an error is that of this store, and not one that user code brought."""
     return isinstance(error, StoreError) and error.store is store
-
-
-async def meet(store: Store, session: str) -> tuple[str, Sequence[AnyFact]]:
-    """A ledger's birth name and its facts, both of the same one although it may be replaced meanwhile; nothing if there is none."""
-    while True:
-        born = await store.born(session)
-        try:
-            facts = await store.read(session, born=born)
-        except UnknownLedger:
-            continue  # it was deleted since
-        if born or not facts or not await store.born(session):  # nobody made it between the two, or whoever did gave it no name
-            return born, facts
 
 
 async def read_state(store: Store, session: str) -> State:
@@ -281,7 +269,7 @@ class Ledger:
                 self._cached, self._measured = cached, (cached.state.length, cached.size)
                 return cached.born, cached.state, last_and_new[1:]
         self._measured = (0, 0)  # a read that was cut off may have begun with a cached state
-        born, facts = await meet(self.store, self.session)
+        born, facts = await read_with_identity(self.store, self.session)
         return born, self.state, facts
 
     async def _read_anew(self, born: str) -> Sequence[AnyFact]:

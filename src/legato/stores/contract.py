@@ -66,7 +66,7 @@ from msgspec import Struct
 
 from legato.core.checking import provides
 from legato.core.facts import MAX_COUNT, AnyFact, Opened, Started
-from legato.errors import BadInput
+from legato.errors import BadInput, UnknownLedger
 from legato.stores.refusals import no_epoch_left
 
 if TYPE_CHECKING:
@@ -193,6 +193,18 @@ class Store(Protocol):
     async def close(self) -> None:
         """Let go of files, threads and leases. Closing twice is harmless."""
         ...
+
+
+async def read_with_identity(store: Store, ledger: str) -> tuple[str, Sequence[AnyFact]]:
+    """Read a ledger's birth name and facts, both of the same ledger although it may be replaced meanwhile; no facts if there is none."""
+    while True:
+        born = await store.born(ledger)
+        try:
+            facts = await store.read(ledger, born=born)
+        except UnknownLedger:
+            continue  # it was deleted since
+        if born or not facts or not await store.born(ledger):  # it was not made between the two reads, or it has no birth name
+            return born, facts
 
 
 def newest_epoch(facts: Sequence[AnyFact]) -> int:

@@ -23,7 +23,7 @@ from legato.core.erasing import Erased, same_but_for_erased
 from legato.core.facts import AnyFact, Opened, Redacted
 from legato.core.messages import contents_of
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LedgerExists, UnknownLedger
-from legato.stores.contract import LedgerInfo, Store
+from legato.stores.contract import LedgerInfo, Store, read_with_identity
 
 ALL = 2**31 - 1
 """More sessions than a store has."""
@@ -196,11 +196,8 @@ class Copier:
         name = info.ledger
         if info.damaged:
             raise DamagedStore(f"{name!r} cannot be copied: {info.damaged}", do="restore it from a copy of the store")
-        born = await self._source.born(name)
-        try:
-            return born, list(await self._source.read(name, born=born))
-        except UnknownLedger:
-            return born, []
+        born, facts = await read_with_identity(self._source, name)
+        return born, list(facts)
 
     async def _bring(self, info: LedgerInfo, born: str, facts: list[AnyFact]) -> Copied:
         name = info.ledger
