@@ -10,7 +10,7 @@ PIP    := $(if $(UV),$(UV) pip install --quiet --python $(PY),$(PY) -m pip insta
 ARGS   ?=
 CORPUS ?=
 OPENAPI ?=
-QUICK  := tests/core tests/drive tests/stories
+QUICK  := tests/core tests/runtime tests/stories
 
 # The tests start hundreds of interpreters, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -104,10 +104,10 @@ load: $(VENV)/.dev ## 200 streams at once against the emulator, and its cost nex
 	@$(PY) -m tests.load $(ARGS)
 
 wires: $(VENV)/.dev ## 30,000 random requests over every wire and memory mode, judged by the law books
-	@$(PY) -m tests.wire.sweep $(ARGS)
+	@$(PY) -m tests.providers.sweep $(ARGS)
 
 wirecost: $(VENV)/.dev ## what compiling, checking and reading cost per turn, next to the bare call of the SDK
-	@$(PY) -m tests.wire.cost $(ARGS)
+	@$(PY) -m tests.providers.cost $(ARGS)
 
 bench: $(VENV)/.base ## side by side with peers and with the bare limit; ARGS=--quick takes a few minutes, all of it an hour
 	@$(PY) -m bench $(ARGS)
@@ -119,7 +119,7 @@ capacity: $(VENV)/.dev ## what one Postgres server carries, measured and compute
 	@$(PY) -m bench.capacity $(ARGS)
 
 clauses: $(VENV)/.dev ## write the table of the law books' clauses into docs/
-	@$(PY) -m tests.wire.table $(ARGS)
+	@$(PY) -m tests.providers.table $(ARGS)
 
 traffic: $(VENV)/.dev ## replay recorded exchanges with real providers: make traffic CORPUS=exchanges.jsonl.xz
 	@$(PY) -m tests.traffic "$(CORPUS)" $(ARGS)

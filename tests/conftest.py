@@ -122,7 +122,7 @@ def tenant(postgres_server: databases.Server) -> tuple[str, str]:
 @pytest.fixture
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing takes any time: for tests that count bytes, of which the digits of times are some."""
-    from legato.drive.clock import Clock
+    from legato.runtime.clock import Clock
 
     monkeypatch.setattr(Clock, "now_ms", lambda self: 1_800_000_000_000)
     monkeypatch.setattr(Clock, "seconds", lambda self: 0.0)

@@ -50,7 +50,7 @@ HEAVY = {
     "email": "with the first client",
     "multiprocessing": "nowhere",
     "importlib.metadata": "nowhere",
-    "legato.wire": "with a provider's model",
+    "legato.providers": "with a provider's model",
     "mcp": "with legato.mcp",
     "jsonschema": "with legato.mcp",
     "re2": "with legato.mcp",
@@ -62,11 +62,11 @@ HEAVY = {
     "legato.testing": "by name only",
     "legato.compat": "by name only",
     "legato.tools.schema": "with the first tool",
-    "legato.drive.driver": "with the first workflow that is built",
+    "legato.runtime.driver": "with the first workflow that is built",
     "legato.stores.sqlite": "with SQLiteStore",
     "legato.stores.postgres": "with PostgresStore",
     "psycopg": "with PostgresStore",
-    "legato.portable": "with the first session that is moved as text",
+    "legato.runtime.transfer": "with the first session that is moved as text",
 }
 
 
@@ -85,7 +85,7 @@ def brought_by(code: str) -> set[str]:
 @pytest.mark.parametrize("code", ["import legato; legato.Workflow", "from legato import Agent, HandoffBuilder", "from legato import *"])
 def test_what_is_heavy_is_imported_when_it_is_first_needed(code: str) -> None:
     brought = brought_by(code)
-    assert "legato.workflow" in brought, "the test looks at nothing"
+    assert "legato.workflow.workflow" in brought, "the test looks at nothing"
     assert not {name: HEAVY[name] for name in HEAVY if name in brought}
 
 
@@ -129,29 +129,29 @@ assert turns == len(set(importing)), f"{turns} turns of {len(set(importing))} th
 
 def test_threads_import_names_one_after_the_other() -> None:
     """Python gives up an import, or leaves it half done, where threads meet in modules that import one another."""
-    assert "legato.agent" in legato_modules_of(THREADS)
+    assert "legato.workflow.agent" in legato_modules_of(THREADS)
 
 
-ALLOWED_FOR_EMULATOR = ("emulator", "errors", "listening", "private_files", "wire")
+ALLOWED_FOR_EMULATOR = ("asgi", "emulator", "errors", "private_files", "providers")
 
 
 def test_a_running_emulator_loads_no_runtime() -> None:
     loaded = legato_modules_of("from legato.emulator import serve\nwith serve() as emulator: emulator.openai_url")
     rooms = {name.split(".")[1] for name in loaded if "." in name}
-    assert {"emulator", "wire"} <= rooms, "the test looks at nothing"
+    assert {"emulator", "providers"} <= rooms, "the test looks at nothing"
     assert rooms <= set(ALLOWED_FOR_EMULATOR)
     assert not {name for name in loaded if name.endswith((".compile", ".read", ".stream"))}
 
 
 @pytest.mark.parametrize("api", ["responses", "chat", "anthropic"])
 def test_a_providers_rules_load_nothing_but_rules(api: str) -> None:
-    loaded = legato_modules_of(f"from legato.wire.{api}.laws import judge\nassert judge({{}})")
-    assert f"legato.wire.{api}.laws" in loaded
-    assert {name for name in loaded if not name.startswith("legato.wire")} == {"legato"}
+    loaded = legato_modules_of(f"from legato.providers.{api}.laws import judge\nassert judge({{}})")
+    assert f"legato.providers.{api}.laws" in loaded
+    assert {name for name in loaded if not name.startswith("legato.providers")} == {"legato"}
     assert not {name for name in loaded if name.endswith((".compile", ".read", ".stream"))}
 
 
-@pytest.mark.parametrize(("contract", "allowed"), [("rules", ("wire",)), ("emulator", ALLOWED_FOR_EMULATOR)])
+@pytest.mark.parametrize(("contract", "allowed"), [("rules", ("providers",)), ("emulator", ALLOWED_FOR_EMULATOR)])
 def test_a_contract_names_every_module_that_it_forbids(contract: str, allowed: tuple[str, ...]) -> None:
     """A new module of the package is forbidden to the rules and to the emulator until a contract says otherwise."""
     modules = {module.name for module in pkgutil.iter_modules(legato.__path__)}
@@ -159,7 +159,7 @@ def test_a_contract_names_every_module_that_it_forbids(contract: str, allowed: t
 
 
 def test_the_rules_contract_names_every_law_book() -> None:
-    books = {f"legato.wire.{path.parent.name}" for path in SOURCES.glob("legato/wire/*/laws.py")}
+    books = {f"legato.providers.{path.parent.name}" for path in SOURCES.glob("legato/providers/*/laws.py")}
     assert {f"{book}.{part}" for book in books for part in ("laws", "profile", "held")} <= set(CONTRACTS["rules"]["source_modules"])
 
 
@@ -191,7 +191,7 @@ def test_a_type_checker_sees_what_a_name_is(tmp_path: Path) -> None:
 
 def test_a_store_or_a_providers_model_is_imported_without_pydantic_and_sdks() -> None:
     brought = brought_by("from legato.stores import SQLiteStore; from legato.models import Anthropic, OpenAIChat, OpenAIResponses")
-    assert {"sqlite3", "legato.wire.responses.compile", "legato.wire.anthropic.compile"} <= brought
+    assert {"sqlite3", "legato.providers.responses.compile", "legato.providers.anthropic.compile"} <= brought
     assert not brought & {"openai", "anthropic", "genai_prices", "httpx2", "pydantic", "pydantic_core", "legato.tools.schema"}
 
 
@@ -217,7 +217,7 @@ before = set(sys.modules)
 assert workflow.run_sync("Hi").text == "hello"
 assert set(sys.modules) <= before, sorted(set(sys.modules) - before)
 """
-    assert "legato.drive.driver" in imported_by(code)
+    assert "legato.runtime.driver" in imported_by(code)
 
 
 def test_a_conversation_without_tools_never_imports_pydantic() -> None:
@@ -240,7 +240,7 @@ async def talk():
             assert (await workflow.session("one", store=store).run("Hi")).text == "hello"
 asyncio.run(talk())
 """
-    assert not brought_by(code) & {"pydantic", "pydantic_core", "dataclasses", "legato.wire"}
+    assert not brought_by(code) & {"pydantic", "pydantic_core", "dataclasses", "legato.providers"}
 
 
 @pytest.mark.parametrize("module", [legato, legato.models, legato.stores])

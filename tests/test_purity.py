@@ -1,4 +1,4 @@
-"""The centre is pure: legato.core and the law books of legato.wire read no clock, roll no dice, touch no disk, and say nothing.
+"""The centre is pure: legato.core and the law books of legato.providers read no clock, roll no dice, touch no disk, and say nothing.
 
 Two proofs that do not rest on one another. The first reads the sources; it is itself shown to see a seeded offence of every
 kind. The second runs the centre in a fresh interpreter whose clock, dice and disk are poisoned.
@@ -17,7 +17,7 @@ from typing import TypeGuard
 import pytest
 
 SOURCES = Path(__file__).parent.parent / "src" / "legato"
-MODULES = [(room, path) for room in ("core", "wire") for path in sorted((SOURCES / room).rglob("*.py"))]
+MODULES = [(room, path) for room in ("core", "providers") for path in sorted((SOURCES / room).rglob("*.py"))]
 
 # What the centre may import. A list of what is allowed cannot be outrun by the standard library.
 ALLOWED = {
@@ -25,7 +25,7 @@ ALLOWED = {
     "itertools", "json", "legato.core", "legato.errors", "math", "msgspec", "operator", "re", "string", "textwrap", "types",
     "typing", "unicodedata",
 }  # fmt: skip
-WIRE = {"legato.wire", "weakref"}  # the law books may know one another, and what the core may know; the core may not know them
+PROVIDERS = {"legato.providers", "weakref"}  # the law books may know one another, and what the core may know; the core may not know them
 
 # Builtins that read, write, ask, run text as code, or give an answer that differs from run to run.
 FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint", "id", "hash"}
@@ -33,7 +33,7 @@ FORBIDDEN_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__impor
 
 def offences(source: str, room: str = "core") -> Iterator[str]:
     """What a module of the centre may not do, as 'line: what'."""
-    allowed = ALLOWED | WIRE if room == "wire" else ALLOWED
+    allowed = ALLOWED | PROVIDERS if room == "providers" else ALLOWED
     tree = ast.parse(source)
     own = {id(name) for node in ast.walk(tree) for name in _own_names(node)}
     for node in ast.walk(tree):
@@ -98,7 +98,7 @@ def _allowed(name: str, allowed: set[str]) -> bool:
 
 
 def test_there_is_a_centre_to_check() -> None:
-    assert {"facts.py", "codec.py", "digest.py", "law.py", "laws.py"} <= {path.name for _, path in MODULES}
+    assert {"facts.py", "codec.py", "digests.py", "law.py", "laws.py"} <= {path.name for _, path in MODULES}
 
 
 @pytest.mark.parametrize(("room", "path"), MODULES, ids=[str(path.relative_to(SOURCES)) for _, path in MODULES])
@@ -106,7 +106,7 @@ def test_a_module_of_the_centre_imports_and_calls_nothing_impure(room: str, path
     assert list(offences(path.read_text(encoding="utf-8"), room)) == []
 
 
-@pytest.mark.parametrize("room", ["core", "wire"])
+@pytest.mark.parametrize("room", ["core", "providers"])
 def test_no_room_of_the_centre_may_know_the_emulator(room: str) -> None:
     assert list(offences("from legato.emulator import serve", room))
 
@@ -118,7 +118,8 @@ def test_no_room_of_the_centre_may_know_the_emulator(room: str) -> None:
             f"import {module}"
             for module in (
                 "asyncio", "logging", "uuid", "random", "time", "datetime", "os", "os.path", "io", "pathlib", "sqlite3",
-                "threading", "socket", "secrets", "tempfile", "subprocess", "sys", "pydantic", "legato.stores", "legato", "legato.wire",
+                "threading", "socket", "secrets", "tempfile", "subprocess", "sys", "pydantic", "legato.stores", "legato",
+                "legato.providers",
             )
         ),
         "from time import monotonic",
@@ -165,9 +166,9 @@ import asyncio, builtins, importlib, io, logging, os, pkgutil, random, socket, s
 
 import msgspec
 import legato.core
-import legato.wire
+import legato.providers
 
-names = [module.name for room in (legato.core, legato.wire) for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
+names = [module.name for room in (legato.core, legato.providers) for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
 for name in names:
     importlib.import_module(name)  # so that everything from elsewhere is loaded
 for name in names:
@@ -201,31 +202,31 @@ for owner, attributes in {
 for name in names:
     importlib.import_module(name)
 
-from legato.core import codec, digest, facts, frame, graph, owed, state, view
+from legato.core import codec, digests, facts, planner, state, turn_context, view, workflow_graph
 
 exec(sys.argv[1])
 
 call = facts.Call(tool="refund", arguments='{"cents": 250}', call_id="c")
-told = frame.Frame(agent="desk", instructions="Be brief.")
-frame_digest, _ = frame.encode_frame(told)
+told = turn_context.Frame(agent="desk", instructions="Be brief.")
+frame_digest, _ = turn_context.encode_frame(told)
 ledger = [
     facts.Opened(at=0, ledger="l", workflow="w"),
     facts.Said(at=1, content="refund me"),
     facts.Answered(at=2, agent="desk", frame=frame_digest, upto=1, items=(call,)),
     facts.Returned(at=3, call=facts.CallRef(2, 0), output="there is no such tool", status="error"),
 ]
-definition = graph.Graph("w", {"desk": graph.AgentRules("desk")}, "desk")
+definition = workflow_graph.Graph("w", {"desk": workflow_graph.AgentRules("desk")}, "desk")
 for fact in ledger:
     assert codec.decode(codec.encode(fact)) == fact
-digest.digest_arguments(call.arguments)
+digests.digest_arguments(call.arguments)
 for length in range(1, len(ledger) + 1):
     now = state.fold(ledger[:length])
-    owed.owed(now, definition)
+    planner.owed(now, definition)
 view.request_seen(now, told, ledger[2])
 
-from legato.wire.anthropic import laws as anthropic
-from legato.wire.chat import laws as chat
-from legato.wire.responses import laws as responses
+from legato.providers.anthropic import laws as anthropic
+from legato.providers.chat import laws as chat
+from legato.providers.responses import laws as responses
 
 hello, called = {"role": "user", "content": "hello"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 thought = {"type": "thinking", "thinking": "hm", "signature": "s"}

@@ -36,7 +36,7 @@ from legato.core.messages import text_of
 from legato.core.view import Request
 from legato.models import OpenAIResponses
 from legato.models.base import Emit, Model, Reply
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores import MemoryStore, SQLiteStore
 from legato.tools import Tool
 

@@ -2,7 +2,7 @@
 
 One append-only ledger owns the conversation; agents, checkpoints and requests are projections of it or positions in it.
 
-A name is imported when it is first used. So `legato.emulator` and the providers' rules (`legato.wire`) can be used without the runtime.
+A name is imported when it is first used, so `legato.emulator` and the providers' rules (`legato.providers`) work without the runtime.
 """
 
 from importlib import import_module
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from legato import errors, history
-    from legato.agent import Agent, guardrail
     from legato.core.facts import File, Image, Text, Usage
-    from legato.core.graph import Limits
     from legato.core.messages import Message, file, image
-    from legato.core.requests import Pending
-    from legato.drive.definition import ContextProvider, Middleware, Provided, Turn
-    from legato.drive.events import Event
+    from legato.core.pending_requests import Pending
+    from legato.core.workflow_graph import Limits
     from legato.errors import LegatoError
-    from legato.run import Result, Run
-    from legato.session import Session
+    from legato.runtime.definition import ContextProvider, Middleware, Provided, Turn
+    from legato.runtime.events import Event
+    from legato.runtime.run import Result, Run
+    from legato.runtime.session import Session
     from legato.tools import ClientTool, Secret, Tool, ToolContext, tool
-    from legato.workflow import HandoffBuilder, Workflow
+    from legato.workflow.agent import Agent, guardrail
+    from legato.workflow.workflow import HandoffBuilder, Workflow
 
 __version__ = "0.1.0"
 
@@ -59,18 +59,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "agent": ("Agent", "guardrail"),
+    "workflow.agent": ("Agent", "guardrail"),
     "core.facts": ("File", "Image", "Text", "Usage"),
-    "core.graph": ("Limits",),
+    "core.workflow_graph": ("Limits",),
     "core.messages": ("Message", "file", "image"),
-    "core.requests": ("Pending",),
-    "drive.definition": ("ContextProvider", "Middleware", "Provided", "Turn"),
-    "drive.events": ("Event",),
+    "core.pending_requests": ("Pending",),
+    "runtime.definition": ("ContextProvider", "Middleware", "Provided", "Turn"),
+    "runtime.events": ("Event",),
     "errors": ("LegatoError",),
-    "run": ("Result", "Run"),
-    "session": ("Session",),
+    "runtime.run": ("Result", "Run"),
+    "runtime.session": ("Session",),
     "tools": ("ClientTool", "Secret", "Tool", "ToolContext", "tool"),
-    "workflow": ("HandoffBuilder", "Workflow"),
+    "workflow.workflow": ("HandoffBuilder", "Workflow"),
 }
 """The modules that public names are defined in."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from legato.core.checking import function, whole_number
+from legato.core.argument_checks import function, whole_number
 from legato.core.groups import Group
-from legato.core.history import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
-from legato.drive.definition import History
+from legato.core.history_policies import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
+from legato.runtime.definition import History
 
 __all__ = ["Group", "History", "custom", "dialogue", "everything", "last", "own_tools", "since_handoff", "summarised"]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from legato.drive.cursor import cursor_after
-from legato.drive.events import Event, OutputData
 from legato.errors import BadInput, StoreError, UnknownLedger
-from legato.shown.event_data import event_data
+from legato.inspection.event_data import event_data
+from legato.runtime.event_cursor import cursor_after
+from legato.runtime.events import Event, OutputData
 
 if TYPE_CHECKING:
-    from legato.session import Session
+    from legato.runtime.session import Session
 
 ASGIMessage: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[ASGIMessage]]

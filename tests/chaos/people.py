@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from legato.core.facts import Said
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.engines import Engine, Submitted
 from legato.errors import LegatoError, NotPending, StoreError, StoreLocked, StoreUnavailable
 from legato.stores.contract import Store

@@ -12,7 +12,7 @@ from legato.cli.replay import _steps
 from legato.core.facts import Answered
 from legato.emulator import serve
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores import MemoryStore
 from tests.cli.conftest import REFUND, Shell
 
@@ -81,7 +81,7 @@ async def test_what_the_ledger_says_was_sent_is_what_the_provider_got(model: str
         got = [exchange for exchange in provider.exchanges if exchange.asks and exchange.status == 200]
     import json
 
-    from legato.shown.looking import looks
+    from legato.inspection.looking import looks
 
     assert len(steps) == len(got) > 3
     looked = await looks(session, range(len(got)))

@@ -6,7 +6,7 @@ import pytest
 
 from legato import Usage
 from legato.cli.usage import tell_usage
-from legato.shown.spending import Spending, SpentAfter, TokenRange, used
+from legato.inspection.spending import Spending, SpentAfter, TokenRange, used
 
 
 @pytest.mark.parametrize(

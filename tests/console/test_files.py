@@ -16,7 +16,7 @@ from starlette.routing import Route
 from legato.server.static import KINDS, PAGE_POLICY, Static
 
 ROOT = Path(__file__).parents[2]
-CONSOLE = ROOT / "src" / "legato" / "console"
+CONSOLE = ROOT / "src" / "legato" / "server" / "console"
 FILES = sorted(path for path in CONSOLE.rglob("*") if path.is_file())
 VENDORED = CONSOLE / "vendored"
 OURS = [path for path in FILES if path.parent != VENDORED]
@@ -188,8 +188,8 @@ def test_files_are_short_and_say_what_they_decide() -> None:
 def test_the_wheel_has_every_file_of_the_console(tmp_path: Path) -> None:
     built = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     with ZipFile(built) as wheel:
-        packed = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("legato/console/")}
+        packed = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("legato/server/console/")}
         licences = [wheel.read(name).decode() for name in wheel.namelist() if "/licenses/" in name]
-    assert packed == {f"legato/console/{named(path)}": path.read_bytes() for path in FILES}
+    assert packed == {f"legato/server/console/{named(path)}": path.read_bytes() for path in FILES}
     assert any("The Legato authors" in text for text in licences)
     assert any("MarkedJS" in text for text in licences)

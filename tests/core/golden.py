@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from legato.core.codec import encode
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.core.facts import (
     FORMAT,
     Asked,
@@ -32,7 +32,7 @@ from legato.core.facts import (
     UsageReported,
     Words,
 )
-from legato.core.wording import ERASED, ERASED_ARGUMENTS
+from legato.core.messages_to_model import ERASED, ERASED_ARGUMENTS
 from tests.core.ledgers import ARGS, answered, call, decided, gated, handed_off, handoff, opened, paused, returned, said, started
 
 GOLDEN = Path(__file__).with_name("golden_ledgers")

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -19,8 +19,8 @@ from legato.core.facts import (
     Started,
     Words,
 )
-from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules, handoff_tool_name
 from legato.core.state import State, fold
+from legato.core.workflow_graph import AgentRules, Edge, Graph, Limits, ToolRules, handoff_tool_name
 
 _clock = count(1_000)
 

@@ -3,9 +3,9 @@
 from collections import deque
 from typing import Any
 
+from legato.core.counters import Spent
 from legato.core.groups import Group
 from legato.core.state import State
-from legato.core.sums import Spent
 
 
 def meaning(state: State) -> Any:

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from legato.core.codec import encode
-from legato.core.digest import digest_arguments, keyed_digest
-from legato.core.erasing import Erasing, has_words, same_but_for_erased
+from legato.core.digests import digest_arguments, keyed_digest
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -26,13 +25,14 @@ from legato.core.facts import (
     Text,
     Words,
 )
-from legato.core.frame import Frame, decode_frame, encode_frame
 from legato.core.groups import OutputEntry
-from legato.core.history import Everything
-from legato.core.owed import Answer, plan
+from legato.core.history_policies import Everything
+from legato.core.messages_to_model import ERASED, ERASED_ARGUMENTS
+from legato.core.planner import Answer, plan
+from legato.core.redaction import Erasing, has_words, same_but_for_erased
 from legato.core.state import State, fold
+from legato.core.turn_context import Frame, decode_frame, encode_frame
 from legato.core.view import visible
-from legato.core.wording import ERASED, ERASED_ARGUMENTS
 from legato.errors import BadInput
 from tests.core.ledgers import ARGS, answered, call, decided, gated, graph, opened, returned, said, started
 from tests.core.worlds import random_graph, random_ledger

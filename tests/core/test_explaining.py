@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from legato.core.explaining import explained, policy_told
+from legato.core.explanation import explained, policy_told
 from legato.core.facts import AnyFact, Call, Compacted, HandedOff, Judged, Redacted, Refusal, Words
 from legato.core.groups import Group
-from legato.core.history import Custom, Dialogue, Everything, HistorySpec, Last, OwnTools, SinceHandoff, Summarised, ranges
+from legato.core.history_policies import Custom, Dialogue, Everything, HistorySpec, Last, OwnTools, SinceHandoff, Summarised, ranges
 from legato.core.state import State, fold
 from legato.core.view import visible
 from tests.core.worlds import random_graph, random_ledger

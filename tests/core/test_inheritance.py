@@ -4,11 +4,11 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from legato.core.digest import digest_arguments
+from legato.core.branch_inheritance import INHERITED, kind_of
+from legato.core.digests import digest_arguments
 from legato.core.facts import AnyFact, Asked, Decided, Lost, Origin, Standing
-from legato.core.graph import Limits, ToolRules
-from legato.core.inheritance import INHERITED, kind_of
-from legato.core.owed import RunTool, plan
+from legato.core.planner import RunTool, plan
+from legato.core.workflow_graph import Limits, ToolRules
 from tests.core.ledgers import ARGS, answered, call, decided, folded, gated, graph, handoff, opened, returned, said, started
 
 OK = digest_arguments(ARGS)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.core.facts import CallRef, Cancelled, Judged, Lost, Standing, Usage, UsageReported
-from legato.core.graph import AgentRules, Limits, ToolRules
-from legato.core.owed import (
+from legato.core.planner import (
     Admit,
     AdmitStanding,
     Answer,
@@ -24,6 +23,7 @@ from legato.core.owed import (
     resting,
     status,
 )
+from legato.core.workflow_graph import AgentRules, Limits, ToolRules
 from tests.core.ledgers import (
     ARGS,
     answered,

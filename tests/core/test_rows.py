@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from legato.core.codec import decode, encode
+from legato.core.fact_rows import BUNDLE, from_rows, to_rows
 from legato.core.facts import Opened, Said
-from legato.core.rows import BUNDLE, from_rows, to_rows
 from legato.errors import CodecError, NewerFormat
 
 LEDGERS = sorted((Path(__file__).parent / "golden_ledgers").rglob("*.jsonl"))

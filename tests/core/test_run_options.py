@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.core.facts import Decided, Judged, OfferedTool, Origin, RunOptions, Said
-from legato.core.frame import ToolSpec
-from legato.core.graph import ToolRules
 from legato.core.messages import contents_of
-from legato.core.owed import Admit, Answer, CallModel, JudgeOutput, plan
+from legato.core.planner import Admit, Answer, CallModel, JudgeOutput, plan
 from legato.core.run_options import RunDefinitions, check_options, decode_definitions, encode_definitions
+from legato.core.turn_context import ToolSpec
+from legato.core.workflow_graph import ToolRules
 from legato.errors import BadInput, CodecError, IllegalFact
 from tests.core.ledgers import answered, call, decided, folded, gated, graph, handed_off, handoff, opened
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.core.facts import Cancelled, Compacted, Judged, Lost, Origin, Prompted, Redacted, Standing
 from legato.core.groups import message_of
-from legato.core.history import Everything
+from legato.core.history_policies import Everything
 from legato.core.state import fold
 from legato.core.view import visible
 from legato.errors import IllegalFact

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from legato.core.counters import Tally, WorkTime
 from legato.core.facts import Answered, AnyFact, Asked, Attempted, CallRef, Compacted, Judged, Said
 from legato.core.groups import message_of
-from legato.core.history import Everything, Last
-from legato.core.owed import CallModel, JudgeInput, Summarise, in_control, plan, status
+from legato.core.history_policies import Everything, Last
+from legato.core.planner import CallModel, JudgeInput, Summarise, in_control, plan, status
 from legato.core.state import State, fold
-from legato.core.sums import Tally, WorkTime
 from legato.core.view import visible
 from legato.errors import IllegalFact
 from tests.core.ledgers import answered, folded, opened, said

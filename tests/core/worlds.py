@@ -2,8 +2,7 @@
 
 from random import Random
 
-from legato.core.digest import digest_arguments
-from legato.core.erasing import Erasing, has_words
+from legato.core.digests import digest_arguments
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -31,8 +30,8 @@ from legato.core.facts import (
     UsageReported,
     Words,
 )
-from legato.core.graph import AgentRules, Edge, Graph, Limits, ToolRules, handoff_tool_name
-from legato.core.owed import (
+from legato.core.pending_requests import Pending
+from legato.core.planner import (
     Admit,
     Bookkeeping,
     CallModel,
@@ -50,8 +49,9 @@ from legato.core.owed import (
     plan,
     status,
 )
-from legato.core.requests import Pending
+from legato.core.redaction import Erasing, has_words
 from legato.core.state import fold
+from legato.core.workflow_graph import AgentRules, Edge, Graph, Limits, ToolRules, handoff_tool_name
 
 TOOLS = {
     tool.name: tool

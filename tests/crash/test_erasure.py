@@ -6,7 +6,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.core.facts import Redacted, Returned
-from legato.core.wording import ERASED
+from legato.core.messages_to_model import ERASED
 from legato.stores import MemoryStore, Store
 from legato.testing import Died, FailingStore, Fault, ScriptedModel, call
 from legato.testing.promises import check_promises

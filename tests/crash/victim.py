@@ -12,12 +12,12 @@ from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, tool
 from legato.core.facts import AnyFact, Opened
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.stores import SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.people import Person, Verdict, approve_all
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 SESSION = "victim"
 MESSAGES = ["Order 7 arrived broken", "And order 8?", "Thank you"]

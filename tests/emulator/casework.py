@@ -14,7 +14,7 @@ from legato.emulator import serve
 from legato.emulator.exchanges import Exchange
 from legato.emulator.minds.base import Prompt, Say, Words
 from legato.emulator.responses.held import KEPT_FOR
-from tests.wire.lawcase import LawCase, Step, filled
+from tests.providers.lawcase import LawCase, Step, filled
 
 NO_HEADERS: Mapping[str, str] = {}
 PATHS = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "anthropic": "/v1/messages"}

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from tests.emulator.casework import Benches
-from tests.wire.casebooks import BOOKS, CASES
-from tests.wire.lawcase import LawCase, filled
+from tests.providers.casebooks import BOOKS, CASES
+from tests.providers.lawcase import LawCase, filled
 
 BREAKABLE = [(api, case) for api, case in CASES if case.breaks is not None]
 # A body that is no object has no member `stream`; V14, CP7 and one case of MS2 are about it; and F1 is told inside the stream (below).

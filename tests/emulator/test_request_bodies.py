@@ -89,7 +89,7 @@ def test_client_that_looks_reads_the_413_before_it_sends(emulator: Emulator) -> 
 def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a client sends nothing: each of the two is waited for a fifth of a second."""
     is_silent = bool(request.param == "silent client")
-    bound = "legato.listening.bodies.DRAIN_IDLE_SECONDS" if is_silent else "legato.emulator.running.DRAIN_SECONDS"
+    bound = "legato.asgi.bodies.DRAIN_IDLE_SECONDS" if is_silent else "legato.emulator.running.DRAIN_SECONDS"
     monkeypatch.setattr(bound, 0.2)
     return is_silent
 

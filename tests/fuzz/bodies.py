@@ -20,9 +20,9 @@ import httpx2
 
 from legato.emulator import serve
 from tests.fuzz.hostile import mutated
-from tests.wire.anthropic.cases import CASES as ANTHROPIC
-from tests.wire.chat.cases import CASES as CHAT
-from tests.wire.responses.cases import CASES as RESPONSES
+from tests.providers.anthropic.cases import CASES as ANTHROPIC
+from tests.providers.chat.cases import CASES as CHAT
+from tests.providers.responses.cases import CASES as RESPONSES
 
 PATHS = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
 NAMES = ["bogus", "id", "type", "stream", "store", "content", "call_id", "status", "tools", "role", "thinking"]

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 
 from legato import Agent, HandoffBuilder
 from legato.core.codec import decode, encode
-from legato.core.frame import Frame, ToolSpec, decode_frame, encode_frame
-from legato.core.graph import ToolRules
-from legato.core.history import Everything
-from legato.core.owed import plan, status
+from legato.core.history_policies import Everything
+from legato.core.planner import plan, status
 from legato.core.state import fold
+from legato.core.turn_context import Frame, ToolSpec, decode_frame, encode_frame
 from legato.core.view import visible
-from legato.drive.conversation import messages_of
+from legato.core.workflow_graph import ToolRules
 from legato.errors import CodecError, DefinitionChanged, IllegalFact
-from legato.portable import unpack
+from legato.runtime.transcript import messages_of
+from legato.runtime.transfer import unpack
 from legato.testing import ScriptedModel, call, handoff
 from legato.tools import BadArguments, tool
 from tests.core.golden import GOLDEN, lines

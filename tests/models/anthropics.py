@@ -13,13 +13,13 @@ import httpx2
 
 from legato import Agent, HandoffBuilder, Session, Workflow, tool
 from legato.core.facts import Answered
-from legato.core.frame import Frame
+from legato.core.turn_context import Frame
 from legato.core.view import Request
 from legato.emulator import Emulator
 from legato.emulator.exchanges import Exchange
 from legato.emulator.minds.base import Prompt, Thought, Use, Words
 from legato.models.anthropic import Anthropic
-from tests.wire.anthropic.talks import asked, said
+from tests.providers.anthropic.talks import asked, said
 
 
 @asynccontextmanager

@@ -11,12 +11,12 @@ import openai
 
 from legato import Agent, HandoffBuilder, Session, Workflow, tool
 from legato.core.facts import Answered, Attempted
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.emulator import Emulator
 from legato.emulator.exchanges import Exchange
 from legato.models.chat import OpenAIChat
-from legato.wire.chat.laws import judge
-from tests.wire.chat.talk import Talk
+from legato.providers.chat.laws import judge
+from tests.providers.chat.talk import Talk
 
 
 def model(emulator: Emulator, name: str = "gpt-5", **more: Any) -> OpenAIChat:

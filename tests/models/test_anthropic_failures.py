@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from legato.core.facts import Attempted
-from legato.core.frame import Frame, ToolSpec
+from legato.core.turn_context import Frame, ToolSpec
 from legato.emulator import serve
 from legato.emulator.minds.base import Thought, Use, Words
 from legato.errors import BadInput, IllegalRequest, ModelFailed
@@ -31,7 +31,7 @@ from tests.models.anthropics import (
     thoughts,
     to,
 )
-from tests.wire.anthropic.talks import asked, said, search, words
+from tests.providers.anthropic.talks import asked, said, search, words
 
 DEFAULT_VERSION = anthropic.Anthropic(api_key="x").default_headers["anthropic-version"]
 

@@ -14,7 +14,7 @@ from legato import Agent
 from legato.errors import ModelFailed
 from legato.models import OpenAIResponses
 from tests.models.providers import Provider
-from tests.wire.chat.talk import Talk
+from tests.providers.chat.talk import Talk
 
 IN_BACKGROUND: dict[str, Any] = {"memory": "chained", "extra": {"background": True}}
 QUEUED = {"id": "resp_1", "status": "queued", "background": True, "model": "gpt-5", "output": [], "store": True}

@@ -11,7 +11,7 @@ from legato.core.facts import Answered, Asked, Attempted
 from legato.emulator import Emulator, serve
 from legato.errors import BadInput, ModelFailed
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Usage
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.testing import ScriptedModel
 
 

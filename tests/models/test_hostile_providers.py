@@ -12,8 +12,8 @@ from legato.emulator import serve
 from legato.history import custom
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Price, Usage
 from legato.models.prices import cost_of, published_cost
+from legato.providers.sse import EventReader
 from legato.testing import ScriptedModel
-from legato.wire.sse import EventReader
 from tests.models.providers import Provider
 
 

@@ -25,12 +25,12 @@ from legato import Agent, HandoffBuilder
 from legato.cli.sessions import show
 from legato.compat.agents.settings import ModelSettings, OpenAIResponsesModel
 from legato.core.codec import encode
-from legato.core.frame import Frame
+from legato.core.turn_context import Frame
 from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from legato.models.masking import Masks, secrets_of
 from legato.stores import open_store
 from tests.models.gateway import ENCODINGS, FAILURES, Gateway, repeating_gateway
-from tests.wire.anthropic.talks import asked, said
+from tests.providers.anthropic.talks import asked, said
 
 KEY = "sk-proj-Zk3/9a+Qw==~7Lm_2xR8tVbYcE4u"
 OTHER = "2f9d&c41b-77aa_e05'83bd66.1c0f"

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict
 
 from legato import Agent, HandoffBuilder, Session, file, image
 from legato.core.facts import Call, Refusal, Words
-from legato.drive import asking
 from legato.emulator import Emulator, serve
 from legato.emulator.minds.base import Prompt, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
 from legato.errors import BadInput, ModelFailed
 from legato.models.chat import OpenAIChat
+from legato.runtime import model_requests
 from tests.models.chats import attempts, check_log, desk, look_up_order, model, noted, replies
-from tests.wire.chat.talk import Talk
+from tests.providers.chat.talk import Talk
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def stream(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits before the next attempt, unless the provider asks for it."""
-    monkeypatch.setattr(asking, "BACK_OFF", (0.0,))
+    monkeypatch.setattr(model_requests, "BACK_OFF", (0.0,))
 
 
 # -- conversations -----------------------------------------------------------------------------------------------------

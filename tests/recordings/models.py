@@ -9,7 +9,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
 from legato.testing import ScriptedModel

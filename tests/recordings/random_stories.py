@@ -15,7 +15,7 @@ from typing import Any
 
 from legato import Agent, ClientTool, HandoffBuilder, Limits, Workflow, guardrail, history, image, tool
 from legato.core.facts import Call, Refusal, Usage, Words
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.errors import ModelFailed
 from tests.recordings.models import KINDS, speaker_of
 

@@ -15,7 +15,7 @@ from contextvars import copy_context
 from random import Random
 from typing import Any, TypeVar
 
-from legato.drive.clock import Clock, clock
+from legato.runtime.clock import Clock, clock
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ import openai
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
 from legato.core.facts import Answered, AnyFact, Call, Opened, Said, Words
-from legato.core.frame import Frame, encode_frame
+from legato.core.turn_context import Frame, encode_frame
 from legato.core.view import Request
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses, Reply
 from legato.models.base import Emit

@@ -15,12 +15,12 @@ from pathlib import Path
 from legato import Agent, HandoffBuilder, Limits, Workflow
 from legato.core.facts import Call, Words
 from legato.core.groups import AssistantEntry
-from legato.core.history import Everything
+from legato.core.history_policies import Everything
 from legato.core.messages import text_of
 from legato.core.view import Request, visible
 from legato.models import Reply
 from legato.models.base import Emit
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores import SQLiteStore
 from legato.stores.contract import Store
 from legato.testing import handoff

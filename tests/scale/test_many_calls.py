@@ -7,14 +7,14 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Limits, tool
 from legato.core.facts import Call
-from legato.core.frame import Frame
-from legato.core.history import Everything
+from legato.core.history_policies import Everything
+from legato.core.turn_context import Frame
 from legato.core.view import request_for, visible
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
+from legato.providers.chat.stream import StreamReader
 from legato.server import telling
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel
-from legato.wire.chat.stream import StreamReader
 from tests.scale.work import Lines
 
 FEW, MANY = 500, 2_000

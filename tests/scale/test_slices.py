@@ -8,11 +8,12 @@ from collections import Counter
 
 import pytest
 
-from legato import portable, seeing, tool
+from legato import tool
 from legato.core.facts import Call, Said
 from legato.core.state import State
-from legato.drive.folding import FACTS_PER_SLICE
-from legato.shown.course import course_of
+from legato.inspection.course import course_of
+from legato.runtime import past_requests, transfer
+from legato.runtime.ledger import FACTS_PER_SLICE
 from legato.stores import MemoryStore
 from tests.scale.hostile import desk, long_ledger
 
@@ -134,8 +135,8 @@ async def test_answer_given_twice_is_checked_in_slices(store, turns):
 @pytest.mark.parametrize(
     ("module", "function", "look"),
     [
-        pytest.param(portable, "to_rows", lambda session: session.to_string(), id="writing text"),
-        pytest.param(seeing, "explained", lambda session: session.explained(), id="explaining a request"),
+        pytest.param(transfer, "to_rows", lambda session: session.to_string(), id="writing text"),
+        pytest.param(past_requests, "explained", lambda session: session.explained(), id="explaining a request"),
     ],
 )
 async def test_long_work_runs_in_a_thread(store, monkeypatch, module, function, look):

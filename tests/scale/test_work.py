@@ -4,8 +4,8 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Limits, tool
 from legato.core.facts import Call, Words
-from legato.drive.session_cache import SESSIONS
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses, Reply
+from legato.runtime.session_cache import SESSIONS
 from legato.stores import MemoryStore, SQLiteStore
 from tests.scale.work import Work
 
@@ -18,8 +18,8 @@ TIMES = 120
 def work(monkeypatch):
     monkeypatch.setattr("legato.stores.sqlite.POLL", 60)  # a slow machine does not look out for others more often
     monkeypatch.setattr("legato.stores.sqlite.TURNS", 1_000_000)  # every sixteenth operation lets others run: not in these
-    monkeypatch.setattr("legato.drive.clock.Clock.now_ms", lambda clock: 1_700_000_000_000)  # nor write longer numbers
-    monkeypatch.setattr("legato.drive.clock.Clock.seconds", lambda clock: 0.0)
+    monkeypatch.setattr("legato.runtime.clock.Clock.now_ms", lambda clock: 1_700_000_000_000)  # nor write longer numbers
+    monkeypatch.setattr("legato.runtime.clock.Clock.seconds", lambda clock: 0.0)
     return Work(monkeypatch)
 
 

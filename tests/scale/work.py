@@ -17,14 +17,14 @@ import pytest
 import legato
 from legato.core import codec
 from legato.core.state import State
-from legato.drive import driver
-from legato.drive.ledger import Ledger
+from legato.providers.anthropic.compile import _Conversation
+from legato.providers.chat import compile as chat
+from legato.providers.responses import compile as responses
+from legato.runtime import driver
+from legato.runtime.ledger import Ledger
 from legato.stores.memory import MemoryStore
 from legato.stores.sqlite import SQLiteStore
 from legato.stores.sqlite_thread import ConnectionThread, _Service
-from legato.wire.anthropic.compile import _Conversation
-from legato.wire.chat import compile as chat
-from legato.wire.responses import compile as responses
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from legato import Agent, HandoffBuilder, Secret, ToolContext, Workflow, tool
 from legato.core.codec import encode
-from legato.core.graph import Graph
+from legato.core.workflow_graph import Graph
 from legato.emulator import Emulator
 from legato.emulator import serve as emulate
 from legato.emulator.minds import Use

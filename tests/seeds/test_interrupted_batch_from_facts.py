@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 from legato.core.codec import decode, encode
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.core.facts import Answered, AnyFact, Call, CallRef, Decided, Gated, Opened, Returned, Said, Started
-from legato.core.frame import Frame, encode_frame
-from legato.core.graph import AgentRules, Graph, ToolRules
-from legato.core.owed import CallModel, plan
+from legato.core.planner import CallModel, plan
 from legato.core.state import State, fold
+from legato.core.turn_context import Frame, encode_frame
 from legato.core.view import request_for, visible
-from legato.wire.options import Options
-from legato.wire.responses.compile import compile_request
-from legato.wire.responses.past import proof_of
-from legato.wire.sequence import after_reply
+from legato.core.workflow_graph import AgentRules, Graph, ToolRules
+from legato.providers.options import Options
+from legato.providers.responses.compile import compile_request
+from legato.providers.responses.past import proof_of
+from legato.providers.sequence import after_reply
 
 ASKED = "Please clean up temp_files, run thermal diagnostic, and clean up winsxs_cache."
 DIAGNOSED = "Diagnostic 'thermal' completed. CPU: 23%, Temp: 72C."

@@ -12,8 +12,8 @@ from legato import Agent, HandoffBuilder, Limits, Secret, Workflow, tool
 from legato.engines import Pace
 from legato.errors import ModelFailed
 from legato.models.base import Emit, Reply
+from legato.runtime.session import Session
 from legato.server import Server, serve
-from legato.session import Session
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel, call, handoff
 

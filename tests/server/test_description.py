@@ -10,9 +10,9 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from legato.server.app import ENDPOINTS
+from tests.inspection.desk import refunding
 from tests.server.conftest import Serve
 from tests.server.described import Described
-from tests.shown.desk import refunding
 
 
 def everything_asked(api: Described) -> None:

@@ -93,7 +93,7 @@ def open_line() -> Iterator[Callable[[Client], Line]]:
 @pytest.fixture
 def rest_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that sends nothing more of a refused body is not waited for."""
-    monkeypatch.setattr("legato.listening.bodies.DRAIN_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("legato.asgi.bodies.DRAIN_IDLE_SECONDS", 0.01)
 
 
 def eventually(so: Callable[[], Any]) -> Any:

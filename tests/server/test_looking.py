@@ -11,15 +11,15 @@ import pytest
 
 from legato import Agent, HandoffBuilder
 from legato.core.facts import AnyFact, Opened, Said
-from legato.drive.session_cache import SESSIONS
 from legato.engines.local import LocalEngine
 from legato.errors import UnknownLedger
+from legato.runtime.session_cache import SESSIONS
 from legato.server import serving
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel
+from tests.inspection.desk import PIN, refunding
 from tests.server.conftest import Serve
-from tests.shown.desk import PIN, refunding
 
 
 def test_what_is_served_is_told_with_agents_tools_and_handoffs(served: Serve) -> None:

@@ -91,7 +91,7 @@ def send_much(line: socket.socket) -> None:
 
 @pytest.mark.parametrize("silent", [True, False], ids=["silent client", "busy client"])
 def test_refused_body_without_end_is_not_read_for_ever(served: Serve, monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
-    monkeypatch.setattr("legato.listening.bodies.DRAIN_IDLE_SECONDS", 0.2 if silent else 60.0)
+    monkeypatch.setattr("legato.asgi.bodies.DRAIN_IDLE_SECONDS", 0.2 if silent else 60.0)
     api = served(hello(), limits=Limits(body=1000, reading=60.0 if silent else 0.2))
     head = ("POST /api/sessions/s/cancel HTTP/1.1", f"host: {api.host}:{api.port}", f"authorization: Bearer {api.token}")
     with socket.create_connection((api.host, api.port), timeout=60) as line:
@@ -106,7 +106,7 @@ def test_refused_body_without_end_is_not_read_for_ever(served: Serve, monkeypatc
 
 def test_body_that_is_refused_at_its_last_byte_ends_at_once(served: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing left to wait for."""
-    monkeypatch.setattr("legato.listening.bodies.DRAIN_IDLE_SECONDS", 60.0)
+    monkeypatch.setattr("legato.asgi.bodies.DRAIN_IDLE_SECONDS", 60.0)
     api = served(hello(), limits=Limits(body=1000))
     head = ("POST /api/sessions/s/cancel HTTP/1.1", f"host: {api.host}:{api.port}", f"authorization: Bearer {api.token}")
     body = b"3e9\r\n" + b" " * 1001 + b"\r\n0\r\n\r\n"

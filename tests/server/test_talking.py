@@ -16,8 +16,8 @@ from legato import Agent, HandoffBuilder, Secret, tool
 from legato.engines import Pace
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call
+from tests.inspection.desk import PIN, desk, refunding
 from tests.server.conftest import Serve
-from tests.shown.desk import PIN, desk, refunding
 
 
 def hello(*script: Any, **more: Any) -> Any:

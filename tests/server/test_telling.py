@@ -8,9 +8,10 @@ from contextlib import aclosing
 import pytest
 
 from legato.core.facts import IMPORTED, STANDING, Decided, HandedOff, Said
-from legato.core.owed import resting
+from legato.core.planner import resting
 from legato.core.state import fold
-from legato.drive.driver import SETTLED
+from legato.runtime.driver import SETTLED
+from legato.runtime.session import Session
 from legato.server.agui.snapshot import messages_before
 from legato.server.agui.writing import Writer
 from legato.server.telling import (
@@ -29,7 +30,6 @@ from legato.server.telling import (
     usage_of,
 )
 from legato.server.telling import recorded as told_from_the_ledger
-from legato.session import Session
 from legato.stores import MemoryStore
 from legato.testing import Story, World
 from tests.server.agui.front import Shown

@@ -20,7 +20,7 @@ from legato.core.messages import Sendable
 from legato.core.view import Request
 from legato.errors import LedgerConflict, LedgerExists, StoreError
 from legato.models.base import Model, Reply
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores.contract import Store
 from legato.stores.copying import copy
 from legato.stores.retiring import retire
@@ -28,7 +28,7 @@ from legato.testing import Deed, Died, FailingStore, Report
 from legato.testing.actors import Actor
 from legato.testing.simulator import Ledger, Process, RememberingStore, Schedule, play_schedules, run_now
 from legato.testing.stage import Stage
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 LONG_AGO_DAYS = 1e-9
 """Sessions to which nothing was appended for so long are retired: all of them."""

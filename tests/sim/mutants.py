@@ -11,9 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from legato import family, nested, portable
-from legato.answering import Given
-from legato.core import erasing, groups, owed, state, state_copy, view
+from legato.core import groups, planner, redaction, state, state_copy, view
 from legato.core.facts import (
     NO_OPTIONS,
     Answered,
@@ -30,11 +28,24 @@ from legato.core.facts import (
     Words,
 )
 from legato.core.messages import Message, parts_of
-from legato.drive import asking, caller, claims, conversation, driver, ledger, outcome, screen, tools
-from legato.drive.clock import fresh_name, now_ms
-from legato.drive.session_cache import SESSIONS, CachedState
 from legato.errors import LedgerConflict
-from legato.session import Session
+from legato.runtime import (
+    child_sessions,
+    claims,
+    driver,
+    event_projector,
+    ledger,
+    model_requests,
+    outcomes,
+    tool_runs,
+    transcript,
+    transfer,
+)
+from legato.runtime import parent_call as caller
+from legato.runtime.clock import fresh_name, now_ms
+from legato.runtime.decisions import Given
+from legato.runtime.session import Session
+from legato.runtime.session_cache import SESSIONS, CachedState
 from legato.stores import copying, retiring
 from legato.stores.contract import Lease
 from legato.stores.memory import MemoryStore
@@ -121,12 +132,12 @@ def _(patch: Patch) -> None:
 
 @mutant("other agents' tool outputs are dropped at a handoff")
 def _(patch: Patch) -> None:
-    before = asking.visible
+    before = model_requests.visible
 
     def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
         return [_without_outputs(group) if group.agent and group.agent != agent else group for group in before(now, spec, agent, *more)]
 
-    patch(asking, "visible", visible)
+    patch(model_requests, "visible", visible)
 
 
 def _without_outputs(group: groups.Group) -> groups.Group:
@@ -138,24 +149,24 @@ def _without_outputs(group: groups.Group) -> groups.Group:
 
 @mutant("other agents' calls and outputs are dropped, both")
 def _(patch: Patch) -> None:
-    before = asking.visible
+    before = model_requests.visible
 
     def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
         seen = before(now, spec, agent, *more)
         return [words for group in seen if (words := group if group.agent == agent or not group.agent else group.words())]
 
-    patch(asking, "visible", visible)
+    patch(model_requests, "visible", visible)
 
 
 @mutant("the receiving agent gets the user's messages twice")
 def _(patch: Patch) -> None:
-    before = asking.visible
+    before = model_requests.visible
 
     def visible(now: state.State, spec: Any, agent: str, *more: Any) -> list[groups.Group]:
         seen = before(now, spec, agent, *more)
         return [group for group in seen for _ in range(2 if group.kind == "said" and now.tally.handoffs else 1)]
 
-    patch(asking, "visible", visible)
+    patch(model_requests, "visible", visible)
 
 
 @mutant("the last-n-turns policy keeps one turn too few")
@@ -173,40 +184,40 @@ def _(patch: Patch) -> None:
         finally:
             now.withheld = withheld
 
-    patch(asking, "visible", visible)
+    patch(model_requests, "visible", visible)
 
 
 @mutant("a prompt to an autonomous agent counts as a user's message")
 def _(patch: Patch) -> None:
-    before = conversation._messages
+    before = transcript._messages
 
     def messages(group: groups.Group) -> list[Message]:
         if group.kind == "prompt":
             return [Message(role="user", parts=parts_of(group.content), position=group.position)]
         return before(group)
 
-    patch(conversation, "_messages", messages)
+    patch(transcript, "_messages", messages)
 
 
 @mutant("a reply records that it saw one fact less than it did")
 def _(patch: Patch) -> None:
-    before = asking._answered
-    patch(asking, "_answered", lambda reply, request, *more: before(reply, replace(request, upto=request.upto - 1), *more))
+    before = model_requests._answered
+    patch(model_requests, "_answered", lambda reply, request, *more: before(reply, replace(request, upto=request.upto - 1), *more))
 
 
 @mutant("a reply records that it saw all there was when it came")
 def _(patch: Patch) -> None:
-    before = outcome.recordable
+    before = outcomes.recordable
 
     def recordable(fact: Any, now: state.State, *more: Any) -> Any:
         return before(replace(fact, upto=now.length - 1) if isinstance(fact, Answered) else fact, now, *more)
 
-    patch(outcome, "recordable", recordable)
+    patch(outcomes, "recordable", recordable)
 
 
 @mutant("the words of a broken attempt are recorded as a reply")
 def _(patch: Patch) -> None:
-    before = outcome.recordable
+    before = outcomes.recordable
 
     def recordable(fact: Any, now: state.State, *more: Any) -> Any:
         recorded = before(fact, now, *more)
@@ -214,12 +225,12 @@ def _(patch: Patch) -> None:
             return recorded
         return Answered(at=0, agent=fact.agent, frame=fact.frame, upto=now.length - 1, items=(Words("half of "),))
 
-    patch(outcome, "recordable", recordable)
+    patch(outcomes, "recordable", recordable)
 
 
 @mutant("words that were streamed and came to nothing are not withdrawn")
 def _(patch: Patch) -> None:
-    patch(screen.Screen, "withdraw", lambda self: None)
+    patch(event_projector.Screen, "withdraw", lambda self: None)
 
 
 # -- calls and handoffs ------------------------------------------------------------------------------------------------
@@ -227,17 +238,17 @@ def _(patch: Patch) -> None:
 
 @mutant("a handoff is taken before the rest of its batch is answered")
 def _(patch: Patch) -> None:
-    before = owed._plan_batch
+    before = planner._plan_batch
 
-    def plan_batch(batch: Any, about: Any) -> owed.Plan:
+    def plan_batch(batch: Any, about: Any) -> planner.Plan:
         made = before(batch, about)
         handoffs = [call for call in batch.state.batch if call.call.tool in batch.rules.edges and call.phase in ("unchecked", "ready")]
         if not handoffs or (handoffs[0].phase == "unchecked" and batch.rules.edges[handoffs[0].call.tool].needs_approval):
             return made
-        others = [effect for effect in made.effects if not isinstance(effect, owed.HandOver)]
-        return owed.Plan([*others, owed._hand_over(batch, handoffs[0])], made.requests)
+        others = [effect for effect in made.effects if not isinstance(effect, planner.HandOver)]
+        return planner.Plan([*others, planner._hand_over(batch, handoffs[0])], made.requests)
 
-    patch(owed, "_plan_batch", plan_batch)
+    patch(planner, "_plan_batch", plan_batch)
 
     def handed_off(self: state.State, fact: HandedOff) -> None:
         for call in self.batch:
@@ -264,13 +275,13 @@ def _(patch: Patch) -> None:
 
 @mutant("the last handoff of a batch wins, not the first")
 def _(patch: Patch) -> None:
-    before = owed._hand_over
+    before = planner._hand_over
 
     def hand_over(batch: Any, call: Any) -> Any:
         handoffs = [each for each in batch.state.batch if each.output is None and each.call.tool in batch.rules.edges]
         return before(batch, handoffs[-1])
 
-    patch(owed, "_hand_over", hand_over)
+    patch(planner, "_hand_over", hand_over)
 
 
 @mutant("a late outcome is sent as a second output")
@@ -288,24 +299,23 @@ def _(patch: Patch) -> None:
         rule(self, fact)
 
     _patch_rule(patch, Returned, returned)
-    before = outcome.recordable
+    before = outcomes.recordable
 
     def recordable(fact: Any, *more: Any) -> Any:
         return fact if isinstance(fact, Returned) else before(fact, *more)
 
-    patch(outcome, "recordable", recordable)
+    patch(outcomes, "recordable", recordable)
 
 
 @mutant("a cancel stops the conversation, but its open calls go on when the user speaks again")
 def _(patch: Patch) -> None:
-    from legato import session
-    from legato.drive import tools
+    from legato.runtime import session, tool_runs
 
     def stop(now: state.State, why: str) -> None:
         now.stop = state.Stop(why, now.length)
 
     patch(state, "_stop", stop)
-    for room in (session, tools):
+    for room in (session, tool_runs):
         patch(room, "answers_of", lambda *given: iter(()))
 
 
@@ -316,8 +326,9 @@ def _(patch: Patch) -> None:
 def _(patch: Patch) -> None:
     before = driver.Driver._due
 
-    def due(self: Any, now: state.State, plan: owed.Plan) -> Iterator[Any]:
-        return before(self, now, owed.Plan([effect for effect in plan.effects if not isinstance(effect, owed.RunTool)], plan.requests))
+    def due(self: Any, now: state.State, plan: planner.Plan) -> Iterator[Any]:
+        others = [effect for effect in plan.effects if not isinstance(effect, planner.RunTool)]
+        return before(self, now, planner.Plan(others, plan.requests))
 
     patch(driver.Driver, "_due", due)
 
@@ -399,13 +410,13 @@ def _(patch: Patch) -> None:
 
 @mutant("a tool that is not idempotent is started again after its attempt was lost")
 def _(patch: Patch) -> None:
-    before = owed._Batch.rules_for
-    patch(owed._Batch, "rules_for", lambda self, call: replace(before(self, call), idempotent=True))
+    before = planner._Batch.rules_for
+    patch(planner._Batch, "rules_for", lambda self, call: replace(before(self, call), idempotent=True))
 
 
 @mutant("an attempt whose outcome is unknown is answered as failed, and nobody is asked")
 def _(patch: Patch) -> None:
-    rule = _rule(owed.Lost)
+    rule = _rule(planner.Lost)
 
     def lost(self: state.State, fact: Any) -> None:
         rule(self, fact)
@@ -413,7 +424,7 @@ def _(patch: Patch) -> None:
         assert call is not None
         state._give_output(self, call, groups.Output("It failed.", "error", self.length))
 
-    _patch_rule(patch, owed.Lost, lost)
+    _patch_rule(patch, planner.Lost, lost)
 
 
 @mutant("a delivery's key is ignored")
@@ -448,8 +459,8 @@ def _(patch: Patch) -> None:
     def all_the_same(self: Any) -> bool:
         now = self._ledger.state
         going = reconcile(self)
-        for effect in owed.plan(now, self._definition.graph, self._epoch).effects if now.waiting and not self._nothing_new(now) else ():
-            if isinstance(effect, owed.CallModel) and effect not in self._running and not self._has_given_up(now):
+        for effect in planner.plan(now, self._definition.graph, self._epoch).effects if now.waiting and not self._nothing_new(now) else ():
+            if isinstance(effect, planner.CallModel) and effect not in self._running and not self._has_given_up(now):
                 self._running[effect] = asyncio.get_running_loop().create_task(self._performed(effect))
         return going or bool(self._running)
 
@@ -459,12 +470,12 @@ def _(patch: Patch) -> None:
             now = self._ledger.state
             if not wanted(now, effect):
                 return None
-            history = asking.history_in_force(self._definition, effect.agent, now.arrived if now.active == effect.agent else None)
-            seen, kept = asking._choose(now, frame.history, history, effect.agent)
+            history = model_requests.history_in_force(self._definition, effect.agent, now.arrived if now.active == effect.agent else None)
+            seen, kept = model_requests._choose(now, frame.history, history, effect.agent)
             return view.request_for(now, frame, digest, seen, effect.agent), kept, {digest: data}
 
     patch(driver.Driver, "_reconcile", all_the_same)
-    patch(asking.ModelCaller, "_prepare", prepare)
+    patch(model_requests.ModelCaller, "_prepare", prepare)
 
 
 @mutant("a message that is withheld begins a new run all the same")
@@ -482,32 +493,32 @@ def _(patch: Patch) -> None:
 # -- agents that work as tools, and wait for people ----------------------------------------------------------------------
 
 
-async def _keep(self: nested.Nested, call: Any) -> None:
+async def _keep(self: child_sessions.ChildSessions, call: Any) -> None:
     """Do nothing about the conversation of a call that was answered without it: whoever drives next would stop it."""
 
 
 @mutant("a cancel leaves what an agent asks that works as a tool to be approved")
 def _(patch: Patch) -> None:
-    async def stop_all(self: nested.Nested, words: str, holders: Any) -> Any:
+    async def stop_all(self: child_sessions.ChildSessions, words: str, holders: Any) -> Any:
         return {call.ref for call in self._ledger.state.batch}
 
-    patch(nested.Nested, "stop_all", stop_all)
-    patch(nested.Nested, "let_go", _keep)
+    patch(child_sessions.ChildSessions, "stop_all", stop_all)
+    patch(child_sessions.ChildSessions, "let_go", _keep)
 
 
 @mutant("a message that supersedes a call leaves what its agent asks to be approved")
 def _(patch: Patch) -> None:
-    async def stop(self: nested.Nested, call: Any) -> None:
+    async def stop(self: child_sessions.ChildSessions, call: Any) -> None:
         pass
 
-    patch(nested.Nested, "stop", stop)
+    patch(child_sessions.ChildSessions, "stop", stop)
 
 
 @mutant("a cancel stops the caller first, and then the agents that work for it")
 def _(patch: Patch) -> None:
-    before, stop_all = Session.cancel, nested.Nested.stop_all
+    before, stop_all = Session.cancel, child_sessions.ChildSessions.stop_all
 
-    async def later(self: nested.Nested, words: str, holders: Any) -> Any:
+    async def later(self: child_sessions.ChildSessions, words: str, holders: Any) -> Any:
         return {call.ref for call in self._ledger.state.batch}
 
     async def cancel(self: Session, words: str = "") -> None:
@@ -518,14 +529,14 @@ def _(patch: Patch) -> None:
             await stop_all(handle._nested, words, ())
             await before(handle, words)
 
-    patch(nested.Nested, "stop_all", later)
-    patch(nested.Nested, "let_go", _keep)
+    patch(child_sessions.ChildSessions, "stop_all", later)
+    patch(child_sessions.ChildSessions, "let_go", _keep)
     patch(Session, "cancel", cancel)
 
 
 @mutant("branches share the conversation of an agent that works as a tool")
 def _(patch: Patch) -> None:
-    patch(nested, "child_session_id", lambda session, key: f"s/{key}")
+    patch(child_sessions, "child_session_id", lambda session, key: f"s/{key}")
 
 
 @mutant("a fork leaves the child sessions behind")
@@ -535,50 +546,50 @@ def _(patch: Patch) -> None:
         opened = Opened(at=now_ms(), ledger=fresh_name(), workflow=now.workflow, origin=Origin(ledger.session, at))
         await ledger.fork(at, new, opened)
 
-    patch(family, "fork_family", fork_alone)
+    patch(child_sessions, "fork_family", fork_alone)
 
 
 @mutant("a call that waits for an agent is started again although nobody has answered")
 def _(patch: Patch) -> None:
-    before = nested.Nested.known.fget  # type: ignore[attr-defined]
+    before = child_sessions.ChildSessions.known.fget  # type: ignore[attr-defined]
 
-    def known(self: nested.Nested) -> owed.ChildStatus:
+    def known(self: child_sessions.ChildSessions) -> planner.ChildStatus:
         waiting = [call for call in self._ledger.state.batch if call.paused]
-        return owed.ChildStatus(before(self).resumable | {owed.RunTool(call.ref, 2) for call in waiting}, before(self).missing)
+        return planner.ChildStatus(before(self).resumable | {planner.RunTool(call.ref, 2) for call in waiting}, before(self).missing)
 
-    patch(nested.Nested, "known", property(known))
+    patch(child_sessions.ChildSessions, "known", property(known))
 
 
 @mutant("nobody notices that what an agent asked was answered")
 def _(patch: Patch) -> None:
-    patch(nested.Nested, "known", property(lambda self: owed.NO_CHILDREN))
+    patch(child_sessions.ChildSessions, "known", property(lambda self: planner.NO_CHILDREN))
 
 
 @mutant("a missing child session is begun again, and nobody is asked")
 def _(patch: Patch) -> None:
-    caller_of, before = tools.ToolRunner._caller_of, nested.Nested.known.fget  # type: ignore[attr-defined]
+    caller_of, before = tool_runs.ToolRunner._caller_of, child_sessions.ChildSessions.known.fget  # type: ignore[attr-defined]
 
     def begins(self: Any, *given: Any) -> Any:
         caller = caller_of(self, *given)
         caller.resumes = False
         return caller
 
-    async def none_missing(self: nested.Nested) -> frozenset[Any]:
+    async def none_missing(self: child_sessions.ChildSessions) -> frozenset[Any]:
         return frozenset()
 
-    def known(self: nested.Nested) -> owed.ChildStatus:
+    def known(self: child_sessions.ChildSessions) -> planner.ChildStatus:
         found = before(self)
         calls = [call for call in self._ledger.state.batch if call.ref in found.missing]
-        return owed.ChildStatus(found.resumable | {owed.RunTool(call.ref, len(call.attempts) + 1) for call in calls})
+        return planner.ChildStatus(found.resumable | {planner.RunTool(call.ref, len(call.attempts) + 1) for call in calls})
 
-    patch(tools.ToolRunner, "_caller_of", begins)
-    patch(nested.Nested, "missing", none_missing)
-    patch(nested.Nested, "known", property(known))
+    patch(tool_runs.ToolRunner, "_caller_of", begins)
+    patch(child_sessions.ChildSessions, "missing", none_missing)
+    patch(child_sessions.ChildSessions, "known", property(known))
 
 
 @mutant("a child session that failed is an error of its call")
 def _(patch: Patch) -> None:
-    before = nested.run_child
+    before = child_sessions.run_child
 
     async def run_child(*given: Any) -> Any:
         try:
@@ -588,7 +599,7 @@ def _(patch: Patch) -> None:
                 raise RuntimeError(f"it did not finish: {paused.error}") from None
             raise
 
-    patch(nested, "run_child", run_child)
+    patch(child_sessions, "run_child", run_child)
 
 
 @mutant("what a child session uses is not counted")
@@ -636,7 +647,7 @@ def _(patch: Patch) -> None:
 
 @mutant("a string holds a session without its child sessions")
 def _(patch: Patch) -> None:
-    before = portable._envelope
+    before = transfer._envelope
 
     class Childless:
         def __init__(self, store: Any) -> None:
@@ -648,7 +659,7 @@ def _(patch: Patch) -> None:
     async def envelope(store: Any, id: str, facts: Any) -> Any:
         return await before(Childless(store), id, facts)  # type: ignore[arg-type]
 
-    patch(portable, "_envelope", envelope)
+    patch(transfer, "_envelope", envelope)
 
 
 # -- safety ------------------------------------------------------------------------------------------------------------
@@ -734,7 +745,7 @@ def _(patch: Patch) -> None:
 
 @mutant("a standing approval of one agent's tool holds for all agents")
 def _(patch: Patch) -> None:
-    before = owed._next_step
+    before = planner._next_step
 
     def next_step(batch: Any, call: Any) -> Any:
         kept = set(batch.state.standing)
@@ -744,8 +755,8 @@ def _(patch: Patch) -> None:
         finally:
             batch.state.standing = kept
 
-    patch(owed, "_next_step", next_step)
-    patch(owed, "_has_effects", lambda *given: True)
+    patch(planner, "_next_step", next_step)
+    patch(planner, "_has_effects", lambda *given: True)
 
 
 @mutant("an edited call runs with the arguments the model wrote")
@@ -822,9 +833,9 @@ def _(patch: Patch) -> None:
 
 @mutant("a plan is kept although the ledger has moved")
 def _(patch: Patch) -> None:
-    def kept(self: Any, now: state.State) -> owed.Plan:
+    def kept(self: Any, now: state.State) -> planner.Plan:
         if self._planned is None or self._planned[0] is not now:
-            self._planned = (now, now.length, owed.plan(now, self._definition.graph, self._epoch))
+            self._planned = (now, now.length, planner.plan(now, self._definition.graph, self._epoch))
         return self._planned[2]
 
     patch(driver.Driver, "_plan", kept)
@@ -832,13 +843,13 @@ def _(patch: Patch) -> None:
 
 @mutant("a frame is never sent to the store with what names it")
 def _(patch: Patch) -> None:
-    before = asking.ModelCaller._prepare
+    before = model_requests.ModelCaller._prepare
 
     async def prepare(self: Any, *given: Any) -> Any:
         prepared = await before(self, *given)
         return prepared and (*prepared[:2], {})
 
-    patch(asking.ModelCaller, "_prepare", prepare)
+    patch(model_requests.ModelCaller, "_prepare", prepare)
 
 
 # -- what was erased -----------------------------------------------------------------------------------------------------
@@ -856,14 +867,14 @@ def _(patch: Patch) -> None:
 
 @mutant("a model goes on thinking about words that were erased")
 def _(patch: Patch) -> None:
-    before = owed._call_model
+    before = planner._call_model
 
-    def call_model(now: state.State, *given: Any) -> owed.Plan:
+    def call_model(now: state.State, *given: Any) -> planner.Plan:
         made = before(now, *given)
-        effects = [replace(each, stop=now.stop.at) if isinstance(each, owed.CallModel) else each for each in made.effects]
-        return owed.Plan(effects, made.requests)
+        effects = [replace(each, stop=now.stop.at) if isinstance(each, planner.CallModel) else each for each in made.effects]
+        return planner.Plan(effects, made.requests)
 
-    patch(owed, "_call_model", call_model)
+    patch(planner, "_call_model", call_model)
 
 
 @mutant("a call is run although its arguments were erased")
@@ -894,7 +905,7 @@ def _(patch: Patch) -> None:
 
 @mutant("the digests of erased arguments stay")
 def _(patch: Patch) -> None:
-    patch(erasing._Erasure, "_digest", lambda self, call, digest: digest)
+    patch(redaction._Erasure, "_digest", lambda self, call, digest: digest)
 
 
 # -- tools of clients ----------------------------------------------------------------------------------------------------

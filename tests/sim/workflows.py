@@ -15,12 +15,12 @@ from random import Random
 from typing import Any
 
 from legato import history
-from legato.agent import Agent, guardrail
-from legato.core.graph import Limits
-from legato.drive.definition import History
+from legato.core.workflow_graph import Limits
+from legato.runtime.definition import History
 from legato.testing.scripted import ScriptedModel
 from legato.tools import Tool, ToolCall, ToolContext, tool
-from legato.workflow import HandoffBuilder, Workflow
+from legato.workflow.agent import Agent, guardrail
+from legato.workflow.workflow import HandoffBuilder, Workflow
 
 SEEDS_EACH = 10
 """How many successive seeds share a workflow: building one costs as much as playing it a few times."""

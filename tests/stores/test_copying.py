@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, file, tool
-from legato.core.child_ids import child_session_id
+from legato.core.child_session_ids import child_session_id
 from legato.core.facts import Reasoning, Redacted, Returned, Started, Words
 from legato.core.messages import contents_of
+from legato.core.messages_to_model import ERASED
 from legato.core.view import Request
-from legato.core.wording import ERASED
 from legato.errors import DamagedStore, LedgerExists, UnknownLedger
 from legato.models.base import Emit, Reply
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from legato.core.child_ids import child_session_id
+from legato.core.child_session_ids import child_session_id
 from legato.core.facts import Opened, Said
 from legato.errors import BadInput
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy, retire

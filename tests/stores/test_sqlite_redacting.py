@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from legato.core.erasing import Erasing
 from legato.core.facts import File, Said
+from legato.core.redaction import Erasing
 from legato.errors import StoreLocked
 from legato.stores import SQLiteStore
 

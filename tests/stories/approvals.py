@@ -8,7 +8,7 @@ from typing import Any
 
 from legato import Agent, HandoffBuilder, Limits, Secret, ToolContext, Workflow, tool
 from legato.core.facts import Answered, Decided, Gated, Lost, Returned, Said, Started
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.people import Verdict

@@ -31,7 +31,7 @@ from legato.core.facts import (
 )
 from legato.core.messages import Message
 from legato.core.view import Request
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.testing.story import Told
 
 Line: TypeAlias = tuple[Any, ...]

@@ -17,12 +17,12 @@ from typing import Any
 from legato import Agent, ToolContext, tool
 from legato.core.view import Request
 from legato.errors import LegatoError
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores import PostgresStore, SQLiteStore, Store
 from legato.testing import ScriptedModel, call
 from legato.testing.people import Person
 from legato.testing.story import Asked, World
-from legato.workflow import HandoffBuilder, Workflow
+from legato.workflow.workflow import HandoffBuilder, Workflow
 from tests.stories import approvals, checking, handoffs
 
 

@@ -6,7 +6,7 @@ import json
 
 from legato import Agent, ClientTool, HandoffBuilder, ToolContext, Workflow, tool
 from legato.core.facts import Decided, Gated, Judged
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.people import Person, Verdict

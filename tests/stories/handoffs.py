@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from legato import Agent, HandoffBuilder, Limits, ToolContext, Workflow, file, history, image, tool
 from legato.core.facts import Call, HandedOff, Prompted, Said
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.people import Verdict

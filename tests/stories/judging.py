@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from legato import Agent, HandoffBuilder, Middleware, Provided, ToolContext, Turn, Workflow, guardrail, tool
 from legato.core.facts import Attempted, Judged
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.testing import ScriptedModel, call, handoff

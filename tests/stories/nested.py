@@ -6,7 +6,7 @@ from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
 from legato.core.facts import Paused, Returned, Said
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.people import Verdict

@@ -8,13 +8,13 @@ from typing import Any
 
 from legato import ToolContext
 from legato.core.facts import AnyFact, Opened, Said
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
-from legato.drive.definition import called
+from legato.runtime.definition import called
 from legato.stores.contract import Store
 from legato.testing.people import Decide, Person, Verdict, approve_all
 from legato.testing.story import Story, Told, World
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 from tests.stories import checking
 
 Check = Callable[[Told, list[Request]], Any]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Limits, ToolContext, Workflow, guardrail, tool
-from legato.core.child_ids import root_session_id
+from legato.core.child_session_ids import root_session_id
 from legato.core.facts import Answered, Cancelled, Paused, Returned, Started, Usage
 from legato.core.view import Request
-from legato.drive.events import ToolData
 from legato.errors import BadInput, DefinitionChanged, LedgerExists, ModelFailed
 from legato.models.base import Emit, Reply
-from legato.session import Session
+from legato.runtime.events import ToolData
+from legato.runtime.session import Session
 from legato.stores import MemoryStore, Store, copy, retire
 from legato.testing import Died, FailingStore, ScriptedModel, call
 from legato.testing.story import World

@@ -12,7 +12,7 @@ from legato.core.facts import Lost, Paused, Started, UsageReported
 from legato.core.view import Request
 from legato.errors import LedgerExists, ModelFailed
 from legato.models.base import Emit, Reply
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores import MemoryStore, Store, copy
 from legato.testing import Died, FailingStore, ScriptedModel, call
 from legato.testing.story import World

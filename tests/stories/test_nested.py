@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
 from legato.core.facts import Cancelled, Decided, Paused, Returned, Started
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.errors import CodecError, NotPending, StoreFull
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call

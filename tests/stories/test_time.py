@@ -10,7 +10,7 @@ from legato import Agent, HandoffBuilder, Limits, Workflow, tool
 from legato.core.facts import Answered, Attempted, Cancelled, Prompted, Returned, Started
 from legato.core.view import Request
 from legato.errors import ModelFailed, NotPending
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.story import World

@@ -17,8 +17,8 @@ from typing import Any
 
 from legato import Agent, HandoffBuilder
 from legato.core.facts import Words
-from legato.drive import voice
 from legato.models import Reply
+from legato.runtime import deltas
 from legato.stores import MemoryStore
 from legato.testing.postgres import postgres
 from tests.streaming.machines import opened
@@ -76,7 +76,7 @@ async def latencies(where: str) -> tuple[list[float], list[float]]:
 def unheard() -> float:
     """Microseconds for a piece that nobody listens to."""
     session = chat(MemoryStore()).session("s")
-    speaks = voice.Voice(session._ledger)
+    speaks = deltas.Voice(session._ledger)
     begun = time.perf_counter()
     for _ in range(200_000):
         speaks.say("a", 1, "word ")

@@ -16,12 +16,12 @@ from typing import Any
 
 from legato import Agent, HandoffBuilder, Workflow, guardrail, tool
 from legato.core.facts import Call, Words
+from legato.core.messages_to_model import ERASED
 from legato.core.view import Request
-from legato.core.wording import ERASED
-from legato.drive.events import Event
 from legato.errors import ModelFailed
 from legato.models import Reply
 from legato.models.base import Emit
+from legato.runtime.events import Event
 from legato.stores import MemoryStore
 from legato.stores.live import Heard, Listeners
 from legato.testing.loop import SimulatedLoop, Timeline

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.core.wording import ERASED
-from legato.drive.events import Event
+from legato.core.messages_to_model import ERASED
+from legato.runtime.events import Event
 
 RESTS = ("request_info", "status")
 

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from legato.core.facts import Answered, Attempted, Cancelled
-from legato.drive import driver, following, screen, voice
-from legato.drive.cursor import Cursor
+from legato.runtime import deltas, driver, event_follower, event_projector
+from legato.runtime.event_cursor import Cursor
 from tests.streaming.chaos import play
 
 STORIES = 200
@@ -22,37 +22,37 @@ def test_every_page_shows_the_conversation_with_no_gap_and_no_repeat():
     assert sum(page.pieces for pages, _ in played for page in pages) > 10 * STORIES, "words did come in pieces"
 
 
-def _any_letters(self: voice.Ear, note: voice.Note, state: Any) -> None:
+def _any_letters(self: deltas.Ear, note: deltas.Note, state: Any) -> None:
     if note.start >= 0:
         self._screen.piece(note.agent, note.attempt, note.text)
 
 
-def _only_what_it_saw_itself(note: voice.Note, state: Any) -> bool:
+def _only_what_it_saw_itself(note: deltas.Note, state: Any) -> bool:
     return any(isinstance(fact, Answered) for fact in state.facts[max(note.facts, state.length - 3) :])
 
 
-def _but_for_erasures(note: voice.Note, state: Any) -> bool:
+def _but_for_erasures(note: deltas.Note, state: Any) -> bool:
     return any(isinstance(fact, (Answered, Attempted, Cancelled)) for fact in state.facts[note.facts :])
 
 
-def _older_ones_too(self: voice.Ear, note: voice.Note, state: Any) -> None:
+def _older_ones_too(self: deltas.Ear, note: deltas.Note, state: Any) -> None:
     self._newest = (note.epoch, note.number)
     HEAR(self, note, state)
 
 
-def _after_a_gap(self: voice.Ear, note: voice.Note, state: Any) -> None:
+def _after_a_gap(self: deltas.Ear, note: deltas.Note, state: Any) -> None:
     HEAR(self, replace(note, start=min(note.start, self._screen.letters)), state)
 
 
-def _counts_from_one(self: screen.Screen, event: Any, told: Cursor) -> None:
+def _counts_from_one(self: event_projector.Screen, event: Any, told: Cursor) -> None:
     TELL(self, event, replace(told, events=told.events - 1) if told.events else told)
 
 
-def _counts_the_next(self: screen.Screen, event: Any, told: Cursor) -> None:
+def _counts_the_next(self: event_projector.Screen, event: Any, told: Cursor) -> None:
     TELL(self, event, replace(told, facts=told.facts + 1, events=0) if told.events and not told.rest else told)
 
 
-def _believes_what_was_heard(self: screen.Screen, answered: Any) -> bool:
+def _believes_what_was_heard(self: event_projector.Screen, answered: Any) -> bool:
     shown = bool(self._pieces)
     self._forget()
     return shown
@@ -62,18 +62,18 @@ def _says_what_is_judged(self: driver.Driver, agent: str, attempt: int, text: st
     self._voice.say(agent, attempt, text)
 
 
-HEAR, TELL = voice.Ear.hear, screen.Screen._tell
+HEAR, TELL = deltas.Ear.hear, event_projector.Screen._tell
 BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "letters are added wherever they belong": (voice.Ear, "hear", _any_letters),
-    "what was over long ago is shown": (voice, "is_over", lambda note, state: False),
-    "what was over before the line was lost is shown": (voice, "is_over", _only_what_it_saw_itself),
-    "what was said about erased words is shown": (voice, "is_over", _but_for_erasures),
-    "a driver that was overtaken is believed": (voice.Ear, "hear", _older_ones_too),
-    "letters after a gap are shown": (voice.Ear, "hear", _after_a_gap),
-    "an event is told again to those who come again": (screen.Screen, "_tell", _counts_from_one),
-    "an event is left out for those who come again": (screen.Screen, "_tell", _counts_the_next),
-    "what was heard is taken for what was recorded": (screen.Screen, "_completed", _believes_what_was_heard),
-    "nothing is withdrawn": (screen.Screen, "withdraw", lambda self: None),
+    "letters are added wherever they belong": (deltas.Ear, "hear", _any_letters),
+    "what was over long ago is shown": (deltas, "is_over", lambda note, state: False),
+    "what was over before the line was lost is shown": (deltas, "is_over", _only_what_it_saw_itself),
+    "what was said about erased words is shown": (deltas, "is_over", _but_for_erasures),
+    "a driver that was overtaken is believed": (deltas.Ear, "hear", _older_ones_too),
+    "letters after a gap are shown": (deltas.Ear, "hear", _after_a_gap),
+    "an event is told again to those who come again": (event_projector.Screen, "_tell", _counts_from_one),
+    "an event is left out for those who come again": (event_projector.Screen, "_tell", _counts_the_next),
+    "what was heard is taken for what was recorded": (event_projector.Screen, "_completed", _believes_what_was_heard),
+    "nothing is withdrawn": (event_projector.Screen, "withdraw", lambda self: None),
     "words are told before they are judged": (driver.Driver, "_piece", _says_what_is_judged),
 }
 
@@ -86,6 +86,6 @@ def test_a_bug_is_seen(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, b
 
 
 def test_words_that_nobody_hears_in_time_are_forgotten_and_come_with_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "MOST_NOTES", 1)
+    monkeypatch.setattr(event_follower, "MOST_NOTES", 1)
     for seed in range(STORIES // 3):
         play(seed)

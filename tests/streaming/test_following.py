@@ -7,10 +7,10 @@ import pytest
 
 from legato import Agent, HandoffBuilder, guardrail, tool
 from legato.core.facts import Words
-from legato.core.wording import ERASED
-from legato.drive.events import Event
+from legato.core.messages_to_model import ERASED
 from legato.errors import BadInput, ModelFailed, StoreError
 from legato.models import Reply
+from legato.runtime.events import Event
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 from tests.streaming.page import Page
@@ -312,7 +312,7 @@ async def test_what_carries_notes_may_fail_and_nobody_who_drives_is_told(store, 
 
 
 async def test_it_goes_on_through_rests_and_ends_when_the_session_is_deleted(store, monkeypatch):
-    monkeypatch.setattr("legato.drive.following.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("legato.runtime.event_follower.LOOK_SECONDS", 0.05)
     workflow = one(ScriptedModel(["one", "two"]), store)
     follower = Follower(workflow.session("s"))
     await workflow.session("s").run("first")

@@ -11,32 +11,32 @@ import msgspec
 from msgspec import Struct
 
 from legato.core.facts import Answered, Call, CallRef, Content, Usage
-from legato.core.frame import Frame, encode_frame
 from legato.core.groups import CallState, Group, Output
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
+from legato.core.turn_context import Frame, encode_frame
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.background import pending_id
-from legato.wire.anthropic import laws as anthropic
-from legato.wire.anthropic.compile import RUN_CODE
-from legato.wire.anthropic.compile import compile_request as compile_anthropic
-from legato.wire.anthropic.read import read_reply as read_anthropic
-from legato.wire.anthropic.request import SERVER_RESULTS, SERVER_USES
-from legato.wire.anthropic.stream import StreamReader as AnthropicStream
-from legato.wire.anthropic.thinking import KINDS
-from legato.wire.chat import laws as chat
-from legato.wire.chat.compile import compile_request as compile_chat
-from legato.wire.chat.read import read_reply as read_chat
-from legato.wire.chat.stream import StreamReader as ChatStream
-from legato.wire.compiled import Compiled
-from legato.wire.law import Complaint
-from legato.wire.loose import mapping, objects, text
-from legato.wire.options import Options
-from legato.wire.responses import laws as responses
-from legato.wire.responses.compile import compile_request as compile_responses
-from legato.wire.responses.read import read_reply as read_responses
-from legato.wire.responses.stream import StreamReader as ResponsesStream
-from legato.wire.sse import EventReader
+from legato.providers.anthropic import laws as anthropic
+from legato.providers.anthropic.compile import RUN_CODE
+from legato.providers.anthropic.compile import compile_request as compile_anthropic
+from legato.providers.anthropic.read import read_reply as read_anthropic
+from legato.providers.anthropic.request import SERVER_RESULTS, SERVER_USES
+from legato.providers.anthropic.stream import StreamReader as AnthropicStream
+from legato.providers.anthropic.thinking import KINDS
+from legato.providers.chat import laws as chat
+from legato.providers.chat.compile import compile_request as compile_chat
+from legato.providers.chat.read import read_reply as read_chat
+from legato.providers.chat.stream import StreamReader as ChatStream
+from legato.providers.compiled import Compiled
+from legato.providers.law import Complaint
+from legato.providers.loose import mapping, objects, text
+from legato.providers.options import Options
+from legato.providers.responses import laws as responses
+from legato.providers.responses.compile import compile_request as compile_responses
+from legato.providers.responses.read import read_reply as read_responses
+from legato.providers.responses.stream import StreamReader as ResponsesStream
+from legato.providers.sse import EventReader
 from tests.traffic.bodies import Recorded
 from tests.traffic.corpus import Api, Exchange
 from tests.traffic.members import Member, Values, members_of

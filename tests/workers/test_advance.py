@@ -9,11 +9,11 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, history, image, tool
 from legato.core.facts import Lost, Returned
-from legato.drive.session_cache import SESSIONS
 from legato.engines.advance import Rest, advance, told
 from legato.engines.pace import Pace, Step
 from legato.errors import BadInput, ModelFailed, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable, UnknownLedger
-from legato.nested import failed_requests
+from legato.runtime.child_sessions import failed_requests
+from legato.runtime.session_cache import SESSIONS
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call

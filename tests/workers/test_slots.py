@@ -13,13 +13,13 @@ import pytest
 from legato import Agent, HandoffBuilder, Workflow
 from legato.core.facts import Attempted, Paused
 from legato.core.view import Request
-from legato.drive.clock import seconds
 from legato.engines import LocalEngine, Worker
 from legato.engines.advance import advance
 from legato.engines.pace import Step
 from legato.engines.slots import ModelSlots
 from legato.errors import ModelFailed
 from legato.models import FallbackModel, OpenAIResponses
+from legato.runtime.clock import seconds
 from legato.stores import MemoryStore
 from legato.stores.contract import Lease
 from legato.testing import ScriptedModel, call, handoff

@@ -19,14 +19,14 @@ import pytest
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, guardrail, tool
 from legato.core.facts import Answered, Said
-from legato.core.wording import ERASED
-from legato.drive.clock import now_ms
+from legato.core.messages_to_model import ERASED
 from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
 from legato.engines.advance import Led, advance
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
 from legato.errors import BadInput, DamagedStore, DefinitionChanged, DrivenElsewhere, EngineUnavailable, ModelFailed, StoreRefused
-from legato.session import Session
+from legato.runtime.clock import now_ms
+from legato.runtime.session import Session
 from legato.stores import MemoryStore, PostgresStore, open_store
 from legato.stores.contract import LedgerInfo
 from legato.testing import ScriptedModel, call

@@ -11,14 +11,14 @@ import msgspec
 from legato.cli.telling import Colours, symbol, tell, write_json
 from legato.core.facts import Opened, Said
 from legato.core.view import request_for
-from legato.drive.definition import AgentDefinition
-from legato.drive.frames import Frames
-from legato.drive.ledger import Ledger
 from legato.errors import BadInput
-from legato.shown.plain import counted
+from legato.inspection.plain import counted
+from legato.runtime.definition import AgentDefinition
+from legato.runtime.ledger import Ledger
+from legato.runtime.turn_contexts import Frames
 from legato.stores import MemoryStore
 from legato.tools import Tool
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 
 def check_workflow(workflow: Workflow, *, picture: bool, as_json: bool) -> bool:
@@ -43,7 +43,7 @@ async def _refusals(workflow: Workflow) -> list[str]:
     Agents whose instructions or context come from functions are judged without them: a check calls nothing of the user's.
     """
     from legato.core.state import fold
-    from legato.shown.wired import compiled_for
+    from legato.inspection.wired import compiled_for
 
     problems = []
     said = fold([Opened(at=0, ledger="check", workflow=workflow.name), Said(at=0, content="Hello")], "check")

@@ -137,7 +137,7 @@ async def _read(given: str, limit: int) -> dict[str, Any]:
 
 def _tell(found: dict[str, Any]) -> None:
     from legato.cli.telling import tell
-    from legato.shown.plain import counted
+    from legato.inspection.plain import counted
 
     python, packages, store = found["python"], found["packages"], found["store"]
     tell(("legato     ", "dim"), f"{packages['legato']}, Python {python['version']} on {python['system']}")

@@ -41,8 +41,8 @@ def export(
 async def _export(id: str, form: Form, out: Path | None, store: str, workflow: str, tenant: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
-    from legato.shown.exporting import document, page
-    from legato.shown.plain import escaped_json
+    from legato.inspection.exporting import document, page
+    from legato.inspection.plain import escaped_json
 
     async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)

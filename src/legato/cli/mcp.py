@@ -61,8 +61,8 @@ def mcp(
 
 
 async def _over_http(offered: object, host: str, port: int, token: str, origins: list[str]) -> None:
-    from legato.listening.hosts import bracketed, check_reach
-    from legato.listening.running import bound
+    from legato.asgi.hosts import bracketed, check_reach
+    from legato.asgi.running import bound
     from legato.mcp.offering import Offered
     from legato.mcp.serving import PATH, server
 

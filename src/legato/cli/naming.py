@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from legato.errors import BadInput, LegatoError
 
 if TYPE_CHECKING:
-    from legato.workflow import Workflow
+    from legato.workflow.workflow import Workflow
 
 EXPECTED = "module:workflow, as in desk:desk, or file.py:workflow"
 
 
 def workflow_named(text: str) -> Workflow:
     """The workflow that was named. An agent is one too: a workflow of one."""
-    from legato.agent import Agent
-    from legato.workflow import HandoffBuilder, Workflow
+    from legato.workflow.agent import Agent
+    from legato.workflow.workflow import HandoffBuilder, Workflow
 
     found = named(text)
     if isinstance(found, HandoffBuilder):
@@ -109,7 +109,7 @@ def _failed(module: str, error: BaseException) -> BadInput:
 
 
 def _there(module: object) -> str:
-    from legato.workflow import Workflow
+    from legato.workflow.workflow import Workflow
 
     names = [name for name, value in vars(module).items() if isinstance(value, Workflow)] if hasattr(module, "__dict__") else []
     return f"workflows: {', '.join(names)}" if names else ""

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from legato.errors import BadInput, UnknownLedger
 
 if TYPE_CHECKING:
-    from legato.session import Session
+    from legato.runtime.session import Session
     from legato.stores import Store
-    from legato.workflow import Workflow
+    from legato.workflow.workflow import Workflow
 
 
 def default_path(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
@@ -100,7 +100,7 @@ class Place:
 
         `of_any`: sessions of other workflows than the one that was named are read as they are recorded, and not refused.
         """
-        from legato.shown.recorded import as_recorded
+        from legato.inspection.recorded import as_recorded
         from legato.stores.contract import read_with_identity
 
         _, facts = await read_with_identity(self.store, id)
@@ -114,7 +114,7 @@ class Place:
 
     async def free_id(self, like: str) -> str:
         """An id that nobody has."""
-        from legato.drive.clock import fresh_like
+        from legato.runtime.clock import fresh_like
 
         while True:
             id = fresh_like(like)

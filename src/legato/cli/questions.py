@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from legato.cli.telling import Colours, symbol, tell
-from legato.core.requests import VERDICTS, Pending
+from legato.core.pending_requests import VERDICTS, Pending
 from legato.errors import BadInput
-from legato.session import Session
-from legato.shown.answers import give_answer
-from legato.shown.hiding import shown_arguments
-from legato.shown.plain import harmless
+from legato.inspection.answers import give_answer
+from legato.inspection.hiding import shown_arguments
+from legato.inspection.plain import harmless
+from legato.runtime.session import Session
 
 Verb: TypeAlias = Literal["approve", "reject", "edit", "always", "answer", "later"]
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from legato.core.facts import Answered
     from legato.core.state import State
     from legato.core.view import Request
-    from legato.drive.ledger import Ledger
-    from legato.session import Session
-    from legato.shown.looking import Contents
-    from legato.shown.wired import Wired
+    from legato.inspection.looking import Contents
+    from legato.inspection.wired import Wired
+    from legato.runtime.ledger import Ledger
+    from legato.runtime.session import Session
 
 
 def replay(
@@ -61,8 +61,8 @@ async def _replay(id: str, store: str, workflow: str, tenant: str, as_json: bool
 async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any]]:
     """One for each reply."""
     from legato.core.facts import Answered, Opened
-    from legato.drive.ledger import Ledger
-    from legato.shown.looking import Contents
+    from legato.inspection.looking import Contents
+    from legato.runtime.ledger import Ledger
     from legato.stores import MemoryStore
 
     facts, known = session.facts, Contents(session)
@@ -90,8 +90,8 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
 
 async def _step(session: Session, ledger: Ledger, fact: Answered, known: Contents, compare: bool) -> dict[str, Any]:
     from legato.core.view import request_seen
-    from legato.shown.hiding import shown_seen
-    from legato.shown.wired import sent, shown_sent
+    from legato.inspection.hiding import shown_seen
+    from legato.inspection.wired import sent, shown_sent
 
     graph = session.workflow.definition.graph
     then = await known.add_to(request_seen(ledger.state, await known.frame(fact.frame), fact))
@@ -120,9 +120,9 @@ async def _step(session: Session, ledger: Ledger, fact: Answered, known: Content
 
 async def _now(session: Session, ledger: Ledger, fact: Answered, known: Contents) -> tuple[Request | None, str]:
     """What the workflow would ask in this state; or why it would not."""
-    from legato.core.owed import CallModel, plan
-    from legato.drive.asking import request_now
-    from legato.drive.frames import Frames
+    from legato.core.planner import CallModel, plan
+    from legato.runtime.model_requests import request_now
+    from legato.runtime.turn_contexts import Frames
 
     definition, state = session.workflow.definition, ledger.state
     if fact.agent not in definition.agents:
@@ -144,8 +144,8 @@ def _in_words(effect: Any, state: State) -> str:
 def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:
     """As the agent's model would be sent it now. Where it is sent to is no part of the definition: the address stays as it was."""
     from legato.cli.definition import model_of
-    from legato.shown.wired import would_be_sent
-    from legato.wire.options import options_from
+    from legato.inspection.wired import would_be_sent
+    from legato.providers.options import options_from
 
     model = model_of(session.workflow.definition.agents[fact.agent], fact.origin)
     if model is None:
@@ -158,8 +158,8 @@ def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:
 def _diff(was: Wired, is_: Wired) -> list[str]:
     import msgspec
 
-    from legato.shown.differences import unified
-    from legato.shown.plain import harmless
+    from legato.inspection.differences import unified
+    from legato.inspection.plain import harmless
 
     before, after = (msgspec.json.format(each.body, indent=1).decode() for each in (was, is_))
     return harmless(unified(before, after, "as it was sent", "as it would be sent"), joiners="").splitlines()

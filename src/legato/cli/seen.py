@@ -11,8 +11,8 @@ from legato.cli.options import Json, Named, SessionId, Stored, Tenant
 
 if TYPE_CHECKING:
     from legato.cli.telling import Colours
-    from legato.core.explaining import Mark
-    from legato.shown.seen import Diff, Item, Seen
+    from legato.core.explanation import Mark
+    from legato.inspection.seen import Diff, Item, Seen
 
 
 def seen(
@@ -39,7 +39,7 @@ def seen(
 async def _seen(id: str, call: int, body: bool, diff: bool, store: str, workflow: str, tenant: str, as_json: bool) -> None:
     from legato.cli.places import looked_into
     from legato.cli.telling import write_json
-    from legato.shown.seen import seen
+    from legato.inspection.seen import seen
 
     async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
@@ -80,7 +80,7 @@ MARKS = {"whole": "green", "words": "yellow", "no": "red"}
 
 def _tell_item(item: Item, colours: Colours) -> None:
     from legato.cli.telling import tell
-    from legato.core.explaining import SIGNS
+    from legato.core.explanation import SIGNS
 
     faint = "dim" if item.shown == "no" else ""
     spoken = {"said": "bold", "reply": colours.of(item.author)}.get(item.kind, "dim")
@@ -138,14 +138,14 @@ def _marked(mark: str, named: tuple[str, ...] | tuple[int, ...]) -> list[str]:
 def _short(value: object) -> str:
     import msgspec
 
-    from legato.shown.plain import one_line
+    from legato.inspection.plain import one_line
 
     return one_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), 200)
 
 
 def _tell_lines(diff: str) -> None:
     from legato.cli.telling import tell
-    from legato.shown.plain import harmless
+    from legato.inspection.plain import harmless
 
     for line in diff.splitlines():
         colour = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
@@ -153,6 +153,6 @@ def _tell_lines(diff: str) -> None:
 
 
 def _indented(body: str) -> str:
-    from legato.shown.plain import escaped_json
+    from legato.inspection.plain import escaped_json
 
     return escaped_json(body, indent=2)

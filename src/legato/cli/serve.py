@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from legato.server import Server
-    from legato.workflow import Workflow
+    from legato.workflow.workflow import Workflow
 
 
 def serve(

@@ -15,8 +15,8 @@ from legato.cli.options import Json, Named, SessionId, Stored, Tenant
 
 if TYPE_CHECKING:
     from legato.cli.places import Place
-    from legato.session import Session
-    from legato.shown.listing import Row
+    from legato.inspection.listing import Row
+    from legato.runtime.session import Session
 
 
 def ls(
@@ -33,7 +33,7 @@ def ls(
 async def _ls(store: str, workflow: str, tenant: str, limit: int, as_json: bool) -> None:
     from legato.cli.places import default_path, looked_into
     from legato.cli.telling import table, tell, when, write_json
-    from legato.shown.plain import one_line
+    from legato.inspection.plain import one_line
 
     if not store and not workflow and not default_path().exists():  # nobody has begun yet: that is no mistake
         if as_json:
@@ -70,7 +70,7 @@ async def _rows(here: Place, limit: int) -> list[Row]:
     """The newest sessions. One that cannot be read is told, and hides no other."""
     from functools import partial
 
-    from legato.shown.browsing import Browsing
+    from legato.inspection.browsing import Browsing
 
     browsing = Browsing(here.store, partial(here.session, of_any=True), here.is_named)
     rows: list[Row] = []
@@ -100,10 +100,10 @@ async def _show(id: str, store: str, workflow: str, tenant: str, facts: bool, as
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.cli.transcript import Transcript
-    from legato.shown.exporting import told
-    from legato.shown.hiding import shown_arguments
-    from legato.shown.listing import facts_page
-    from legato.shown.plain import counted
+    from legato.inspection.exporting import told
+    from legato.inspection.hiding import shown_arguments
+    from legato.inspection.listing import facts_page
+    from legato.inspection.plain import counted
 
     async with looked_into(store, workflow, tenant) as here:
         session = await here.session(id)
@@ -138,10 +138,10 @@ async def _document(session: Session, served: bool) -> dict[str, Any]:
     """A session with all that was said and done in it, as data."""
     import msgspec
 
-    from legato.shown.event_data import event_data
-    from legato.shown.exporting import told
-    from legato.shown.listing import detail_of
-    from legato.shown.spending import spending
+    from legato.inspection.event_data import event_data
+    from legato.inspection.exporting import told
+    from legato.inspection.listing import detail_of
+    from legato.inspection.spending import spending
 
     return {
         **msgspec.to_builtins(detail_of(session, served=served, can_drive=served)),
@@ -197,7 +197,7 @@ async def _delete(id: str, yes: bool, store: str, workflow: str, tenant: str, as
     from legato.cli.places import looked_into
     from legato.cli.telling import tell, write_json
     from legato.errors import BadInput, LegatoError
-    from legato.shown.plain import counted, harmless
+    from legato.inspection.plain import counted, harmless
 
     async with looked_into(store, workflow, tenant) as here:
         try:

@@ -43,7 +43,7 @@ def redact(
     legato redact customer-42 --all --store desk.db
     """
     from legato.cli.telling import write_json
-    from legato.erasure import redact as erase
+    from legato.runtime.erasure import redact as erase
 
     if everything == bool(position):
         raise BadInput("say what to erase", expected="--position N, or --all")
@@ -83,7 +83,7 @@ def retire_(
     legato retire --older-than 90d --archive /var/archive --store desk.db
     """
     from legato.cli.telling import write_json
-    from legato.shown.plain import counted, harmless
+    from legato.inspection.plain import counted, harmless
     from legato.stores import retire
 
     age = _age(older_than)
@@ -164,7 +164,7 @@ def _progress() -> Callable[[int, int, str], None] | None:
     """A line that is written over, for people who watch."""
     if not sys.stderr.isatty():
         return None
-    from legato.shown.plain import one_line
+    from legato.inspection.plain import one_line
 
     def show(done: int, total: int, session: str) -> None:
         told = f"{done}/{total} {one_line(session)}" if session else ""
@@ -174,6 +174,6 @@ def _progress() -> Callable[[int, int, str], None] | None:
 
 
 def _list(values: tuple[object, ...]) -> str:
-    from legato.shown.plain import harmless
+    from legato.inspection.plain import harmless
 
     return ", ".join(harmless(str(value)) for value in values)

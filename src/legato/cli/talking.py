@@ -23,14 +23,14 @@ from legato.cli.telling import USER, screen, symbol, tell
 from legato.cli.transcript import Transcript
 from legato.cli.usage import tell_usage
 from legato.core.facts import Said
-from legato.core.requests import Pending
-from legato.drive.events import Event
+from legato.core.pending_requests import Pending
 from legato.errors import BadInput, LegatoError, NotPending
-from legato.run import Run
-from legato.session import Session
-from legato.shown.exporting import told
-from legato.shown.plain import counted, one_line
-from legato.workflow import Workflow
+from legato.inspection.exporting import told
+from legato.inspection.plain import counted, one_line
+from legato.runtime.events import Event
+from legato.runtime.run import Run
+from legato.runtime.session import Session
+from legato.workflow.workflow import Workflow
 
 T = TypeVar("T")
 
@@ -361,11 +361,11 @@ class Talk:
             case "help" | "h" | "?":
                 tell((HELP, "dim"))
             case "seen":
-                from legato.shown.seen import seen
+                from legato.inspection.seen import seen
 
                 tell_seen(self._do(seen(self.session, _number(rest, -1))), self.session.workflow.agents)
             case "usage":
-                from legato.shown.spending import spending
+                from legato.inspection.spending import spending
 
                 tell_usage(self._do(spending(self.session)), self.session.losses, self.session.workflow.agents)
             case "undo":

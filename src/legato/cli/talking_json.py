@@ -12,10 +12,10 @@ import msgspec
 
 from legato.cli.talking import Talk
 from legato.cli.telling import write_json
-from legato.drive.events import Event
 from legato.errors import BadInput
-from legato.shown.answers import give_answer
-from legato.shown.event_data import event_data
+from legato.inspection.answers import give_answer
+from legato.inspection.event_data import event_data
+from legato.runtime.events import Event
 
 COMMANDS = ("say", "approve", "reject", "edit", "answer", "resume")
 

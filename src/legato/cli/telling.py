@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from legato.shown.plain import harmless, json_text
+from legato.inspection.plain import harmless, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console

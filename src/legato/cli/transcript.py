@@ -10,8 +10,8 @@ from typing import Any
 
 from legato.cli.telling import USER, Colours, symbol, tell
 from legato.core.messages import Message
-from legato.drive.events import Event, HandoffData, OutputData, ToolData
-from legato.shown.plain import one_line, shortened
+from legato.inspection.plain import one_line, shortened
+from legato.runtime.events import Event, HandoffData, OutputData, ToolData
 
 LONGEST = 300
 """How much of a tool's output is shown, in letters; `legato show --json` has all of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.cli.telling import Colours, table, tell
-from legato.shown.spending import Spending, TokenRange, Used
+from legato.inspection.spending import Spending, TokenRange, Used
 
 
 def tell_usage(spent: Spending, losses: Sequence[str], agents: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from legato.errors import BadInput
 from legato.stores.contract import Store
 from legato.stores.memory import MemoryStore
 from legato.stores.opening import open_store
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 EngineOption = Annotated[
     str,
@@ -158,7 +158,7 @@ def wake(
 
     async def advanced() -> None:
         from legato.cli.places import looked_into
-        from legato.shown.browsing import Browsing
+        from legato.inspection.browsing import Browsing
 
         async with looked_into(store, "", tenant) as here, engine_at(engine) as chosen:
             found = [(await here.session(session)).id for session in sessions or ()]

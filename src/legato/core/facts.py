@@ -207,7 +207,7 @@ NO_USAGE = Usage()
 class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Where a forked, copied or moved ledger comes from: the session, and how many of its facts lie before this point.
 
-    `kind` says what the new ledger inherits (inheritance.py): a fork and a copy run beside the original, a moved session replaces it.
+    `kind` says what the new ledger inherits (branch_inheritance.py): a fork or a copy runs beside the original, a move replaces it.
     """
 
     session: str

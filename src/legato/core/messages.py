@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from legato.core.digest import digest_bytes
+from legato.core.digests import digest_bytes
 from legato.core.facts import Answered, AnyFact, Attempted, Content, Decided, File, Image, Part, Returned, RunOptions, Said, Text
 from legato.errors import BadInput
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from legato.core.digest import digest_bytes
+from legato.core.digests import digest_bytes
 from legato.core.facts import RunOptions
-from legato.core.frame import ToolSpec
-from legato.core.graph import Graph
+from legato.core.turn_context import ToolSpec
+from legato.core.workflow_graph import Graph
 from legato.errors import BadInput, CodecError
 
 MAX_TOOLS = 128

@@ -1,12 +1,12 @@
 """The state machine: which fact may follow which, and what a ledger means.
 
 State is `fold(facts)` and is never stored. Resume, recovery, time travel and the normal step are the same thing: fold, then ask
-`owed` (owed.py) what the world still owes the conversation. The rules:
+`owed` (planner.py) what the world still owes the conversation. The rules:
 
  1. A ledger begins with `Opened`. A later `Opened` must have an origin: the ledger is a fork, a copy or the new place of another from
     there on. It renames all requests and begins epochs anew: an attempt that was open belongs to no driver here. In a fork and a
     copy it also voids whatever permits an effect: approvals of calls that have no output, standing approvals, allowances
-    (inheritance.py).
+    (branch_inheritance.py).
  2. `Said` is always legal. A message lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so one
     that came while a model was thinking, or a call was pending, follows that reply's whole batch. It overtakes whatever stands
     before it: a limit refused, a cancel, a termination, an objection, a failure, a frame. A *guarded* one waits outside until an
@@ -52,8 +52,9 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from legato.core import wording
-from legato.core.digest import digest_arguments
+from legato.core import messages_to_model
+from legato.core.counters import Spent, Tally, WorkTime
+from legato.core.digests import digest_arguments
 from legato.core.facts import (
     MAX_COUNT,
     NO_OPTIONS,
@@ -87,12 +88,11 @@ from legato.core.facts import (
     UsageReported,
     Words,
 )
-from legato.core.graph import refusals
 from legato.core.groups import Attempt, CallState, Group, OpenCalls, Output
-from legato.core.handoff import Arrival
+from legato.core.handoff_arguments import Arrival
 from legato.core.messages import text_of
-from legato.core.requests import VERDICTS
-from legato.core.sums import Spent, Tally, WorkTime
+from legato.core.pending_requests import VERDICTS
+from legato.core.workflow_graph import refusals
 from legato.errors import IllegalFact
 
 NEW, UNKNOWN = -1, -2
@@ -236,6 +236,10 @@ class State(Struct, eq=False):
                 return name
         return self.ledger
 
+    def idempotency_key(self, call: CallRef) -> str:
+        """Return the name of a recorded call. It is the same for every attempt, and in every fork."""
+        return f"{self.name_at(call.position)}:{call}"
+
     # -- messages ------------------------------------------------------------------------------------------------------
 
     @property
@@ -338,6 +342,11 @@ class State(Struct, eq=False):
             if group.position < ref.position and group.kind == "reply":
                 return None
         return None
+
+    def is_unanswered(self, call: CallRef, ledger: str) -> bool:
+        """Whether a call has no output yet. `ledger` is the unique name that the ledger had when the call was recorded."""
+        found = self.call(call) if call.position < self.length and self.name_at(call.position) == ledger else None
+        return found is not None and found.output is None
 
 
 def fold(facts: Iterable[AnyFact], session: str = "") -> State:
@@ -456,7 +465,7 @@ def _apply_opened(state: State, fact: Opened, _: object) -> None:
 
 
 def _void_permissions(state: State) -> None:
-    """Take back whatever permits an effect: this ledger runs beside the one that it was given in. See inheritance.py."""
+    """Take back whatever permits an effect: this ledger runs beside the one that it was given in. See branch_inheritance.py."""
     state.standing.clear()
     state.tally.allowances.clear()
     state.keys = {key: at for key, at in state.keys.items() if type(state.facts[at]) is not Decided}
@@ -687,7 +696,9 @@ def with_arguments(call: CallState, output: Content) -> Content:
     """The output of a call that ran, with the arguments that ran where a person changed them."""
     if not call.edited:
         return output
-    return wording.edited(call.arguments, output) if isinstance(output, str) else (Text(wording.edited(call.arguments, "")), *output)
+    if isinstance(output, str):
+        return messages_to_model.edited(call.arguments, output)
+    return (Text(messages_to_model.edited(call.arguments, "")), *output)
 
 
 def _check_gated(state: State, fact: Gated) -> CallState:
@@ -735,7 +746,11 @@ def _apply_decided_call(state: State, fact: Decided, call: CallState) -> None:
         _give_output(state, call, Output(ran, "ok", state.length))
         return
     if fact.verdict == "reject":
-        words = {"approval": wording.rejected, "outcome": wording.failed_by_person, "result": wording.no_result}[fact.kind]
+        words = {
+            "approval": messages_to_model.rejected,
+            "outcome": messages_to_model.failed_by_person,
+            "result": messages_to_model.no_result,
+        }[fact.kind]
         _give_output(state, call, Output(words(fact.words), "rejected", state.length))
         return
     call.approved = True
@@ -932,8 +947,11 @@ def _apply_handed_off(state: State, fact: HandedOff, taken: CallState) -> None:
     state.reply.handed_to = fact.target
     for call in state.batch:
         if call.output is None:
-            words = with_arguments(call, wording.handed_off(fact.target)) if call is taken else wording.not_taken(fact.target)
-            _give_output(state, call, Output(words, "ok" if call is taken else "not_taken", state.length))
+            if call is taken:
+                output = Output(with_arguments(call, messages_to_model.handed_off(fact.target)), "ok", state.length)
+            else:
+                output = Output(messages_to_model.not_taken(fact.target), "not_taken", state.length)
+            _give_output(state, call, output)
     state.arrived = Arrival(fact.source, fact.target, taken.arguments)
     state.active, state.request.frame, state.tally.prompts = fact.target, "", 0
     state.tally.handoffs += 1
@@ -965,7 +983,7 @@ def _check_judged_tool(state: State, fact: Judged) -> CallState:
 def _apply_judged_tool(state: State, fact: Judged, call: CallState) -> None:
     call.guarded = True
     if fact.stop:
-        _give_output(state, call, Output(wording.guarded(fact.words), "blocked", state.length))
+        _give_output(state, call, Output(messages_to_model.guarded(fact.words), "blocked", state.length))
 
 
 def _check_judged_input(state: State, fact: Judged) -> Group:
@@ -1009,7 +1027,7 @@ def _apply_judged_output(state: State, fact: Judged, reply: Group) -> None:
     state.tally.output_retries += 1
     reply.rejected = True
     state.rejections += 1
-    state.groups.append(Group("feedback", state.length, reply.agent, content=wording.feedback(fact.words)))
+    state.groups.append(Group("feedback", state.length, reply.agent, content=messages_to_model.feedback(fact.words)))
 
 
 def _check_judged_termination(state: State, fact: Judged) -> Group:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from legato.core.counters import Spent, WorkTime
 from legato.core.facts import AnyFact, Returned, UsageReported
 from legato.core.groups import Group, OpenCalls
 from legato.core.state import State
-from legato.core.sums import Spent, WorkTime
 
 RecordT = TypeVar("RecordT")
 

@@ -11,12 +11,23 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from legato.core.facts import Answered
-from legato.core.frame import Frame
 from legato.core.groups import Entry, Group, UserEntry, message_of
-from legato.core.history import Custom, Dialogue, Everything, HistorySpec, Last, OwnTools, SinceHandoff, Summarised, arrival, last_turns
+from legato.core.history_policies import (
+    Custom,
+    Dialogue,
+    Everything,
+    HistorySpec,
+    Last,
+    OwnTools,
+    SinceHandoff,
+    Summarised,
+    arrival,
+    last_turns,
+)
 from legato.core.messages import Message
+from legato.core.messages_to_model import summary
 from legato.core.state import State
-from legato.core.wording import summary
+from legato.core.turn_context import Frame
 from legato.errors import IllegalRequest
 
 

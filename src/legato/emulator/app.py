@@ -16,6 +16,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from legato.asgi.bodies import without_two_lengths
+from legato.asgi.hosts import bearer_token, is_same_token
 from legato.emulator.anthropic.dialect import AnthropicDialect
 from legato.emulator.asks import Ask
 from legato.emulator.chat.dialect import ChatDialect
@@ -31,8 +33,6 @@ from legato.emulator.serving import Serving
 from legato.emulator.shelf import Shelf
 from legato.emulator.turn import whole
 from legato.errors import BadInput
-from legato.listening.bodies import without_two_lengths
-from legato.listening.hosts import bearer_token, is_same_token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]

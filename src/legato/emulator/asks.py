@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from legato.wire.law import Complaint
+from legato.providers.law import Complaint
 
 
 class Ask(Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from legato.listening.hosts import bearer_token
+from legato.asgi.hosts import bearer_token
 
 
 def key_of(headers: Mapping[str, str], api: str) -> str:

@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.emulator.chat_abilities import abilities_of
-from legato.wire.anthropic import generations
-from legato.wire.anthropic.held import ModelInfo as AnthropicInfo
-from legato.wire.anthropic.held import info_of
-from legato.wire.chat.held import ModelInfo as ChatInfo
-from legato.wire.responses.held import ModelInfo as OpenAIInfo
+from legato.providers.anthropic import generations
+from legato.providers.anthropic.held import ModelInfo as AnthropicInfo
+from legato.providers.anthropic.held import info_of
+from legato.providers.chat.held import ModelInfo as ChatInfo
+from legato.providers.responses.held import ModelInfo as OpenAIInfo
 
 Vendor: TypeAlias = Literal["openai", "anthropic"]
 

@@ -12,14 +12,14 @@ from typing import Self
 
 import uvicorn
 
+from legato.asgi.blocks import InBlock
+from legato.asgi.bodies import DRAIN_SECONDS, draining
+from legato.asgi.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.emulator.app import LOOPBACK, make_app
 from legato.emulator.exchanges import Exchange, Exchanges
 from legato.emulator.options import Options
 from legato.emulator.turn import Cut
 from legato.errors import BadInput
-from legato.listening.blocks import InBlock
-from legato.listening.bodies import DRAIN_SECONDS, draining
-from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 
 
 class Emulator(InBlock):

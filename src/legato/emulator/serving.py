@@ -18,6 +18,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from legato.asgi import HANG_UP
 from legato.emulator.asks import Answer, Ask, Event, Failure
 from legato.emulator.dialect import Dialect
 from legato.emulator.exchanges import Exchange, Exchanges
@@ -28,7 +29,6 @@ from legato.emulator.minds.base import Mind, Prompt, Say
 from legato.emulator.reading import BAD_JSON, TOO_LARGE, TooLarge, json_of, read_body
 from legato.emulator.turn import Cut, EventStream, HungUp, Refused, Torn, Turn
 from legato.errors import BadInput, LegatoError
-from legato.listening import HANG_UP
 
 
 @runtime_checkable

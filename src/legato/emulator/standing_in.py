@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from legato.asgi.blocks import InBlock
 from legato.errors import BadInput
-from legato.listening.blocks import InBlock
 
 if TYPE_CHECKING:
     from legato.emulator.exchanges import Exchange

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from legato.asgi import HANG_UP
 from legato.emulator.asks import Ask, Failure, Refusal
 from legato.emulator.dialect import Dialect
 from legato.emulator.exchanges import NOT_APPLIED, Exchange, Exchanges, Verdict
 from legato.emulator.faults import Fault
-from legato.listening import HANG_UP
 
 OURS = {"x-legato-error": "1", "x-should-retry": "false"}
 """The headers of an error that no provider makes: the emulator's own. To try again is no help against it."""

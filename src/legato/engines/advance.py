@@ -13,15 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from legato.core.child_ids import root_session_id
+from legato.core.child_session_ids import root_session_id
 from legato.core.facts import AnyFact, Attempted, Opened, Paused
-from legato.drive.asking import seconds_until
-from legato.drive.clock import now_ms
-from legato.drive.definition import called
-from legato.drive.driver import Role
-from legato.drive.error_kinds import describe_error
-from legato.drive.ledger import failed_itself, used
-from legato.drive.slots import Slot
 from legato.engines.slots import ModelSlots
 from legato.errors import (
     DefinitionChanged,
@@ -32,10 +25,17 @@ from legato.errors import (
     StoreUnavailable,
     UnknownLedger,
 )
-from legato.nested import failed_requests, next_request, retry_time
-from legato.session import Session
+from legato.runtime.child_sessions import failed_requests, next_request, retry_time
+from legato.runtime.clock import now_ms
+from legato.runtime.definition import called
+from legato.runtime.driver import Role
+from legato.runtime.error_summary import describe_error
+from legato.runtime.ledger import failed_itself, used
+from legato.runtime.model_requests import seconds_until
+from legato.runtime.session import Session
+from legato.runtime.worker_slot import Slot
 from legato.stores.contract import Store
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
 

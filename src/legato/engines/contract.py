@@ -19,16 +19,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
-from legato.core.child_ids import root_session_id
-from legato.core.graph import Graph
+from legato.core.child_session_ids import root_session_id
 from legato.core.messages import checked_text
-from legato.drive.definition import Definition
-from legato.drive.driver import Role
+from legato.core.workflow_graph import Graph
 from legato.engines.pace import Step
 from legato.errors import BadInput, LegatoError
-from legato.session import Session
+from legato.runtime.definition import Definition
+from legato.runtime.driver import Role
+from legato.runtime.session import Session
 from legato.stores.contract import Store
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
 

@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from legato.core.view import Request
-from legato.drive.definition import Middleware
 from legato.engines.advance import PASSING
 from legato.engines.permits import LASTS, Limit, Permit, Permits, SQLitePermits
 from legato.errors import BadInput
 from legato.models.base import Reply
-from legato.nested import with_workflow, workflow_of
+from legato.runtime.definition import Middleware
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
-from legato.workflow import Workflow
+from legato.workflow.agent_as_tool import with_workflow, workflow_of
+from legato.workflow.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from legato.drive.clock import now_ms, seconds
 from legato.engines.contract import Advance, Dead, Engine, not_aside
 from legato.engines.pace import Step
 from legato.errors import BadInput
+from legato.runtime.clock import now_ms, seconds
 
 log = logging.getLogger("legato.worker")
 

@@ -13,11 +13,11 @@ from typing import Any
 import restate
 from restate.retry_policy import InvocationRetryPolicy
 
-from legato.drive.clock import now_ms
 from legato.engines.contract import Advance
 from legato.engines.pace import Step
 from legato.engines.stepping import ended_in_time
 from legato.errors import StoreError
+from legato.runtime.clock import now_ms
 
 LONGEST_STEP = timedelta(days=30)
 """A step lasts as long as the connection on which it was asked for; Restate wants an upper bound all the same."""

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from legato.drive.slots import Done, Slot
 from legato.models.base import Model
 from legato.models.fallback import FallbackModel
-from legato.nested import with_child_workflows
-from legato.workflow import Workflow
+from legato.runtime.worker_slot import Done, Slot
+from legato.workflow.agent_as_tool import with_child_workflows
+from legato.workflow.workflow import Workflow
 
 
 class ModelSlots:

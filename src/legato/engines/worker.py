@@ -17,13 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from legato.core.child_ids import parent_calls, root_session_id
-from legato.core.owed import plan, status
-from legato.drive.asking import seconds_until
-from legato.drive.clock import now_ms, seconds
-from legato.drive.folding import fold_in_slices
-from legato.drive.ledger import let_rest, read_state
-from legato.drive.others import waits_for
+from legato.core.child_session_ids import parent_calls, root_session_id
+from legato.core.planner import plan, status
 from legato.engines.advance import PASSING, MakeContext, advance, workflow_named
 from legato.engines.contract import Engine, in_a_word
 from legato.engines.limits import ModelLimits
@@ -31,8 +26,11 @@ from legato.engines.pace import Pace, Step
 from legato.engines.reaching import reached
 from legato.engines.slots import ModelSlots
 from legato.errors import BadInput, DamagedStore, LegatoError, StoreError, StoreRefused
+from legato.runtime.clock import now_ms, seconds
+from legato.runtime.ledger import fold_in_slices, let_rest, read_state
+from legato.runtime.model_requests import seconds_until
 from legato.stores.contract import LedgerInfo, Store
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 log = logging.getLogger("legato.worker")
 
@@ -289,7 +287,7 @@ class Worker:
         """Whether the call is still to be answered for which this conversation is held, if it is, and those of its callers too."""
         try:
             for caller, name, call in parent_calls(session):
-                if not waits_for(await read_state(self._store, caller), name, call):
+                if not (await read_state(self._store, caller)).is_unanswered(call, name):
                     return False
         except PASSING:
             raise

@@ -11,10 +11,10 @@ from typing import Any
 from mcp.types import ElicitRequestFormParams, ElicitResult
 from msgspec import Struct
 
-from legato.core.requests import Pending
-from legato.session import Session
-from legato.shown.answers import give_answer
-from legato.shown.hiding import plain_arguments
+from legato.core.pending_requests import Pending
+from legato.inspection.answers import give_answer
+from legato.inspection.hiding import plain_arguments
+from legato.runtime.session import Session
 
 
 class Answer(Struct, frozen=True):

@@ -33,14 +33,14 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
-from legato.drive.clock import fresh_name
-from legato.drive.events import Event
 from legato.errors import LegatoError, NotPending
 from legato.mcp.asking import Answer, decide, filled_in, form, shown
-from legato.run import Run
-from legato.session import Session
+from legato.runtime.clock import fresh_name
+from legato.runtime.events import Event
+from legato.runtime.run import Run
+from legato.runtime.session import Session
 from legato.stores.contract import Store
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 TOLD = ("handoff_sent", "tool_started", "tool_lost", "model_failed", "request_info")
 """The events that a client is told of while it waits. Words come with the answer, and outputs of tools are the workflow's own."""

@@ -13,8 +13,8 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from legato.listening.bodies import without_two_lengths
-from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, brings_one, check_token, is_loopback
+from legato.asgi.bodies import without_two_lengths
+from legato.asgi.hosts import LOOPBACK_NAMES, bears, bracketed, brings_one, check_token, is_loopback
 from legato.mcp.offering import Offered
 
 PATH = "/mcp"

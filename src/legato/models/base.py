@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from legato.core.checking import provides
+from legato.core.argument_checks import provides
 from legato.core.facts import Usage
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 

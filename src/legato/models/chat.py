@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.base import Emit
@@ -17,12 +17,12 @@ from legato.models.check import Check
 from legato.models.prices import Price
 from legato.models.provider import ProviderModel
 from legato.models.sdk import make_openai, read_by, tell, whole_of
-from legato.wire.chat.compile import REASONING, compile_request, judged_options
-from legato.wire.chat.read import SEALS, read_reply
-from legato.wire.chat.stream import StreamReader
-from legato.wire.compiled import Compiled
-from legato.wire.loose import json_of
-from legato.wire.options import ChatOptions
+from legato.providers.chat.compile import REASONING, compile_request, judged_options
+from legato.providers.chat.read import SEALS, read_reply
+from legato.providers.chat.stream import StreamReader
+from legato.providers.compiled import Compiled
+from legato.providers.loose import json_of
+from legato.providers.options import ChatOptions
 
 NO_KEY = "none"
 """What is sent to a server that asks for no key: the SDK will not go without one."""
@@ -49,7 +49,7 @@ class OpenAIChat(ProviderModel):
 
     `base_url` names such a server; `compatible=True` has it written to as most of them understand: `max_tokens`, words as plain text,
     arguments that are always an object, the model's own reasoning sent back to it. Options: `temperature`, `top_p`, `max_tokens`,
-    `effort`, `tool_choice`, `stop`, `seed`, ... (see `legato.wire.options.Options`); `extra={...}` for anything else, `None` in it
+    `effort`, `tool_choice`, `stop`, `seed`, ... (see `legato.providers.options.Options`); `extra={...}` for anything else, `None` in it
     leaves a member out.
 
     >>> OpenAIChat("qwen3", base_url="http://localhost:8000/v1", compatible=True, temperature=0.2)

@@ -10,7 +10,7 @@ import warnings
 from typing import Literal, TypeAlias
 
 from legato.errors import IllegalRequest
-from legato.wire.compiled import Compiled
+from legato.providers.compiled import Compiled
 
 Check: TypeAlias = Literal["strict", "warn"]
 CERTAIN = ("A", "B")

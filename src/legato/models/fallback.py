@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from legato.core.checking import provides
-from legato.core.reply import Reply
+from legato.core.argument_checks import provides
+from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, IllegalRequest, ModelFailed
 from legato.models.base import Emit, KeepsConversations, Model, resolve

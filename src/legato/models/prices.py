@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.facts import MAX_COUNT, Usage
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.sdk import Clients, address_of, bounded_request
-from legato.wire.options import Options
+from legato.providers.options import Options
 
 BILLION = 10**9
 

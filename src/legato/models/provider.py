@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from msgspec.structs import replace
 
 from legato.core.facts import NO_USAGE
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.arguments import check_arguments, options_of
@@ -23,10 +23,10 @@ from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, configured_address, failing, shown
-from legato.wire.compiled import Compiled
-from legato.wire.law import Complaint
-from legato.wire.loose import json_of
-from legato.wire.options import Options
+from legato.providers.compiled import Compiled
+from legato.providers.law import Complaint
+from legato.providers.loose import json_of
+from legato.providers.options import Options
 
 T = TypeVar("T")
 

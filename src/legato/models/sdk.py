@@ -20,14 +20,14 @@ from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from legato.core.facts import Refusal, Usage, Words
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.errors import BadInput, ModelFailed, install_hint
 from legato.http_logs import mask_logged_urls
 from legato.models.base import Emit, usage_of_stopped
 from legato.models.masking import masked_errors, note_request
-from legato.wire.failures import refusal_of
-from legato.wire.loose import json_text, mapping, text
-from legato.wire.sse import EventReader
+from legato.providers.failures import refusal_of
+from legato.providers.loose import json_text, mapping, text
+from legato.providers.sse import EventReader
 
 JSON = {"Content-Type": "application/json"}
 

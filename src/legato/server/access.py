@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from legato.asgi.hosts import LOOPBACK_NAMES, bears, bracketed, brings_one, check_token, is_loopback
 from legato.errors import BadInput
-from legato.listening.hosts import LOOPBACK_NAMES, bears, bracketed, brings_one, check_token, is_loopback
 from legato.server.answering import Refused
 from legato.server.error_shapes import refuse
 from legato.server.limits import Limits

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from legato.drive.error_kinds import describe_error
 from legato.errors import (
     BadInput,
     CodecError,
@@ -27,6 +26,7 @@ from legato.errors import (
     StoreUnavailable,
     UnknownLedger,
 )
+from legato.runtime.error_summary import describe_error
 
 log = logging.getLogger("legato.server")
 

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from legato.drive.error_kinds import describe_error
 from legato.engines.worker import Worker
+from legato.runtime.error_summary import describe_error
 from legato.server.access import Access, Guarded
 from legato.server.answering import Refused
 from legato.server.api import about, looking, talking

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from legato.listening import HANG_UP
-from legato.listening.bodies import TWO_LENGTHS, has_two_lengths
+from legato.asgi import HANG_UP
+from legato.asgi.bodies import TWO_LENGTHS, has_two_lengths
 from legato.server.answering import Refused, unexpected
 from legato.server.error_shapes import refuse
 

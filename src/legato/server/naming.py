@@ -10,11 +10,11 @@ import base64
 import binascii
 
 from legato.core.facts import Answered, Call, Decided
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.state import State
-from legato.drive.cursor import birthmark
 from legato.errors import NotPending
-from legato.session import Session
+from legato.runtime.event_cursor import birthmark
+from legato.runtime.session import Session
 
 MAX_SESSION_CHARS = 400
 

@@ -9,16 +9,16 @@ from typing import Any, Self
 
 import uvicorn
 
+from legato.asgi.blocks import InBlock
+from legato.asgi.bodies import draining
+from legato.asgi.hosts import bracketed, check_reach, check_token
+from legato.asgi.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.engines.advance import MakeContext
 from legato.engines.contract import Engine
 from legato.engines.local import LocalEngine
 from legato.engines.pace import Pace
 from legato.engines.worker import GRACE, Worker
 from legato.errors import BadInput
-from legato.listening.blocks import InBlock
-from legato.listening.bodies import draining
-from legato.listening.hosts import bracketed, check_reach, check_token
-from legato.listening.running import KEEP_ALIVE, InThread, Leaving, bound, can_hang_up, url_of
 from legato.server.access import ANYWHERE, access_of
 from legato.server.app import make_app
 from legato.server.connections import connection_kind
@@ -26,7 +26,7 @@ from legato.server.limits import LONGEST_HEAD, LONGEST_TARGET, Limits
 from legato.server.serving import Serving
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 PORT = 8770
 """Not the emulator's, nor that of `legato mcp`: they are often run side by side."""

@@ -1,6 +1,6 @@
 """What is served. May know: workflows, stores, engines. Decides: which handle a session's id stands for, and whether it can be driven.
 
-A handle is made for every request. It reads only what is new, because the process keeps what was read before (`drive/session_cache.py`).
+A handle is made for every request. It reads only what is new, because the process keeps what was read before (`runtime/session_cache.py`).
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from legato.core.child_ids import max_id_chars, root_session_id
+from legato.core.child_session_ids import max_id_chars, root_session_id
 from legato.core.state import State
-from legato.drive.clock import fresh_like, fresh_name
-from legato.drive.ledger import read_state
-from legato.drive.session_cache import BYTES_PER_FACT, SESSIONS, CachedState
 from legato.engines.contract import Engine, Submitted
 from legato.errors import BadInput, DefinitionChanged, EngineUnavailable, LegatoError, UnknownLedger
-from legato.nested import with_child_workflows
-from legato.session import Session
-from legato.shown.browsing import Browsing
-from legato.shown.recorded import as_recorded
+from legato.inspection.browsing import Browsing
+from legato.inspection.recorded import as_recorded
+from legato.runtime.clock import fresh_like, fresh_name
+from legato.runtime.ledger import read_state
+from legato.runtime.session import Session
+from legato.runtime.session_cache import BYTES_PER_FACT, SESSIONS, CachedState
 from legato.stores.contract import Store
-from legato.workflow import Workflow
+from legato.workflow.agent_as_tool import with_child_workflows
+from legato.workflow.workflow import Workflow
 
 
 class Serving:

@@ -38,8 +38,8 @@ class Static:
 
     def __init__(self) -> None:
         self.files = {"/": NO_CONSOLE}
-        if find_spec("legato.console") is not None:
-            self._add(files("legato.console"), "/console/")
+        if find_spec("legato.server.console") is not None:
+            self._add(files("legato.server.console"), "/console/")
         self.files["/"] = self.files.pop("/console/index.html", NO_CONSOLE)
 
     def _add(self, folder: Traversable, under: str) -> None:

@@ -29,20 +29,20 @@ from legato.core.facts import (
     Usage,
     UsageReported,
 )
-from legato.core.graph import Graph
 from legato.core.messages import Message, parts_of, text_of
-from legato.core.owed import Status, resting
-from legato.core.requests import Pending
-from legato.core.secrets import masked
+from legato.core.pending_requests import Pending
+from legato.core.planner import Status, resting
+from legato.core.secret_arguments import masked
 from legato.core.state import State
-from legato.drive.cursor import Cursor
-from legato.drive.driver import SETTLED
-from legato.drive.events import Event, OutputData
-from legato.drive.folding import fold_in_slices
-from legato.drive.screen import Screen
+from legato.core.workflow_graph import Graph
 from legato.errors import UnknownLedger
-from legato.session import Session
-from legato.shown.hiding import shown_output
+from legato.inspection.hiding import shown_output
+from legato.runtime.driver import SETTLED
+from legato.runtime.event_cursor import Cursor
+from legato.runtime.event_projector import Screen
+from legato.runtime.events import Event, OutputData
+from legato.runtime.ledger import fold_in_slices
+from legato.runtime.session import Session
 
 # -- the moments -------------------------------------------------------------------------------------------------------
 

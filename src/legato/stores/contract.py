@@ -53,8 +53,8 @@
     ledger dropped it and none of them names it any more. What was replaced or dropped can be read from the store in no way
     afterwards; which of its bytes may outlive that outside of it, the store's page says. Positions and birth names stay as they
     are. Returned is what became of each ledger that was changed.
-17. `children(ledger)` gives the ledgers of child sessions of a session, at any depth (`core/child_ids.py`), in the order of their names.
-    It costs what it gives, whatever else the store has.
+17. `children(ledger)` gives the ledgers of child sessions of a session, at any depth (`core/child_session_ids.py`), in the order of their
+    names. It costs what it gives, whatever else the store has.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from legato.core.checking import provides
+from legato.core.argument_checks import provides
 from legato.core.facts import MAX_COUNT, AnyFact, Opened, Started
 from legato.errors import BadInput, UnknownLedger
 from legato.stores.refusals import no_epoch_left
 
 if TYPE_CHECKING:
-    from legato.core.erasing import Erased, Erases
+    from legato.core.redaction import Erased, Erases
 
 
 class Lease(Struct, frozen=True, gc=False):

@@ -18,10 +18,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from legato.core.child_ids import is_child_of, parent_calls, root_session_id
-from legato.core.erasing import Erased, same_but_for_erased
+from legato.core.child_session_ids import is_child_of, parent_calls, root_session_id
 from legato.core.facts import AnyFact, Opened, Redacted
 from legato.core.messages import contents_of
+from legato.core.redaction import Erased, same_but_for_erased
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LedgerExists, UnknownLedger
 from legato.stores.contract import LedgerInfo, Store, read_with_identity
 

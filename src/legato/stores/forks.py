@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from legato.core.erasing import Erased
+    from legato.core.redaction import Erased
 
 
 class _Fork(Protocol):

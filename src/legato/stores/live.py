@@ -25,7 +25,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from legato.core.checking import provides
+from legato.core.argument_checks import provides
 from legato.errors import StoreError
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from legato.core.child_ids import is_child_of
+from legato.core.child_session_ids import is_child_of
 from legato.core.facts import AnyFact
 from legato.errors import LedgerConflict
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch, next_epoch
@@ -34,7 +34,7 @@ from legato.stores.refusals import (
 )
 
 if TYPE_CHECKING:
-    from legato.core.erasing import Erased, Erases
+    from legato.core.redaction import Erased, Erases
 
 
 class _Ledger:

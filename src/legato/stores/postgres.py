@@ -17,8 +17,8 @@ from typing import Any, LiteralString
 
 from psycopg.types.numeric import Int4, Int8
 
-from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
+from legato.core.redaction import Erased, Erases
 from legato.errors import BadInput, DamagedStore, LedgerConflict, LegatoError, StoreUnavailable
 from legato.stores import postgres_statements as sql
 from legato.stores.contract import Lease, LedgerInfo, newest_epoch

@@ -14,8 +14,8 @@ from zlib import crc32
 from psycopg.types.numeric import Int2, Int4, Int8
 
 from legato.core.codec import decode, encode
-from legato.core.erasing import Erased
 from legato.core.facts import FORMAT, AnyFact
+from legato.core.redaction import Erased
 from legato.errors import DamagedStore, StoreError
 from legato.stores.forks import count_shared, find_owner, find_unnamed_contents
 from legato.stores.refusals import another_ledger, damaged_fact, unknown_ledger

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Literal, TypeVar, TypeVarTuple, Unpack
 
 from legato.core.codec import encode
-from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
+from legato.core.redaction import Erased, Erases
 from legato.errors import BadInput, LegatoError
 from legato.stores import sqlite_ledgers as ledgers
 from legato.stores import sqlite_lines as lines

@@ -20,10 +20,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
-from legato.core.child_ids import child_range, is_child_of
+from legato.core.child_session_ids import child_range, is_child_of
 from legato.core.codec import decode, encode
-from legato.core.erasing import Erased, Erases
 from legato.core.facts import FORMAT, AnyFact
+from legato.core.redaction import Erased, Erases
 from legato.errors import DamagedStore, LedgerConflict
 from legato.stores.forks import count_shared, find_owner, find_unnamed_contents
 from legato.stores.refusals import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from legato.errors import BadInput, install_hint
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

@@ -12,7 +12,7 @@ from typing import Any
 
 from legato.core.facts import Answered, Call, Content, Refusal, Usage, Words
 from legato.core.messages import text_of
-from legato.core.secrets import masked
+from legato.core.secret_arguments import masked
 
 PROVIDERS = {"openai": "openai", "openai-chat": "openai", "azure": "azure.ai.openai", "anthropic": "anthropic"}
 """The conventions' names for those who answer, by the first word of a model's name."""

@@ -36,11 +36,11 @@ from legato.core.facts import (
     Usage,
 )
 from legato.core.messages import text_of
-from legato.core.requests import Pending
-from legato.core.secrets import masked
+from legato.core.pending_requests import Pending
+from legato.core.secret_arguments import masked
 from legato.core.state import State
 from legato.core.view import Request
-from legato.drive.definition import Definition
+from legato.runtime.definition import Definition
 from legato.telemetry.naming import SECONDS, TOKENS, Attributes, answered, model_named, replied, said, used
 
 

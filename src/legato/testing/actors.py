@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from legato.core.erasing import has_words
 from legato.core.facts import Answered, AnyFact, Decided, Judged, Said
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
+from legato.core.redaction import has_words
 from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotPending, StoreError
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.testing.effects import call_key
 from legato.testing.promises import check_stream
 from legato.testing.sampling import sample

@@ -23,9 +23,9 @@ from dataclasses import replace
 from typing import Any
 
 from legato.core.facts import AnyFact
-from legato.core.requests import Pending
-from legato.drive.definition import called
-from legato.session import Session
+from legato.core.pending_requests import Pending
+from legato.runtime.definition import called
+from legato.runtime.session import Session
 from legato.stores.memory import MemoryStore
 from legato.testing.crash import SweepReport
 from legato.testing.effects import call_key, check_effects

@@ -28,10 +28,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from legato.core.facts import AnyFact, Opened
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.view import Request
-from legato.drive.definition import Middleware, called
 from legato.errors import StoreError, StoreFull, StoreLocked
+from legato.runtime.definition import Middleware, called
 from legato.stores.contract import Store
 from legato.stores.memory import MemoryStore
 from legato.testing.faults import Died, FailingStore
@@ -41,7 +41,7 @@ from legato.testing.promises import Rules, Violation, check_promises
 from legato.testing.story import Story, Told, World
 from legato.testing.waiting import check_waiting
 from legato.tools import ToolCall
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 Mode: TypeAlias = Literal["death", "error", "broken", "second death"]
 """The process dies; the store fails once; the store fails until the process is restarted; it dies again while it recovers."""

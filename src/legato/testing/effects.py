@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from legato.core.child_ids import is_child_of
+from legato.core.child_session_ids import is_child_of
 from legato.core.facts import AnyFact, CallRef, Opened
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.testing.violations import Rules, Violation
 from legato.tools import ToolContext
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from legato.core.child_ids import child_session_id, parent_calls
+from legato.core.child_session_ids import child_session_id, parent_calls
 from legato.core.facts import NO_USAGE, Answered, AnyFact, Attempted, CallRef, Lost, Opened, Returned, Started, UsageReported
 from legato.core.state import State, fold
 from legato.errors import IllegalFact

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from legato.core.erasing import Erased, Erases
 from legato.core.facts import AnyFact
+from legato.core.redaction import Erased, Erases
 from legato.errors import StoreError
 from legato.stores.contract import Lease, LedgerInfo, Store
 

@@ -24,7 +24,7 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from legato.drive.clock import Clock, clock
+from legato.runtime.clock import Clock, clock
 
 if TYPE_CHECKING:
     # Checkers take the methods of AbstractEventLoop for abstract; really they raise NotImplementedError, which is what is meant here.

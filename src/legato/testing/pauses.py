@@ -26,7 +26,7 @@ from legato.core.facts import (
     Started,
     UsageReported,
 )
-from legato.core.graph import Limits
+from legato.core.workflow_graph import Limits
 
 _NO_LIMITS = Limits(tool_rounds=None)
 

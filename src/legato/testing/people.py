@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 from legato.core.facts import Attempted, Paused, Said
 from legato.core.messages import Sendable
-from legato.core.requests import Pending
-from legato.drive.definition import called
-from legato.drive.events import Event
+from legato.core.pending_requests import Pending
 from legato.errors import LegatoError, NotPending
-from legato.run import Run
-from legato.session import Session
+from legato.runtime.definition import called
+from legato.runtime.events import Event
+from legato.runtime.run import Run
+from legato.runtime.session import Session
 from legato.tools import ClientTool
 
 Verdict: TypeAlias = str | tuple[str, Any] | None

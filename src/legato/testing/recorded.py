@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from legato.core.digest import digest_arguments
-from legato.core.erasing import without_words
+from legato.core.digests import digest_arguments
 from legato.core.facts import (
     STANDING,
     Answered,
@@ -31,6 +30,7 @@ from legato.core.facts import (
     Standing,
     Started,
 )
+from legato.core.redaction import without_words
 from legato.core.view import Request
 from legato.testing.pauses import Landings, options_at
 from legato.testing.violations import Deed, Rules, Violation

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 from legato.core.facts import Call, Hosted, Item, Reasoning, Refusal, Usage, Words
-from legato.core.graph import handoff_tool_name
-from legato.core.owed import LETTERS_PER_TOKEN
+from legato.core.planner import LETTERS_PER_TOKEN
 from legato.core.view import Request
+from legato.core.workflow_graph import handoff_tool_name
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit, Reply
 

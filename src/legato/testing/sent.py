@@ -23,7 +23,7 @@ from legato.core.facts import (
     Words,
 )
 from legato.core.groups import AssistantEntry, OutputEntry, UserEntry
-from legato.core.history import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
+from legato.core.history_policies import Custom, Dialogue, Everything, Last, OwnTools, SinceHandoff, Summarised
 from legato.core.messages import text_of
 from legato.core.view import Request
 from legato.models.base import Reply

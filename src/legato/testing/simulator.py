@@ -24,8 +24,7 @@ from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from legato.core.child_ids import root_session_id
-from legato.core.erasing import Erased, Erases
+from legato.core.child_session_ids import root_session_id
 from legato.core.facts import (
     Answered,
     AnyFact,
@@ -41,13 +40,14 @@ from legato.core.facts import (
     Usage,
     Words,
 )
-from legato.core.graph import HANDOFF_PREFIX
 from legato.core.messages import Sendable
+from legato.core.messages_to_model import ERASED
+from legato.core.redaction import Erased, Erases
 from legato.core.view import Request
-from legato.core.wording import ERASED
-from legato.drive.clock import now_ms
+from legato.core.workflow_graph import HANDOFF_PREFIX
 from legato.errors import ModelFailed, StoreError, StoreFull, StoreLocked
 from legato.models.base import Emit, Model, Reply
+from legato.runtime.clock import now_ms
 from legato.stores.memory import MemoryStore
 from legato.testing.actors import Actor
 from legato.testing.effects import EffectLog, check_effects
@@ -59,7 +59,7 @@ from legato.testing.sampling import sample
 from legato.testing.stage import SimulatedError, Stage, current_schedule, words_of
 from legato.testing.waiting import check_waiting
 from legato.tools import Tool, ToolContext
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 MOST_STEPS = 60_000
 """Steps of the event loops that one schedule may take; one that takes more is a violation."""

@@ -12,13 +12,13 @@ from msgspec.structs import asdict, replace
 from legato.core.facts import Content
 from legato.core.messages import Sendable, parts_of, text_of
 from legato.core.view import Request
-from legato.drive.definition import Definition, called
 from legato.models.base import Emit, Model, Reply
-from legato.nested import with_workflow, workflow_of
+from legato.runtime.definition import Definition, called
 from legato.stores.memory import MemoryStore
 from legato.testing.promises import Rules
 from legato.tools import Tool, ToolContext
-from legato.workflow import Workflow
+from legato.workflow.agent_as_tool import with_workflow, workflow_of
+from legato.workflow.workflow import Workflow
 
 if TYPE_CHECKING:
     from legato.testing.simulator import Schedule

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legato.core.view import Request
-from legato.drive.definition import Middleware, called
-from legato.drive.events import Event
 from legato.models.base import Reply
-from legato.session import Session
+from legato.runtime.definition import Middleware, called
+from legato.runtime.events import Event
+from legato.runtime.session import Session
 from legato.stores.contract import Store
 from legato.testing.effects import EffectLog
 from legato.testing.people import Person
 from legato.tools import ToolContext
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 
 class World:

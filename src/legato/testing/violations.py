@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from legato.core.graph import Limits
-from legato.nested import workflow_of
+from legato.core.workflow_graph import Limits
 from legato.tools import Tool
-from legato.workflow import Workflow
+from legato.workflow.agent_as_tool import workflow_of
+from legato.workflow.workflow import Workflow
 
 
 class Violation(Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from legato.core.child_ids import child_session_id
+from legato.core.child_session_ids import child_session_id
 from legato.core.facts import NO_USAGE, AnyFact, CallRef, Lost, Opened, Paused, Returned, Started
 from legato.testing.effects import call_key
 from legato.testing.recorded import Reading

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from legato.core.checking import listed, text
+from legato.core.argument_checks import listed, text
 from legato.core.facts import NO_OPTIONS, OfferedTool, RunOptions
-from legato.core.frame import ToolSpec
 from legato.core.messages import checked_text
 from legato.core.run_options import RunDefinitions, encode_definitions
+from legato.core.turn_context import ToolSpec
 from legato.errors import BadInput, install_hint
 from legato.tools.function import checked_name
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
 
 from msgspec import Struct
 
-from legato.core.graph import HANDOFF_PREFIX
+from legato.core.workflow_graph import HANDOFF_PREFIX
 from legato.errors import BadInput
 from legato.tools.arguments import Arguments
 from legato.tools.context import ToolCall, ToolContext

@@ -22,7 +22,7 @@ from legato.compat.agent_framework import (
 )
 from legato.compat.agent_framework.requests import question
 from legato.core.facts import CallRef
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.emulator import serve
 from legato.emulator.minds import Prompt, Use
 from legato.emulator.running import Emulator

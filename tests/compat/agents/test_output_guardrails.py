@@ -18,7 +18,7 @@ from legato.compat.agents import (
     output_guardrail,
 )
 from legato.core.facts import Words
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.testing import ScriptedModel, call
 
 SECRET = "4111"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from legato.emulator.models import Catalogue
-from legato.wire.chat.held import ModelInfo
-from legato.wire.chat.laws import AZURE, judge
-from tests.wire.chat.world import SOUND, ask, parts, picture, tool
+from legato.providers.chat.held import ModelInfo
+from legato.providers.chat.laws import AZURE, judge
+from tests.providers.chat.world import SOUND, ask, parts, picture, tool
 
 HIDDEN = {"role": "system", "content": "Be brief."}
 

@@ -17,8 +17,8 @@ from legato.emulator.models import Catalogue
 from legato.emulator.responses.dialect import ResponsesDialect
 from legato.emulator.seal import Seal
 from legato.emulator.shelf import Shelf
-from legato.wire.law import Complaint
-from legato.wire.responses.laws import OPENAI, Profile
+from legato.providers.law import Complaint
+from legato.providers.responses.laws import OPENAI, Profile
 
 NOW = 1_795_000_000.0
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)

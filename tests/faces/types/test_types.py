@@ -14,7 +14,7 @@ import pytest
 from tests.faces.finding import NPM
 
 HERE = Path(__file__).parent
-CONSOLE = HERE.parents[2] / "src" / "legato" / "console"
+CONSOLE = HERE.parents[2] / "src" / "legato" / "server" / "console"
 MARKED = NPM / "node_modules" / "marked" / "lib"
 
 

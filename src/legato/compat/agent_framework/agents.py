@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from legato.agent import Agent as NativeAgent
 from legato.compat.agent_framework.clients import _ChatClient
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.contexts import AgentContext
@@ -26,15 +25,16 @@ from legato.compat.agent_framework.requests import decide, found, requests_of
 from legato.compat.agent_framework.tools import as_tool, needs_approval
 from legato.compat.agent_framework.updates import update_of
 from legato.compat.gaps import explain
-from legato.drive.clock import fresh_name
-from legato.drive.definition import Middleware
 from legato.errors import BadInput, BuildError, ModelFailed
 from legato.models.base import Model
-from legato.run import Result
+from legato.runtime.clock import fresh_name
+from legato.runtime.definition import Middleware
+from legato.runtime.run import Result
 from legato.stores import MemoryStore, Store
 from legato.tools import Tool
-from legato.workflow import HandoffBuilder as NativeBuilder
-from legato.workflow import Workflow as NativeWorkflow
+from legato.workflow.agent import Agent as NativeAgent
+from legato.workflow.workflow import HandoffBuilder as NativeBuilder
+from legato.workflow.workflow import Workflow as NativeWorkflow
 
 
 @mirrors("Agent")

@@ -12,9 +12,9 @@ from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.rendering import shown
 from legato.compat.agent_framework.workflow import Workflow
 from legato.core.messages import Message as NativeMessage
-from legato.drive.definition import called
 from legato.errors import BuildError
-from legato.workflow import HandoffBuilder as NativeBuilder
+from legato.runtime.definition import called
+from legato.workflow.workflow import HandoffBuilder as NativeBuilder
 
 TerminationCondition: TypeAlias = Callable[[list[Message]], bool | Awaitable[bool]]
 

@@ -19,9 +19,9 @@ from legato.compat.agent_framework.rendering import pieces_of, shown, usage_deta
 from legato.compat.gaps import explain
 from legato.core.facts import NO_USAGE, Call, Refusal, Words
 from legato.core.view import Request
-from legato.drive.definition import Middleware
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Reply
+from legato.runtime.definition import Middleware
 from legato.tools import Tool, ToolCall
 
 CallNext: TypeAlias = Callable[..., Awaitable[None]]

@@ -15,13 +15,13 @@ from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.rendering import shown
 from legato.compat.gaps import explain
 from legato.core.facts import Call, Refusal, Words
-from legato.core.graph import HANDOFF_PREFIX
 from legato.core.messages import Message as NativeMessage
 from legato.core.view import Request
-from legato.drive.clock import fresh_name
-from legato.drive.definition import Middleware, Provided, Turn
+from legato.core.workflow_graph import HANDOFF_PREFIX
 from legato.errors import BuildError
 from legato.models.base import Reply
+from legato.runtime.clock import fresh_name
+from legato.runtime.definition import Middleware, Provided, Turn
 
 OWNS_NO_HISTORY = "the ledger owns the history, each message once, and gives it to every agent; remove it from context_providers"
 

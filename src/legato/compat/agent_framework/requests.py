@@ -13,12 +13,12 @@ from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.events import WorkflowEvent
 from legato.compat.agent_framework.messages import AgentResponse, Message
 from legato.core.facts import Opened
-from legato.core.graph import Graph
-from legato.core.owed import in_control, resting
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
+from legato.core.planner import in_control, resting
 from legato.core.state import State
+from legato.core.workflow_graph import Graph
 from legato.errors import BadInput, NotPending
-from legato.session import Session
+from legato.runtime.session import Session
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from legato.compat.agent_framework.contents import Content
 from legato.compat.agent_framework.messages import AgentResponseUpdate
-from legato.drive.events import Event, OutputData, ToolData
+from legato.runtime.events import Event, OutputData, ToolData
 
 
 def update_of(event: Event) -> AgentResponseUpdate | None:

@@ -24,12 +24,12 @@ from legato.compat.agent_framework.mirroring import mirrors, weigh
 from legato.compat.agent_framework.rendering import said, shown
 from legato.compat.agent_framework.requests import HandoffAgentUserRequest, check_answer, decide, found, not_pending, requests_of
 from legato.compat.agent_framework.updates import update_of
-from legato.drive.clock import fresh_name
-from legato.drive.events import Event
 from legato.errors import BadInput, ModelFailed
-from legato.run import Run
-from legato.session import Session
-from legato.workflow import Workflow as NativeWorkflow
+from legato.runtime.clock import fresh_name
+from legato.runtime.events import Event
+from legato.runtime.run import Run
+from legato.runtime.session import Session
+from legato.workflow.workflow import Workflow as NativeWorkflow
 
 if TYPE_CHECKING:
     from legato.compat.agent_framework.workflow_agent import WorkflowAgent

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypedDict
 
-from legato.agent import typed
 from legato.compat.agents.context import RunContextWrapper, TContext
 from legato.compat.agents.default_models import get_default_model_settings, settings_of
 from legato.compat.agents.exceptions import ModelBehaviorError, UserError
@@ -16,6 +15,7 @@ from legato.compat.agents.guardrail import InputGuardrail, OutputGuardrail
 from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.settings import ModelSettings
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, Tool
+from legato.workflow.agent import typed
 
 
 class StopAtTools(TypedDict):

@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import structs
 from pydantic import TypeAdapter
 
-from legato.agent import Agent as NativeAgent
 from legato.compat.agents.agent import Agent, AgentOutputSchema, is_on
 from legato.compat.agents.context import RunContextWrapper
 from legato.compat.agents.default_models import settings_of
@@ -27,12 +26,13 @@ from legato.compat.agents.settings import ModelSettings, model_for
 from legato.compat.agents.tools import FunctionTool
 from legato.compat.gaps import Absent
 from legato.core.facts import HandedOff
-from legato.core.graph import Limits
 from legato.core.messages import Message, text_of
 from legato.core.state import State
-from legato.drive.definition import Turn
+from legato.core.workflow_graph import Limits
+from legato.runtime.definition import Turn
 from legato.tools import Tool
-from legato.workflow import HandoffBuilder, Workflow
+from legato.workflow.agent import Agent as NativeAgent
+from legato.workflow.workflow import HandoffBuilder, Workflow
 
 NAME = "openai-agents"
 """The name of every workflow of this facade: a conversation goes on with whichever agents a program has for it."""

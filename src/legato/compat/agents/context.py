@@ -16,7 +16,7 @@ from legato.core.state import State
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent
-    from legato.session import Session
+    from legato.runtime.session import Session
 
 TContext = TypeVar("TContext")
 

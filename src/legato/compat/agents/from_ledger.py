@@ -30,20 +30,20 @@ from legato.compat.agents.items import (
     TResponseInputItem,
 )
 from legato.core.facts import Answered, Call, Hosted, Item, Reasoning, Refusal, Words
-from legato.core.frame import Frame
-from legato.core.graph import Graph
 from legato.core.groups import CallState, Group, Output
 from legato.core.messages import contents_named, text_of
-from legato.core.reply import Reply
-from legato.core.requests import Pending
+from legato.core.model_reply import Reply
+from legato.core.pending_requests import Pending
 from legato.core.state import State
+from legato.core.turn_context import Frame
 from legato.core.view import Request
-from legato.wire.options import Options
-from legato.wire.responses.compile import compile_request
+from legato.core.workflow_graph import Graph
+from legato.providers.options import Options
+from legato.providers.responses.compile import compile_request
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent
-    from legato.session import Session
+    from legato.runtime.session import Session
 
 Find: TypeAlias = Callable[[str], "Agent[Any]"]
 """The agent of a name."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from legato.compat.agents.context import RunContextWrapper, TContext
-from legato.drive.definition import Guardrail
+from legato.runtime.definition import Guardrail
 from legato.tools import tool_output
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from legato.compat.agents.from_ledger import Find, input_list, run_items
 from legato.compat.agents.items import RunItem, TResponseInputItem
 from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.tools import Enabled
-from legato.core.graph import Graph
 from legato.core.groups import Group
-from legato.drive.definition import History
+from legato.core.workflow_graph import Graph
 from legato.history import custom, own_tools
+from legato.runtime.definition import History
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent

@@ -13,17 +13,17 @@ from typing import Any
 
 from legato.compat.agents.exceptions import UserError
 from legato.compat.data_urls import read_data_url
-from legato.core.digest import digest_arguments, digest_bytes
+from legato.core.digests import digest_arguments, digest_bytes
 from legato.core.facts import IMPORTED, Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Prompted, Said, Text
-from legato.core.frame import Frame, encode_frame
-from legato.core.graph import Graph
 from legato.core.messages import checked_text
-from legato.core.owed import judges_input
+from legato.core.planner import judges_input
 from legato.core.state import State
-from legato.drive.clock import fresh_name, now_ms
-from legato.drive.driver import check_definition
-from legato.wire.compiled import Compiled
-from legato.wire.responses.read import read_reply
+from legato.core.turn_context import Frame, encode_frame
+from legato.core.workflow_graph import Graph
+from legato.providers.compiled import Compiled
+from legato.providers.responses.read import read_reply
+from legato.runtime.clock import fresh_name, now_ms
+from legato.runtime.driver import check_definition
 
 NOT_ASKED = "brought along"
 """The options of a frame that nobody was asked in: no model has these, so a new frame is due."""

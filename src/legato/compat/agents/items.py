@@ -14,7 +14,7 @@ from legato.compat.agents.context import Usage
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.mirroring import mirrors
 from legato.compat.gaps import explain
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.tools import tool_output
 
 if TYPE_CHECKING:

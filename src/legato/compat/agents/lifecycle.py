@@ -16,10 +16,10 @@ from legato.compat.agents.from_ledger import input_list, response_of
 from legato.compat.agents.items import ModelResponse, TResponseInputItem
 from legato.compat.agents.tools import tool_context
 from legato.core.facts import Answered, Attempted, HandedOff, Said
-from legato.core.reply import Reply
+from legato.core.model_reply import Reply
 from legato.core.state import State
 from legato.core.view import Request
-from legato.drive.definition import Middleware, Turn
+from legato.runtime.definition import Middleware, Turn
 from legato.tools import ToolCall
 
 if TYPE_CHECKING:

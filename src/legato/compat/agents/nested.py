@@ -13,8 +13,8 @@ from legato.compat.agents.context import RunContextWrapper, ToolContext
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.results import RunResult, problem_of
 from legato.compat.agents.tools import Approval, Enabled, FunctionTool, function_tool
-from legato.nested import child_id, child_store, raise_if_waiting, run_child
-from legato.session import Session
+from legato.runtime.child_sessions import child_id, child_store, raise_if_waiting, run_child
+from legato.runtime.session import Session
 from legato.stores.contract import Store
 
 

@@ -18,10 +18,10 @@ from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.importing import brought, frame_contents, recording
 from legato.compat.agents.settings import OpenAIChatCompletionsModel, default_client, openai_model
 from legato.core.facts import Answered, AnyFact, Opened, Origin, Said
-from legato.core.graph import Graph
 from legato.core.state import fold
-from legato.drive.clock import fresh_name, now_ms
-from legato.drive.ledger import Ledger
+from legato.core.workflow_graph import Graph
+from legato.runtime.clock import fresh_name, now_ms
+from legato.runtime.ledger import Ledger
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
 

@@ -33,9 +33,9 @@ from legato.compat.agents.sessions import items_of
 from legato.compat.gaps import explain
 from legato.core.facts import Answered, Judged, Returned, Said
 from legato.core.messages import text_of
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
 from legato.core.state import State
-from legato.session import Session
+from legato.runtime.session import Session
 
 if TYPE_CHECKING:
     from legato.compat.agents.state import RunState

@@ -18,8 +18,8 @@ from legato.compat.agents.results import RunResult, problem_of, tell_end
 from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.agents.state import RunState
 from legato.compat.agents.streaming import RunResultStreaming
-from legato.drive.clock import fresh_name
-from legato.session import Session
+from legato.runtime.clock import fresh_name
+from legato.runtime.session import Session
 
 DEFAULT_MAX_TURNS = 10
 

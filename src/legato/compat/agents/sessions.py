@@ -16,10 +16,10 @@ from legato.compat.agents.mirroring import mirrors, weigh
 from legato.compat.agents.places import at_once, record
 from legato.compat.gaps import explain
 from legato.core.facts import Opened, Origin
-from legato.core.graph import Graph
 from legato.core.state import State
-from legato.drive.clock import fresh_name, now_ms
-from legato.drive.ledger import Ledger
+from legato.core.workflow_graph import Graph
+from legato.runtime.clock import fresh_name, now_ms
+from legato.runtime.ledger import Ledger
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores.contract import Store
 

@@ -16,14 +16,14 @@ import openai
 
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.mirroring import mirrors, weigh
-from legato.core.checking import provides
-from legato.core.reply import Reply
+from legato.core.argument_checks import provides
+from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.errors import BadInput
 from legato.models import Model, OpenAIChat, OpenAIResponses
 from legato.models.base import Emit
 from legato.models.sdk import Clients, failing, no_key
-from legato.wire.options import Memory
+from legato.providers.options import Memory
 
 DEFAULT_MODEL = "gpt-5.6-luna"
 """What the SDK (0.24) asks where a program names no model; `OPENAI_DEFAULT_MODEL` names another."""

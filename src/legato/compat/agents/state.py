@@ -21,7 +21,7 @@ from legato.compat.agents.places import at_once, default_store, record
 from legato.compat.agents.sessions import SQLiteSession, session_of
 from legato.compat.gaps import to_the_program
 from legato.errors import CodecError
-from legato.session import Session
+from legato.runtime.session import Session
 from legato.stores.contract import Store
 
 

@@ -24,8 +24,8 @@ from legato.compat.gaps import absent
 from legato.core.facts import Answered, AnyFact, CallRef, Decided, HandedOff, Judged, Returned
 from legato.core.groups import CallState, Group
 from legato.core.state import State
-from legato.drive.events import Event, OutputData
-from legato.session import Session
+from legato.runtime.events import Event, OutputData
+from legato.runtime.session import Session
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legato.compat.gaps import explain
-from legato.drive.clock import fresh_name
+from legato.runtime.clock import fresh_name
 
 LEDGER = "no trace is sent anywhere; the ledger records what happened"
 

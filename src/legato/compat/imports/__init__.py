@@ -22,8 +22,8 @@ from legato.compat.imports.reading import read_bytes, refused
 from legato.core.codec import proved
 from legato.core.facts import AnyFact
 from legato.core.state import fold
-from legato.drive.clock import fresh_name, now_ms
 from legato.errors import BadInput, LedgerConflict, LedgerExists
+from legato.runtime.clock import fresh_name, now_ms
 from legato.stores.contract import Store
 
 __all__ = ["Conversation", "Report", "from_checkpoint", "from_messages", "from_run_state", "from_sqlite_session"]

@@ -13,10 +13,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from legato.compat.imports.reading import printable
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Gated, HandedOff, Item, Opened, Returned, Said, Started
-from legato.core.frame import Frame, encode_frame
-from legato.core.wording import MAYBE
+from legato.core.messages_to_model import MAYBE
+from legato.core.turn_context import Frame, encode_frame
 
 SHOWN = 20
 """Lines of a kind that a report prints."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from legato.compat.data_urls import read_data_url
-from legato.core.digest import digest_bytes
+from legato.core.digests import digest_bytes
 from legato.core.facts import Content, File, Image, Part, Text
 from legato.core.messages import checked_text
 from legato.errors import BadInput, CannotImport

@@ -36,9 +36,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from legato.core.messages import file, image
-from legato.core.owed import in_control
+from legato.core.planner import in_control
 from legato.engines.contract import Submitted
 from legato.errors import BadInput, LegatoError, UnknownLedger
+from legato.runtime.session import Session
 from legato.server.agui.asking import resumed
 from legato.server.agui.names import is_said
 from legato.server.agui.snapshot import messages_before
@@ -49,7 +50,6 @@ from legato.server.attachments import decode_attachment
 from legato.server.serving import Serving
 from legato.server.streams import Lines
 from legato.server.telling import moments
-from legato.session import Session
 
 LONGEST_ID = 300
 OF_THE_CONVERSATION = ("user", "assistant", "tool")

@@ -12,15 +12,15 @@ from ag_ui.core import Interrupt, ResumeEntry
 from msgspec import to_builtins
 from pydantic_core import to_json
 
-from legato.core.digest import digest_bytes
-from legato.core.requests import Pending
+from legato.core.digests import digest_bytes
+from legato.core.pending_requests import Pending
 from legato.engines.contract import Submitted
 from legato.errors import BadInput, NotPending
+from legato.inspection.hiding import unhidden
+from legato.inspection.listing import question
+from legato.runtime.session import Session
 from legato.server.agui.names import call_id
 from legato.server.naming import bound, find_request, meant
-from legato.session import Session
-from legato.shown.hiding import unhidden
-from legato.shown.listing import question
 
 REASONS = {"approval": "tool_call", "outcome": "tool_call", "result": "input_required", "limit": "confirmation"}
 ABANDONED = "The user left the question without an answer."

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from legato.core.facts import CallRef, HandedOff, Said
-from legato.core.graph import Graph
 from legato.core.state import State
+from legato.core.workflow_graph import Graph
 from legato.server.naming import mark
 
 _OURS = re.compile(r"([0-9a-f]{8})-(0|[1-9][0-9]{0,8})", re.ASCII)

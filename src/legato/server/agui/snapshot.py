@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from ag_ui.core import AssistantMessage, FunctionCall, Message, ToolCall, ToolMessage, UserMessage
 
 from legato.core.facts import Call, Judged, Said
-from legato.core.graph import Graph
 from legato.core.groups import Group
 from legato.core.messages import text_of
-from legato.core.secrets import masked
+from legato.core.secret_arguments import masked
 from legato.core.state import State
+from legato.core.workflow_graph import Graph
+from legato.inspection.hiding import shown_output
 from legato.server.agui.names import Control, call_id, output_id, said_id, spoken_id
-from legato.shown.hiding import shown_output
 
 
 def messages_before(state: State, graph: Graph, length: int) -> list[Message]:

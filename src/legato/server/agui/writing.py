@@ -36,12 +36,12 @@ from ag_ui.core import (
 
 from legato.core.facts import Answered, Attempted, Compacted, Usage
 from legato.core.state import State
+from legato.runtime.session import Session
 from legato.server.agui.asking import interrupt_of
 from legato.server.agui.names import Control, call_id, is_erased, output_id, said_id, spoken_id
 from legato.server.agui.snapshot import messages_before
 from legato.server.naming import bound
 from legato.server.telling import Called, Ended, HandedOver, Heard, Moment, Noted, Piece, Rested, Spoke, Withdrawn, text_missing
-from legato.session import Session
 
 
 class Writer:

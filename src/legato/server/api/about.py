@@ -10,7 +10,7 @@ import msgspec
 from legato.server.api.shapes import About, AgentShape, HandoffShape, ToolShape, WorkflowShape
 from legato.server.api.table import Asked, Endpoint, Nothing
 from legato.tools import Tool
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 
 async def about(asked: Asked[Nothing, Nothing]) -> About:

@@ -11,6 +11,13 @@ from starlette.responses import Response
 from legato.core.facts import AnyFact, Content, Decided, File, Image, Returned, Said
 from legato.core.messages import parts_of
 from legato.errors import BadInput, UnknownLedger
+from legato.inspection import exporting, seen
+from legato.inspection.browsing import Inbox, RowsPage
+from legato.inspection.course import Course, course_of
+from legato.inspection.listing import Detail, FactsPage, detail_of, facts_page, questions
+from legato.inspection.seen import Seen
+from legato.inspection.spending import Spending, spending
+from legato.runtime.session import Session
 from legato.server.answering import Refused
 from legato.server.api.shapes import (
     SESSION,
@@ -25,13 +32,6 @@ from legato.server.api.shapes import (
 )
 from legato.server.api.table import Asked, Endpoint, Nothing
 from legato.server.serving import Serving
-from legato.session import Session
-from legato.shown import exporting, seen
-from legato.shown.browsing import Inbox, RowsPage
-from legato.shown.course import Course, course_of
-from legato.shown.listing import Detail, FactsPage, detail_of, facts_page, questions
-from legato.shown.seen import Seen
-from legato.shown.spending import Spending, spending
 
 SHOWN_AS_THEY_ARE = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Pictures in which nothing can be run. Everything else is a file to be kept."""

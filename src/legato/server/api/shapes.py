@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from legato.shown.listing import Question
-from legato.shown.seen import ModelCall
+from legato.inspection.listing import Question
+from legato.inspection.seen import ModelCall
 
 SESSION = "/api/sessions/{id}"
 """Where a session is."""

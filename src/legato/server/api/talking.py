@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from legato.core.messages import file, image
-from legato.core.requests import Pending
-from legato.drive.cursor import cursor_after
+from legato.core.pending_requests import Pending
 from legato.engines.contract import Submitted
 from legato.errors import BadInput
+from legato.inspection.hiding import unhidden
+from legato.inspection.listing import Detail
+from legato.runtime.event_cursor import cursor_after
+from legato.runtime.session import Session
 from legato.server.api.looking import detail
 from legato.server.api.shapes import (
     SESSION,
@@ -28,9 +31,6 @@ from legato.server.attachments import decode_attachment
 from legato.server.limits import one_more_stream
 from legato.server.naming import find_request, request_named
 from legato.server.streams import Stream
-from legato.session import Session
-from legato.shown.hiding import unhidden
-from legato.shown.listing import Detail
 from legato.sse import EventStream
 
 

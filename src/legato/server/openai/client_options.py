@@ -17,7 +17,7 @@ from legato.errors import BadInput
 from legato.server.openai.errors import Wrong
 from legato.tools import ClientTool, options_of
 from legato.tools.client import MAX_DEFINITIONS_BYTES
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 ANY_OBJECT = {"type": "object"}
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from legato.core.facts import Decided, File, Image, Part, Said, Text
 from legato.core.messages import parts_of, text_of
-from legato.core.owed import plan
-from legato.core.requests import Pending
-from legato.drive.folding import fold_in_slices
+from legato.core.pending_requests import Pending
+from legato.core.planner import plan
+from legato.runtime.ledger import fold_in_slices
+from legato.runtime.session import Session
 from legato.server.openai.item_ids import given_item_id, request_item_id
 from legato.server.openai.shapes import call_item, message_item, request_item
 from legato.server.openai.turns import Turn
 from legato.server.telling import Ended, Spoke, is_input, recorded, rest_of
-from legato.session import Session
 
 
 async def conversation_items(session: Session) -> list[dict[str, Any]]:

@@ -24,9 +24,9 @@ from typing import Literal
 from msgspec import Struct
 
 from legato.core.facts import Answered, Call, CallRef, Decided, Judged, Said
-from legato.core.requests import Pending, call_of_request, call_request_id
+from legato.core.pending_requests import Pending, call_of_request, call_request_id
 from legato.core.state import State
-from legato.drive.cursor import birthmark
+from legato.runtime.event_cursor import birthmark
 from legato.server.naming import bound, decode_session, encode_session, mark, request_named
 
 _ALTCHARS = b"-."

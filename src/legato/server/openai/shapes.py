@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from legato.core.facts import Answered, Judged, Said, Usage
-from legato.core.frame import ToolSpec
 from legato.core.groups import refusal_of
-from legato.core.requests import Pending
+from legato.core.pending_requests import Pending
+from legato.core.turn_context import ToolSpec
+from legato.inspection.hiding import shown_arguments
+from legato.inspection.listing import question
+from legato.runtime.session import Session
 from legato.server.openai.item_ids import approval_item_id, call_item_id, reply_item_id, request_item_id
 from legato.server.telling import Ended, Spoke
-from legato.session import Session
-from legato.shown.hiding import shown_arguments
-from legato.shown.listing import question
 
 
 def message_item(session: Session, spoke: Spoke) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from contextlib import aclosing, suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core.digest import digest_bytes
+from legato.core.digests import digest_bytes
 from legato.core.facts import NO_OPTIONS, Answered, AnyFact, Call, Decided, Judged, Paused, RunOptions, Said
 from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
-from legato.drive.clock import fresh_name
 from legato.engines.contract import Submitted
 from legato.errors import LedgerConflict, LedgerExists, UnknownLedger
+from legato.runtime.clock import fresh_name
+from legato.runtime.session import Session
 from legato.server.answering import Refused
 from legato.server.naming import decode_session, encode_session, mark, meant
 from legato.server.openai.asked import Answer, Ask
@@ -30,9 +31,8 @@ from legato.server.openai.errors import Wrong
 from legato.server.openai.item_ids import RecordedItems
 from legato.server.serving import Serving
 from legato.server.telling import Rested, first_rest, is_input, moments
-from legato.session import Session
 from legato.tools import tool_content
-from legato.workflow import Workflow
+from legato.workflow.workflow import Workflow
 
 _NAMED = re.compile(r"(?:resp_|chatcmpl-)([0-9a-f]{8})_(0|[1-9][0-9]{0,8})_([A-Za-z0-9_-]{2,2200})", re.ASCII)
 _ALTCHARS = b"-_"

@@ -239,7 +239,7 @@ BEGIN
 END
 $$;
 
--- A session's child sessions: their names are one range (core/child_ids.py).
+-- A session's child sessions: their names are one range (core/child_session_ids.py).
 CREATE FUNCTION legato.children(of_tenant text, of_name text) RETURNS SETOF legato.ledgers LANGUAGE sql STABLE AS $$
     SELECT * FROM legato.ledgers l
         WHERE l.tenant = of_tenant AND l.name >= of_name || '/' AND l.name < of_name || '0' AND l.length > 0

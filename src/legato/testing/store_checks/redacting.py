@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from legato.core.erasing import Erasing
 from legato.core.facts import Answered, AnyFact, CallRef, File, Redacted, Returned, Said, Text, Words
-from legato.core.frame import Frame, encode_frame
 from legato.core.messages import contents_of
-from legato.core.wording import ERASED
+from legato.core.messages_to_model import ERASED
+from legato.core.redaction import Erasing
+from legato.core.turn_context import Frame, encode_frame
 from legato.errors import BadInput, LedgerConflict, StoreError, UnknownLedger
 from legato.stores.contract import Store
 from legato.testing.store_checks.parts import facts_of, outcomes, proves, said

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from legato.core.digest import digest_arguments
+from legato.core.digests import digest_arguments
 from legato.errors import BadInput, ToolsChanged
 
 SHOWN = 300

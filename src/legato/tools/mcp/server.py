@@ -21,7 +21,7 @@ from mcp.types import PARSE_ERROR
 from mcp.types import Tool as ServersTool
 from pydantic import ValidationError
 
-from legato.core.checking import text
+from legato.core.argument_checks import text
 from legato.errors import BadInput, LegatoError, MCPFailed
 from legato.tools.context import OutcomeUnknown
 from legato.tools.function import NeedsApproval, Tool, checked_name
