@@ -21,7 +21,7 @@ RESTATE := @restatedev/restate-server-$(shell uname -s | tr A-Z a-z)-$(shell una
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick flaky lock versions newest lowest engines lint types layers pytest faces pictures sim crash recordings chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses traffic clean
+.PHONY: help demo test quick format flaky lock versions newest lowest engines lint types layers pytest faces pictures sim crash recordings chaos fuzz fuzz-bodies fuzz-api scale peers seeds-before load wires wirecost bench bench-engines capacity clauses traffic clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,8 +52,13 @@ lowest: ## make quick with the lowest versions that pyproject.toml allows
 engines: $(VENV)/.dev $(ENGINES)/.ready ## workers over real Temporal and Restate servers, which it installs (needs npm)
 	@$(PY) -m pytest -q -n 2 tests/engines $(ARGS)
 
-lint: $(VENV)/.dev ## formatting habits and likely mistakes (ruff)
+lint: $(VENV)/.dev ## formatting and likely mistakes (ruff)
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet . || { echo "make format writes what ruff format asks for"; exit 1; }
+
+format: $(VENV)/.dev ## format the code (ruff)
+	@$(PY) -m ruff check --select I --fix --quiet .
+	@$(PY) -m ruff format --quiet .
 
 types: $(VENV)/.dev ## mypy --strict on the package and the examples
 	@$(PY) -m mypy

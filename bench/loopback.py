@@ -93,9 +93,7 @@ RESPONSES_STREAM = http(
     "text/event-stream", "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in responses_events()).encode()
 )
 CHAT = whole(chat_whole())
-CHAT_STREAM = http(
-    "text/event-stream", "".join(f"data: {data}\n\n" for data in (*map(json.dumps, chat_events()), "[DONE]")).encode()
-)
+CHAT_STREAM = http("text/event-stream", "".join(f"data: {data}\n\n" for data in (*map(json.dumps, chat_events()), "[DONE]")).encode())
 
 
 class Connection(asyncio.Protocol):

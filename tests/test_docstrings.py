@@ -10,9 +10,7 @@ import pytest
 
 import legato
 
-MODULES = sorted(
-    module.name for module in pkgutil.walk_packages(legato.__path__, "legato.") if not module.name.endswith("__main__")
-)
+MODULES = sorted(module.name for module in pkgutil.walk_packages(legato.__path__, "legato.") if not module.name.endswith("__main__"))
 
 
 @pytest.mark.parametrize("name", ["legato", *MODULES])

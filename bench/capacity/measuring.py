@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parent.parent / "systems"))  # they are scrip
 from legato_native import Fake, desk, tools_of
 
 from bench.workloads import REPLY, chat_with_tools
-from legato.core.facts import Answered, AnyFact, Opened, Said, Words
+from legato.core.facts import AnyFact, MessageReceived, ModelReplied, Opened, Words
 from legato.stores import PostgresStore
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -43,8 +43,8 @@ class Rate(NamedTuple):
 def step(position: int) -> list[AnyFact]:
     """What a usual step appends: a reply, and the message that follows it."""
     return [
-        Answered(at=position, agent="ann", model="fake", upto=max(position - 1, 0), items=(Words(REPLY),), frame="f" * 32),
-        Said(at=position, content="and what about the other parcel?"),
+        ModelReplied(at=position, agent="ann", model="fake", upto=max(position - 1, 0), items=(Words(REPLY),), frame="f" * 32),
+        MessageReceived(at=position, content="and what about the other parcel?"),
     ]
 
 

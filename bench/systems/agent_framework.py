@@ -123,9 +123,7 @@ async def w2(options: Options) -> AsyncIterator[Figures]:
     workflow = desk(Fake(play), FileCheckpointStorage(path, allowed_checkpoint_types=["types:GenericAlias"]))
     with Clock(play) as clock:
         await workflow.run(play.user(0))
-    yield clock.figures(
-        options.n, "file checkpoints", stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play)
-    )
+    yield clock.figures(options.n, "file checkpoints", stored_bytes=size_of(path), written_bytes=clock.written, extra=first_and_last(play))
 
 
 def chatting(client: Any, tools: list[FunctionTool] | None = None, history: Path | None = None) -> Agent[Any]:

@@ -104,9 +104,7 @@ def desk(model: Any, saver: Any = None, delta: bool = False) -> Any:
 def chatting(model: Any, tools: list[BaseTool], saver: Any = None, gated: str = "", delta: bool = False) -> Any:
     middleware = [HumanInTheLoopMiddleware(interrupt_on={gated: True})] if gated else []
     state: Any = DeepAgentState if delta else AgentState
-    return create_agent(
-        model, tools, system_prompt=INSTRUCTIONS, name="ann", checkpointer=saver, middleware=middleware, state_schema=state
-    )
+    return create_agent(model, tools, system_prompt=INSTRUCTIONS, name="ann", checkpointer=saver, middleware=middleware, state_schema=state)
 
 
 def tools_of(play: Play) -> list[BaseTool]:

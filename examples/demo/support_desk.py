@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from legato import Agent, HandoffBuilder, LegatoError, Message, Middleware, Session, Workflow, tool
-from legato.core.facts import Answered, AnyFact, Call, CallRef, HandedOff, Refusal, Started, Words
+from legato.core.facts import AnyFact, Call, CallRef, CallStarted, HandedOff, ModelReplied, Refusal, Words
 from legato.core.view import Request
 from legato.emulator import stand_in
 from legato.emulator.minds import Prompt, Use
@@ -273,7 +273,7 @@ def play(folder: Path) -> int:
 
 def calls_of(facts: Sequence[AnyFact]) -> dict[CallRef, Call]:
     """The tool calls of all replies, by their places."""
-    replies = [(position, fact) for position, fact in enumerate(facts) if isinstance(fact, Answered)]
+    replies = [(position, fact) for position, fact in enumerate(facts) if isinstance(fact, ModelReplied)]
     items = [(CallRef(position, index), item) for position, reply in replies for index, item in enumerate(reply.items)]
     return {ref: item for ref, item in items if isinstance(item, Call)}
 
@@ -314,7 +314,7 @@ def elements_seen(messages: Sequence[Message], facts: Sequence[AnyFact]) -> list
         if message.role != "assistant":
             elements.append(("output" if message.call else message.role, call_ids.get(message.call, ""), message.text))
             continue
-        for item in reply.items if isinstance(reply, Answered) else ():
+        for item in reply.items if isinstance(reply, ModelReplied) else ():
             if isinstance(item, Call):
                 elements.append(("call", item.call_id, f"{item.tool}({item.arguments})"))
             elif isinstance(item, (Words, Refusal)):
@@ -326,7 +326,7 @@ async def prove(folder: Path, killed: int) -> bool:
     """Show what each agent was sent, and whether everything is there once."""
     async with SQLiteStore(folder / "desk.sqlite") as store:
         session = await build(folder).session("customer-42", store=store).refresh()
-        requests = [await session.seen(turn) for turn in range(sum(isinstance(fact, Answered) for fact in session.facts))]
+        requests = [await session.seen(turn) for turn in range(sum(isinstance(fact, ModelReplied) for fact in session.facts))]
     http = read_traffic(folder)
     answered = {each["turn"]: each for each in http if each["status"] == 200}
     sent = [elements_sent(answered[turn]["input"]) for turn in range(len(requests))]
@@ -362,7 +362,7 @@ def check_world(facts: Sequence[AnyFact], folder: Path, http: Sequence[dict[str,
     """Whether the provider took every request, and the bank paid once."""
     refused = sum(400 <= each["status"] < 500 and each["status"] not in NO_REFUSALS for each in http)
     tools = calls_of(facts)
-    starts = sum(isinstance(fact, Started) and tools[fact.call].tool == "refund" for fact in facts)
+    starts = sum(isinstance(fact, CallStarted) and tools[fact.call].tool == "refund" for fact in facts)
     paid = len(bank_book(folder))
     return {
         f"{len(http)} requests over HTTP, {refused} refused": refused == 0,

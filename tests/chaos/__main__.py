@@ -1,8 +1,8 @@
 """`make chaos`: conversations on Postgres over real engines, while workers and servers are killed, stopped and started again.
 
-    python -m tests.chaos                                both engines: 200 conversations of 20 turns each, then 1,000 races
-    python -m tests.chaos --engine restate --seed 7      one of them, with other dice
-    python -m tests.chaos --conversations 20 --races 50  a small one
+python -m tests.chaos                                both engines: 200 conversations of 20 turns each, then 1,000 races
+python -m tests.chaos --engine restate --seed 7      one of them, with other dice
+python -m tests.chaos --conversations 20 --races 50  a small one
 """
 
 from __future__ import annotations

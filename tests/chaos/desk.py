@@ -91,9 +91,7 @@ class Writing:
     async def reply(self, request: Request, emit: Emit) -> Reply:
         number = uuid.uuid4().hex
         saw = " ".join(token(entry) for entry in request.entries)
-        book.write(
-            what="begin", kind="model", id=number, name=request.agent, session=request.session, upto=request.upto, saw=saw
-        )
+        book.write(what="begin", kind="model", id=number, name=request.agent, session=request.session, upto=request.upto, saw=saw)
         await asyncio.sleep(Random(number).choice((0.001, 0.005, 0.02, 0.05)))
         reply = replace(as_reply(answer(request), request), response_id=number)
         book.write(what="end", id=number)

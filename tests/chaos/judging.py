@@ -10,7 +10,18 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from legato.core.facts import Answered, AnyFact, Attempted, Decided, HandedOff, Lost, Returned, Said, Started, Words
+from legato.core.facts import (
+    AnyFact,
+    CallLost,
+    CallReturned,
+    CallStarted,
+    Decided,
+    HandedOff,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
+    Words,
+)
 from legato.core.messages import text_of
 from legato.core.view import Request
 from legato.engines import Engine
@@ -71,7 +82,7 @@ async def judge(store: Store, engine: Engine, book: Book, blows: Sequence[Blow],
 
 async def _requests(store: Store, name: str, facts: Sequence[AnyFact]) -> list[Request]:
     """The last request of each agent, as the ledger tells it: each has the whole conversation in it."""
-    replies = [fact.agent for fact in facts if isinstance(fact, Answered)]
+    replies = [fact.agent for fact in facts if isinstance(fact, ModelReplied)]
     last = {agent: index for index, agent in enumerate(replies)}
     session = desk.session(name, store=store)
     try:
@@ -86,10 +97,10 @@ def _deeds(acts: Sequence[Act]) -> list[Deed]:
 
 def _heard(found: Judgement, name: str, facts: Sequence[AnyFact], messages: list[str]) -> None:
     """Every message is there once, in order, and the last one was answered."""
-    said = [text_of(fact.content) for fact in facts if isinstance(fact, Said)]
+    said = [text_of(fact.content) for fact in facts if isinstance(fact, MessageReceived)]
     if said != messages:
         found.say("C1", f"{name}: {len(said)} messages are recorded, {len(messages)} were said: {said[-3:]}")
-    last = next((fact for fact in reversed(facts) if isinstance(fact, Answered)), None)
+    last = next((fact for fact in reversed(facts) if isinstance(fact, ModelReplied)), None)
     words = "".join(item.text for item in last.items if isinstance(item, Words)) if last else ""
     if words != f"done {messages[-1].split()[0]}":
         found.say("D4", f"{name}: it did not come to its end, but to {words!r}")
@@ -110,7 +121,7 @@ def _sent(found: Judgement, name: str, facts: Sequence[AnyFact], acts: Sequence[
             differs = next((pair for pair in zip(saw, wanted, strict=False) if pair[0] != pair[1]), (saw[-1:], wanted[-1:]))
             found.say("C1", f"{name}: {act.name} was sent {differs[0]} where {differs[1]} belongs ({len(saw)} instead of {len(wanted)})")
     for position, fact in enumerate(facts):
-        if isinstance(fact, Answered):
+        if isinstance(fact, ModelReplied):
             act = sent.get(fact.response_id)
             if act is None or (act.name, act.more["upto"]) != (fact.agent, fact.upto):
                 found.say("D1", f"{name}: the reply at {position} is not what a model gave")
@@ -134,9 +145,9 @@ def _once(found: Judgement, name: str, acts: Sequence[Act]) -> None:
 def _count(found: Judgement, facts: Sequence[AnyFact], acts: Sequence[Act]) -> None:
     found.counts["conversations"] += 1
     found.counts["facts"] += len(facts)
-    for kind in (Said, Answered, Attempted, HandedOff, Started, Lost):
+    for kind in (MessageReceived, ModelReplied, ModelRequestFailed, HandedOff, CallStarted, CallLost):
         found.counts[kind.__name__] += sum(isinstance(fact, kind) for fact in facts)
-    found.counts["late outcomes"] += sum(isinstance(fact, Returned) and fact.late for fact in facts)
+    found.counts["late outcomes"] += sum(isinstance(fact, CallReturned) and fact.late for fact in facts)
     for fact in facts:
         if isinstance(fact, Decided):
             found.counts[f"decided: {fact.kind}"] += 1
@@ -151,7 +162,9 @@ def _takeovers(found: Judgement, facts: Sequence[AnyFact], acts: Sequence[Act], 
         if blow.kind not in ("worker killed", "worker stopped"):
             continue
         if any(act.worker == blow.worker and act.began < blow.at and not 0 < act.ended < blow.at for act in acts):
-            after = [fact.at / 1000 for fact in facts if fact.at / 1000 > blow.at + HARDLY and not isinstance(fact, (Said, Decided))]
+            after = [
+                fact.at / 1000 for fact in facts if fact.at / 1000 > blow.at + HARDLY and not isinstance(fact, (MessageReceived, Decided))
+            ]
             if after and not 0 < blow.until < after[0]:
                 found.taken_over[blow.kind].append(after[0] - blow.at)
             elif after:

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.core.pending_requests import Pending
 from legato.engines import Engine, Submitted
 from legato.errors import LegatoError, NotPending, StoreError, StoreLocked, StoreUnavailable
@@ -50,7 +50,7 @@ class Crowd:
                 await session.refresh()
                 if (length := session.state.length) > seen:
                     seen, self.moved = length, time.monotonic()
-                spoken = sum(1 for fact in session.facts if isinstance(fact, Said))
+                spoken = sum(1 for fact in session.facts if isinstance(fact, MessageReceived))
                 match session.status:
                     case "running" if spoken < len(messages) and dice.random() < 0.02:
                         self.done["interruptions"] += 1

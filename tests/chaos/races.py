@@ -18,7 +18,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-from legato.core.facts import Decided, Gated, Started
+from legato.core.facts import ApprovalChecked, CallStarted, Decided
 from legato.engines import engine_at
 from legato.errors import LegatoError, NotPending
 from legato.stores import PostgresStore
@@ -125,8 +125,8 @@ async def _judge(found: Raced, store: Store, book: Book, name: str, ends: list[s
     [winner] = winners
     found.won[f"process {winner + 1} ({_name(winner)})"] += 1
     order = BEGUN[winner]
-    kinds = [type(fact) for fact in facts if isinstance(fact, (Gated, Decided, Started))]
-    if kinds != [Gated, Decided, *([] if order is None else [Started])]:
+    kinds = [type(fact) for fact in facts if isinstance(fact, (ApprovalChecked, Decided, CallStarted))]
+    if kinds != [ApprovalChecked, Decided, *([] if order is None else [CallStarted])]:
         say("S2", f"a tool started at another time than after the answer: {[kind.__name__ for kind in kinds]}")
     begun = [line for lines in book.begun.values() for line in lines if line["session"] == name]
     if [line["order"] for line in begun] != ([] if order is None else [order]):

@@ -75,14 +75,14 @@ class Report:
         lines = [
             f"{plan.engine}, seed {plan.seed}: {self.done['ended']:,} of {plan.conversations:,} conversations of {plan.turns} turns ended,"
             f" in {self.seconds:,.0f} s; {len(self.broken) or 'no'} promise{'s' if len(self.broken) > 1 else ''} broken",
-            f"  ledgers    {counts['facts']:,} facts: {counts['Said']:,} messages, {counts['Answered']:,} replies,"
-            f" {counts['HandedOff']:,} handoffs, {counts['Started']:,} starts of tools,"
+            f"  ledgers    {counts['facts']:,} facts: {counts['MessageReceived']:,} messages, {counts['ModelReplied']:,} replies,"
+            f" {counts['HandedOff']:,} handoffs, {counts['CallStarted']:,} starts of tools,"
             f" {counts['decided: approval']:,} approvals, {counts['decided: result']:,} deferred results",
             f"  beside     models asked {counts['models asked']:,} times, {counts['tools begun']:,} bodies of tools begun,"
             f" {counts['tools begun that may not be twice']:,} of them of tools that may not be started twice{twice}",
             f"  blows      {', '.join(f'{kind} {times}' for kind, times in sorted(self.blows.items())) or 'none'}",
             f"  people     {', '.join(f'{what} {times}' for what, times in sorted(self.done.items()) if what != 'ended')}",
-            f"  attempts   lost {counts['Lost']}, questions about unknown outcomes {counts['decided: outcome']}, late outcomes"
+            f"  attempts   lost {counts['CallLost']}, questions about unknown outcomes {counts['decided: outcome']}, late outcomes"
             f" {counts['late outcomes']}, zombies that went on by themselves {counts['zombies that went on by themselves']}",
             *(f"  takeovers  {kind}: {spread(seconds)}" for kind, seconds in sorted(self.judged.taken_over.items())),
         ]

@@ -27,7 +27,7 @@ def test_ctrl_c_in_the_middle_of_a_stream_loses_nothing_and_the_session_goes_on_
     back.press(CTRL_D)
     assert back.end() == 0
     facts = shell("show", "one", "--facts").lines
-    assert [fact["fact"] for fact in facts] == ["opened", "said", "answered"]
+    assert [fact["fact"] for fact in facts] == ["opened", "message_received", "model_replied"]
     assert facts[2]["items"][0]["text"].split() == [f"word{number}" for number in range(15)]
 
 
@@ -42,7 +42,7 @@ def test_kill_9_in_the_middle_of_a_stream_loses_nothing_and_the_session_goes_on_
     back.until("you ›")
     back.type("/quit")
     assert back.end() == 0
-    assert [fact["fact"] for fact in shell("show", "one", "--facts").lines] == ["opened", "said", "answered"]
+    assert [fact["fact"] for fact in shell("show", "one", "--facts").lines] == ["opened", "message_received", "model_replied"]
 
 
 def test_an_approval_is_asked_with_the_exact_arguments_and_can_be_edited_before_it_runs(shell: Shell) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.cli.replay import _steps
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.emulator import serve
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses
 from legato.runtime.session import Session
@@ -101,9 +101,7 @@ async def test_a_ledger_that_was_changed_is_refuted_by_the_digests_of_its_replie
         facts = session.facts
         facts[1] = replace(facts[1], content="Where is order 9?")  # type: ignore[call-arg] # it is a message
         spoiled = MemoryStore()
-        contents = {
-            fact.frame: await session.store.content("one", fact.frame) for fact in facts if isinstance(fact, Answered)
-        }
+        contents = {fact.frame: await session.store.content("one", fact.frame) for fact in facts if isinstance(fact, ModelReplied)}
         await spoiled.append("one", 0, facts, contents=contents, born=facts[0].ledger)  # type: ignore[union-attr] # it begins with Opened
         other: Session = await workflow.session("one", store=spoiled).refresh()
         steps = [step async for step in _steps(other, compare=False)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from legato.core.facts import Opened, Said
+from legato.core.facts import MessageReceived, Opened
 from legato.stores import SQLiteStore, Store
 
 LEGATO = [sys.executable, "-W", "error", "-m", "legato.cli"]
@@ -30,7 +30,7 @@ async def filled(path: Path, sessions: int = 3, messages: int = 2, at: int = 100
     async with SQLiteStore(path, "process") as store:
         for number in range(sessions):
             name = f"s{number}"
-            said = [Said(at=at, content=f"secret {number}.{each}") for each in range(messages)]
+            said = [MessageReceived(at=at, content=f"secret {number}.{each}") for each in range(messages)]
             await store.append(name, 0, [Opened(at=at, ledger=name, workflow="w"), *said], born=name)
 
 
@@ -89,7 +89,7 @@ def test_a_tenants_sessions_are_looked_at_by_its_name(tmp_path: Path) -> None:
 
     async def said() -> None:
         async with SQLiteStore(path) as store:
-            facts = [Opened(at=1, ledger="hers", workflow="w"), Said(at=1, content="hello")]
+            facts = [Opened(at=1, ledger="hers", workflow="w"), MessageReceived(at=1, content="hello")]
             await store.tenant("acme").append("hers", 0, facts, born="hers")
 
     asyncio.run(said())

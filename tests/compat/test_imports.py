@@ -16,7 +16,7 @@ import pytest
 from legato import Agent, HandoffBuilder, Workflow, tool
 from legato.compat.imports import Conversation, from_checkpoint, from_messages, from_run_state, from_sqlite_session
 from legato.compat.imports.reading import LONGEST
-from legato.core.facts import Answered, Call, Gated, HandedOff, Returned, Said
+from legato.core.facts import ApprovalChecked, Call, CallReturned, HandedOff, MessageReceived, ModelReplied
 from legato.emulator import Emulator, serve
 from legato.errors import BadInput, CannotImport, LedgerExists
 from legato.models import OpenAIChat, OpenAIResponses
@@ -59,15 +59,15 @@ def told(facts: list[Any]) -> list[str]:
     lines = []
     for fact in facts:
         match fact:
-            case Said():
+            case MessageReceived():
                 lines.append(f"user: {fact.content}")
-            case Answered():
+            case ModelReplied():
                 lines += [f"{fact.agent}: {getattr(item, 'tool', '') or item.text}" for item in fact.items]
-            case Returned():
+            case CallReturned():
                 lines.append(f"= {fact.output}")
             case HandedOff():
                 lines.append(f"-> {fact.target}")
-            case Gated():
+            case ApprovalChecked():
                 lines.append("waits")
     return lines
 
@@ -267,7 +267,7 @@ async def test_pictures_and_files_come_along_with_their_bytes() -> None:
     store = MemoryStore()
     await from_run_state(json.dumps(state)).save(store, "s", workflow="w")
     said = (await store.read("s"))[1]
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     assert await store.content("s", said.content[1].digest) == b"pixels"  # type: ignore[union-attr]  # it is a picture
 
 
@@ -577,5 +577,5 @@ def test_every_call_of_a_sample_is_in_the_ledger_once() -> None:
     for path in SAMPLES.glob("*.json"):
         read = from_run_state if path.name.startswith("run") else from_checkpoint
         facts = read(path)._write("w", {}, 0)[0]
-        ids = [item.call_id for fact in facts if isinstance(fact, Answered) for item in fact.items if isinstance(item, Call)]
+        ids = [item.call_id for fact in facts if isinstance(fact, ModelReplied) for item in fact.items if isinstance(item, Call)]
         assert len(ids) == len(set(ids)) > 0

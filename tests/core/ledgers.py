@@ -4,19 +4,19 @@ from itertools import count
 
 from legato.core.digests import digest_arguments
 from legato.core.facts import (
-    Answered,
     AnyFact,
+    ApprovalChecked,
     Call,
+    CallPaused,
     CallRef,
+    CallReturned,
+    CallStarted,
     Decided,
-    Gated,
     HandedOff,
     Item,
+    MessageReceived,
+    ModelReplied,
     Opened,
-    Paused,
-    Returned,
-    Said,
-    Started,
     Words,
 )
 from legato.core.state import State, fold
@@ -31,13 +31,13 @@ def opened(**more: object) -> Opened:
     return Opened(at=next(_clock), ledger="aaaabbbbccccdddd", workflow="w", **more)
 
 
-def said(text: str = "hi", key: str = "") -> Said:
-    return Said(at=next(_clock), content=text, key=key)
+def said(text: str = "hi", key: str = "") -> MessageReceived:
+    return MessageReceived(at=next(_clock), content=text, key=key)
 
 
-def answered(agent: str, upto: int, *items: Item | str, **more: object) -> Answered:
+def answered(agent: str, upto: int, *items: Item | str, **more: object) -> ModelReplied:
     spoken = tuple(Words(item) if isinstance(item, str) else item for item in items)
-    return Answered(at=next(_clock), agent=agent, frame="f", upto=upto, items=spoken, **more)
+    return ModelReplied(at=next(_clock), agent=agent, frame="f", upto=upto, items=spoken, **more)
 
 
 def call(tool: str = "t", arguments: str = ARGS) -> Call:
@@ -48,8 +48,8 @@ def handoff(target: str) -> Call:
     return Call(handoff_tool_name(target), "{}")
 
 
-def gated(position: int, index: int = 0, needed: bool = True, arguments: str = ARGS) -> Gated:
-    return Gated(at=next(_clock), call=CallRef(position, index), needed=needed, digest=digest_arguments(arguments))
+def gated(position: int, index: int = 0, needed: bool = True, arguments: str = ARGS) -> ApprovalChecked:
+    return ApprovalChecked(at=next(_clock), call=CallRef(position, index), needed=needed, digest=digest_arguments(arguments))
 
 
 def decided(position: int, index: int = 0, verdict: str = "approve", kind: str = "approval", **more: object) -> Decided:
@@ -57,17 +57,17 @@ def decided(position: int, index: int = 0, verdict: str = "approve", kind: str =
     return Decided(at=next(_clock), kind=kind, verdict=verdict, call=CallRef(position, index), **more)
 
 
-def started(position: int, index: int = 0, attempt: int = 1, epoch: int = 1, digest: str = "") -> Started:
-    return Started(at=next(_clock), call=CallRef(position, index), attempt=attempt, epoch=epoch, digest=digest)
+def started(position: int, index: int = 0, attempt: int = 1, epoch: int = 1, digest: str = "") -> CallStarted:
+    return CallStarted(at=next(_clock), call=CallRef(position, index), attempt=attempt, epoch=epoch, digest=digest)
 
 
-def returned(position: int, index: int = 0, attempt: int = 1, output: str = "out", **more: object) -> Returned:
-    return Returned(at=next(_clock), call=CallRef(position, index), attempt=attempt, output=output, **more)
+def returned(position: int, index: int = 0, attempt: int = 1, output: str = "out", **more: object) -> CallReturned:
+    return CallReturned(at=next(_clock), call=CallRef(position, index), attempt=attempt, output=output, **more)
 
 
-def paused(position: int, index: int = 0, attempt: int = 1, session: str = "s/key", length: int = 4, **more: object) -> Paused:
+def paused(position: int, index: int = 0, attempt: int = 1, session: str = "s/key", length: int = 4, **more: object) -> CallPaused:
     call = CallRef(position, index)
-    return Paused(at=next(_clock), call=call, attempt=attempt, session=session, length=length, **more)
+    return CallPaused(at=next(_clock), call=call, attempt=attempt, session=session, length=length, **more)
 
 
 def handed_off(position: int, index: int, source: str, target: str) -> HandedOff:

@@ -8,7 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.core.codec import FORMATS, decode, encode
-from legato.core.facts import FORMAT, MAX_COUNT, MAX_TIME_MS, AnyFact, CallRef, Count, Index, Opened, Said, TimeMs, Usage, UsageReported
+from legato.core.facts import (
+    FORMAT,
+    MAX_COUNT,
+    MAX_TIME_MS,
+    AnyFact,
+    CallRef,
+    ChildUsageReported,
+    Count,
+    Index,
+    MessageReceived,
+    Opened,
+    TimeMs,
+    Usage,
+)
 from legato.core.state import fold
 from legato.errors import CodecError, NewerFormat
 from tests.core.golden import GOLDEN, folder, lines
@@ -64,7 +77,7 @@ def test_every_number_in_a_fact_has_bounds(kind):
 
 def test_sums_of_usage_stay_recordable():
     most = Usage(*[MAX_COUNT] * 6)
-    report = UsageReported(at=1, call=CallRef(1, 0), agents=(("a", most + most),), turns=MAX_COUNT)
+    report = ChildUsageReported(at=1, call=CallRef(1, 0), agents=(("a", most + most),), turns=MAX_COUNT)
     assert decode(encode(report)) == report
 
 
@@ -103,13 +116,13 @@ REFUSED = {
     "nothing": b"",
     "a list": b"[]",
     "an unknown fact": b'{"fact":"forgot","at":1}',
-    "a fact without its time": b'{"fact":"said","content":"x"}',
-    "an unknown field": b'{"fact":"said","at":1,"content":"x","colour":"red"}',
-    "a wrong type": b'{"fact":"said","at":"soon","content":"x"}',
-    "bytes that are not UTF-8": b'{"fact":"said","at":1,"content":"\xff"}',
-    "a torn write": b'{"fact":"said","at":1,"cont',
-    "something behind the fact": b'{"fact":"said","at":1,"content":"x"} {}',
-    "a depth that would exhaust the stack": b'{"fact":"said","at":1,"content":' + b"[" * 100_000,
+    "a fact without its time": b'{"fact":"message_received","content":"x"}',
+    "an unknown field": b'{"fact":"message_received","at":1,"content":"x","colour":"red"}',
+    "a wrong type": b'{"fact":"message_received","at":"soon","content":"x"}',
+    "bytes that are not UTF-8": b'{"fact":"message_received","at":1,"content":"\xff"}',
+    "a torn write": b'{"fact":"message_received","at":1,"cont',
+    "something behind the fact": b'{"fact":"message_received","at":1,"content":"x"} {}',
+    "a depth that would exhaust the stack": b'{"fact":"message_received","at":1,"content":' + b"[" * 100_000,
 }
 
 
@@ -122,4 +135,4 @@ def test_is_refused_with_one_error_that_says_what_to_do(data):
 
 def test_text_that_cannot_be_written_is_refused_before_anything_is():
     with pytest.raises(CodecError, match="cannot be written"):
-        encode(Said(at=1, content="\ud800"))
+        encode(MessageReceived(at=1, content="\ud800"))

@@ -8,20 +8,20 @@ from msgspec.structs import replace
 from legato.core.codec import encode
 from legato.core.digests import digest_arguments, keyed_digest
 from legato.core.facts import (
-    Answered,
     AnyFact,
-    Attempted,
+    ApprovalChecked,
     Call,
+    CallReturned,
+    CallStarted,
     Compacted,
     Decided,
-    Gated,
+    GuardrailJudged,
     Image,
-    Judged,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Reasoning,
     Redacted,
-    Returned,
-    Said,
-    Started,
     Text,
     Words,
 )
@@ -70,17 +70,17 @@ def told_apart(facts: list[AnyFact]) -> list[AnyFact]:
         match fact:
             case _ if not has_words(fact):
                 made.append(fact)
-            case Said():
+            case MessageReceived():
                 made.append(replace(fact, content=token))
-            case Answered():
+            case ModelReplied():
                 made.append(replace(fact, items=tuple(Words(token) if isinstance(item, Words) else item for item in fact.items)))
-            case Returned():
+            case CallReturned():
                 made.append(replace(fact, output=token))
-            case Judged() if fact.words:
+            case GuardrailJudged() if fact.words:
                 made.append(replace(fact, words=token))
             case Compacted():
                 made.append(replace(fact, summary=token))
-            case Attempted():
+            case ModelRequestFailed():
                 made.append(replace(fact, error=token))
             case _:
                 made.append(fact)
@@ -137,7 +137,7 @@ def test_a_reply_keeps_its_calls_and_what_was_decided_about_them_holds_for_the_a
     after, done = erase(facts, 2)
     assert after[2].items == (Reasoning(), Call("t", ERASED_ARGUMENTS))
     same = digest_arguments(ERASED_ARGUMENTS)
-    assert [fact.digest for fact in after if isinstance(fact, (Gated, Decided, Started))] == [same] * 3
+    assert [fact.digest for fact in after if isinstance(fact, (ApprovalChecked, Decided, CallStarted))] == [same] * 3
     assert after[4].arguments == ERASED_ARGUMENTS
     assert done.added[0].along == (4,)
     assert "Ann" not in str(fold(after).groups[1].entries)
@@ -158,7 +158,7 @@ def test_an_edit_erased_alone_leaves_the_call_as_the_model_wrote_it() -> None:
 def test_what_nobody_can_read_goes_along_from_where_the_words_were_seen() -> None:
     reply = answered("a", 1, Reasoning("hm", "enc"), "hello", stored=True, held="h1", response_id="r1")
     facts = [
-        opened(), said("first"), reply, said("my name is Ann"), Attempted(at=1, agent="a", frame="f", error="cannot read 'my name is Ann'", upto=3),
+        opened(), said("first"), reply, said("my name is Ann"), ModelRequestFailed(at=1, agent="a", frame="f", error="cannot read 'my name is Ann'", upto=3),
         answered("a", 4, Reasoning("Ann, hm", "enc"), "welcome", stored=True, held="h2", response_id="r2"),
         Compacted(at=2, agent="a", upto=2, summary="first things"), Compacted(at=2, agent="a", upto=5, summary="it is Ann"), said("go on"),
     ]  # fmt: skip
@@ -174,7 +174,7 @@ def test_what_nobody_can_read_goes_along_from_where_the_words_were_seen() -> Non
 
 
 def test_a_verdict_about_what_was_erased_goes_along() -> None:
-    facts = [opened(), replace(said("bad words"), guarded=True), Judged(at=1, kind="input", position=1, stop=True, words="'bad words': no", by="g", agent="a")]
+    facts = [opened(), replace(said("bad words"), guarded=True), GuardrailJudged(at=1, kind="input", position=1, stop=True, words="'bad words': no", by="g", agent="a")]
     after, done = erase(facts, 1)
     assert (after[2].words, done.added[0].along) == (ERASED, (2,))
 
@@ -195,7 +195,7 @@ def test_frames_that_quote_what_was_erased_are_kept_without_it() -> None:
 
 
 def test_a_picture_goes_with_the_last_fact_that_shows_it() -> None:
-    picture = Said(at=1, content=(Text("see"), Image(digest="p" * 32)))
+    picture = MessageReceived(at=1, content=(Text("see"), Image(digest="p" * 32)))
     facts = [opened(), picture, answered("a", 1, "nice"), picture, answered("a", 3, "again")]
     once, done = erase(facts, 1)
     assert done.dropped == frozenset()

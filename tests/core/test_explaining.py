@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from legato.core.explanation import explained, policy_told
-from legato.core.facts import AnyFact, Call, Compacted, HandedOff, Judged, Redacted, Refusal, Words
+from legato.core.facts import AnyFact, Call, Compacted, GuardrailJudged, HandedOff, Redacted, Refusal, Words
 from legato.core.groups import Group
 from legato.core.history_policies import Custom, Dialogue, Everything, HistorySpec, Last, OwnTools, SinceHandoff, Summarised, ranges
 from legato.core.state import State, fold
@@ -39,11 +39,11 @@ class Oracle:
         self.state, self.spec, self.agent, self.chosen = state, spec, agent, chosen
         self.order = [*state.groups, *state.tail]
         facts = state.facts
-        objections = {position for position, fact in enumerate(facts) if isinstance(fact, Judged) and fact.kind == "output" and fact.stop}
+        objections = {position for position, fact in enumerate(facts) if isinstance(fact, GuardrailJudged) and fact.kind == "output" and fact.stop}
         self.rejected = {facts[position].position for position in objections}
         self.withheld: set[int] = set()
         for fact in facts:
-            if isinstance(fact, Judged) and fact.kind == "input":
+            if isinstance(fact, GuardrailJudged) and fact.kind == "input":
                 (self.withheld.add if fact.stop else self.withheld.discard)(fact.position)
         self.theirs = {group.position for group in self.order if group.position in self.rejected | objections and group.agent != agent}
 

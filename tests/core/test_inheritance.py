@@ -6,7 +6,7 @@ import pytest
 
 from legato.core.branch_inheritance import INHERITED, kind_of
 from legato.core.digests import digest_arguments
-from legato.core.facts import AnyFact, Asked, Decided, Lost, Origin, Standing
+from legato.core.facts import AnyFact, CallLost, ConversationClaimed, Decided, Origin, Standing
 from legato.core.planner import RunTool, plan
 from legato.core.workflow_graph import Limits, ToolRules
 from tests.core.ledgers import ARGS, answered, call, decided, folded, gated, graph, handoff, opened, returned, said, started
@@ -15,7 +15,7 @@ OK = digest_arguments(ARGS)
 GATE, OPEN, LATER = ToolRules("t", admission=True), ToolRules("t"), ToolRules("t", deferred=True)
 CALLED = (opened(), said(), answered("a", 1, call()))
 GATED = (*CALLED, gated(2))
-LOST = (*CALLED, started(2), Lost(at=1, call=started(2).call, attempt=1))
+LOST = (*CALLED, started(2), CallLost(at=1, call=started(2).call, attempt=1))
 
 
 def branch(facts, kind="fork"):
@@ -38,7 +38,7 @@ def test_table_names_every_kind_of_fact() -> None:
 
 def test_facts_find_their_row() -> None:
     assert kind_of(decided(2, kind="outcome")) == "Decided outcome"
-    assert kind_of(said()) == "Said"
+    assert kind_of(said()) == "MessageReceived"
 
 
 @pytest.mark.parametrize("kind", ["fork", "copy"])
@@ -66,7 +66,7 @@ def test_branch_asks_again_for_outcome(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["fork", "copy"])
 def test_branch_asks_before_rerunning_approved_idempotent_tool(kind: str) -> None:
     safe = ToolRules("t", admission=True, idempotent=True)
-    facts = (*GATED, decided(2), started(2, digest=OK), Lost(at=1, call=started(2).call, attempt=1))
+    facts = (*GATED, decided(2), started(2, digest=OK), CallLost(at=1, call=started(2).call, attempt=1))
     state = branch(facts, kind)
     assert asked(state, safe) == ["outcome"]
     state.apply(decided(2, kind="outcome"))
@@ -100,7 +100,7 @@ def test_branch_keeps_message_keys_and_drops_decision_keys() -> None:
 
 
 def test_branch_leaves_the_provider_conversation() -> None:
-    facts = (opened(), said(), Asked(at=1, agent="a", conversation="c", upto=1), answered("a", 1, "hi", base="c"))
+    facts = (opened(), said(), ConversationClaimed(at=1, agent="a", conversation="c", upto=1), answered("a", 1, "hi", base="c"))
     assert folded(*facts).provider.ends["c"] == 3
     assert branch(facts).provider.ends["c"] < 0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from legato.core.digests import digest_arguments
-from legato.core.facts import CallRef, Cancelled, Judged, Lost, Standing, Usage, UsageReported
+from legato.core.facts import CallLost, CallRef, Cancelled, ChildUsageReported, GuardrailJudged, Standing, Usage
 from legato.core.planner import (
     Admit,
     AdmitStanding,
@@ -61,7 +61,7 @@ SAFE, LATER = ToolRules("t", idempotent=True), ToolRules("t", deferred=True)
 WAITS = (*replied(call()), started(2), paused(2))
 FAILED = (*replied(call()), started(2), paused(2, error="503"))
 OVER_BUDGET = (*replied(call(), call()), started(2), started(2, 1), paused(2, needed=Usage(90)), paused(2, 1, needed=Usage(90)),
-               UsageReported(at=1, call=CallRef(2, 0), agents=(("inner", Usage(20)),)))  # fmt: skip
+               ChildUsageReported(at=1, call=CallRef(2, 0), agents=(("inner", Usage(20)),)))  # fmt: skip
 
 OWED = {
     "nothing, when nobody has spoken": ((opened(),), (), {}, [], []),
@@ -84,8 +84,8 @@ OWED = {
     "after a handoff the other agent is asked": ((*replied(handoff("b")), handed_off(2, 0, "a", "b")), (), {}, [CallModel], []),
     "an attempt of this epoch goes on": ((*replied(call()), started(2, epoch=3)), (OPEN,), {"epoch": 3}, [RunTool], []),
     "an attempt of an earlier epoch is declared lost": ((*replied(call()), started(2, epoch=2)), (OPEN,), {"epoch": 3}, [DeclareLost], []),
-    "a lost attempt asks for its outcome": ((*replied(call()), started(2), Lost(at=1, call=started(2).call, attempt=1)), (OPEN,), {}, [], ["outcome"]),
-    "a lost attempt of an idempotent tool starts again": ((*replied(call()), started(2), Lost(at=1, call=started(2).call, attempt=1)), (SAFE,), {}, [RunTool], []),
+    "a lost attempt asks for its outcome": ((*replied(call()), started(2), CallLost(at=1, call=started(2).call, attempt=1)), (OPEN,), {}, [], ["outcome"]),
+    "a lost attempt of an idempotent tool starts again": ((*replied(call()), started(2), CallLost(at=1, call=started(2).call, attempt=1)), (SAFE,), {}, [RunTool], []),
     "a call that waits for another conversation asks nobody here": (WAITS, (SAFE,), {}, [], []),
     "it waits in a later epoch too, and is not lost": (WAITS, (SAFE,), {"epoch": 9}, [], []),
     "it goes on when that conversation can": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)]}, [RunTool], []),
@@ -93,8 +93,8 @@ OWED = {
     "it goes on although the limit of calls is reached, as it is no other call": (WAITS, (SAFE,), {"awake": [RunTool(CallRef(2, 0), 2)], "limits": Limits(tool_calls=1)}, [RunTool], []),
     "a missing child session is declared lost": (WAITS, (SAFE,), {"epoch": 1, "missing": [CallRef(2, 0)]}, [DeclareLost], []),
     "a missing child session needs a driver, to be declared lost": (WAITS, (SAFE,), {"missing": [CallRef(2, 0)]}, [DeclareLost], []),
-    "a call whose child session is missing asks for its outcome": ((*WAITS, Lost(at=1, call=CallRef(2, 0), attempt=1, missing=True)), (SAFE,), {}, [], ["outcome"]),
-    "it starts again when a person says so": ((*WAITS, Lost(at=1, call=CallRef(2, 0), attempt=1, missing=True), decided(2, kind="outcome")), (SAFE,), {}, [RunTool], []),
+    "a call whose child session is missing asks for its outcome": ((*WAITS, CallLost(at=1, call=CallRef(2, 0), attempt=1, missing=True)), (SAFE,), {}, [], ["outcome"]),
+    "it starts again when a person says so": ((*WAITS, CallLost(at=1, call=CallRef(2, 0), attempt=1, missing=True), decided(2, kind="outcome")), (SAFE,), {}, [RunTool], []),
     "a failed child session is not tried again by itself": (FAILED, (SAFE,), {}, [], []),
     "a child session over budget asks once": (OVER_BUDGET, (SAFE,), {"limits": Limits(tokens=100)}, [], ["limit"]),
     "a child session within its budget goes on": (OVER_BUDGET, (SAFE,), {"limits": Limits(tokens=1000), "awake": [RunTool(CallRef(2, 0), 2), RunTool(CallRef(2, 1), 2)]}, [RunTool, RunTool], []),
@@ -113,10 +113,10 @@ OWED = {
     "a message leaves pending calls pending": ((*replied(call()), gated(2), said()), (GATE,), {}, [], ["approval"]),
     "a message supersedes pending calls where the workflow says so": ((*replied(call()), gated(2), said()), (GATE,), {"supersede": True}, [Answer], []),
     "termination is judged after a reply": (replied("x"), (), {"judges_termination": True}, [JudgeTermination], []),
-    "termination is judged once": ((*replied("x"), Judged(at=1, kind="termination", position=2)), (), {"judges_termination": True}, [], []),
+    "termination is judged once": ((*replied("x"), GuardrailJudged(at=1, kind="termination", position=2)), (), {"judges_termination": True}, [], []),
     "termination is judged before the next call of a model": ((*replied(call()), started(2), returned(2)), (OPEN,), {"judges_termination": True}, [JudgeTermination], []),
-    "after the end nothing is owed": ((*replied(handoff("b")), handed_off(2, 0, "a", "b"), Judged(at=1, kind="termination", position=2, stop=True)), (), {"judges_termination": True}, [], []),
-    "a message after the end begins a new run": ((*replied("x"), Judged(at=1, kind="termination", position=2, stop=True), said()), (), {"judges_termination": True}, [CallModel], []),
+    "after the end nothing is owed": ((*replied(handoff("b")), handed_off(2, 0, "a", "b"), GuardrailJudged(at=1, kind="termination", position=2, stop=True)), (), {"judges_termination": True}, [], []),
+    "a message after the end begins a new run": ((*replied("x"), GuardrailJudged(at=1, kind="termination", position=2, stop=True), said()), (), {"judges_termination": True}, [CallModel], []),
     "a turn limit asks": (START, (), {"limits": Limits(turns=0)}, [], ["limit"]),
     "a handoff limit asks before the handoff": (replied(handoff("b")), (), {"limits": Limits(handoffs=0)}, [], ["limit"]),
     "a tool limit asks before the tool": (replied(call()), (OPEN,), {"limits": Limits(tool_calls=0)}, [], ["limit"]),
@@ -159,7 +159,7 @@ def test_input_is_judged_before_and_output_after_a_reply():
 
 
 def test_a_reply_that_was_not_accepted_is_asked_for_again_a_bounded_number_of_times():
-    facts = (*replied("x"), Judged(at=1, kind="output", position=2, stop=True, words="no"))
+    facts = (*replied("x"), GuardrailJudged(at=1, kind="output", position=2, stop=True, words="no"))
     assert effects(facts, with_rules(judges_output=True, output_retries=1)) == [CallModel]
     assert plan(folded(*facts), with_rules(judges_output=True, output_retries=0)).requests[0].limit == "output"
 

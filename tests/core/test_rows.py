@@ -8,7 +8,7 @@ import pytest
 
 from legato.core.codec import decode, encode
 from legato.core.fact_rows import BUNDLE, from_rows, to_rows
-from legato.core.facts import Opened, Said
+from legato.core.facts import MessageReceived, Opened
 from legato.errors import CodecError, NewerFormat
 
 LEDGERS = sorted((Path(__file__).parent / "golden_ledgers").rglob("*.jsonl"))
@@ -27,7 +27,7 @@ def test_what_is_read_from_rows_is_what_was_written(path):
 
 
 def test_facts_of_more_than_one_bundle_whose_clock_steps_back_keep_their_order_and_times():
-    facts = [Opened(ledger="x", workflow="w", at=5_000), *(Said(f"word {number}", at=5_000 - number) for number in range(2 * BUNDLE))]
+    facts = [Opened(ledger="x", workflow="w", at=5_000), *(MessageReceived(f"word {number}", at=5_000 - number) for number in range(2 * BUNDLE))]
     shapes, bundles = to_rows(facts)
     assert len(bundles) == 3
     assert from_rows(shapes, bundles) == facts
@@ -37,14 +37,14 @@ def test_no_facts_are_no_rows():
     assert from_rows(*to_rows([])) == []
 
 
-SAID = ["said", "content", "at"]
+SAID = ["message_received", "content", "at"]
 BROKEN = {
     "a shape of no fact": ([["sung", "content", "at"]], bundle([0, "x", 1])),
-    "a shape without a time at its end": ([["said", "at", "content"]], bundle([0, 1, "x"])),
-    "a shape with a name twice": ([["said", "content", "content", "at"]], bundle([0, "x", "y", 1])),
-    "a shape that says twice what it is": ([["said", "content", "fact", "at"]], bundle([0, "x", "said", 1])),
+    "a shape without a time at its end": ([["message_received", "at", "content"]], bundle([0, 1, "x"])),
+    "a shape with a name twice": ([["message_received", "content", "content", "at"]], bundle([0, "x", "y", 1])),
+    "a shape that says twice what it is": ([["message_received", "content", "fact", "at"]], bundle([0, "x", "message_received", 1])),
     "an empty shape": ([[]], bundle([0, 1])),
-    "an unknown name": ([["said", "content", "colour", "at"]], bundle([0, "x", "red", 1])),
+    "an unknown name": ([["message_received", "content", "colour", "at"]], bundle([0, "x", "red", 1])),
     "a number of no shape": ([SAID], bundle([1, "x", 1])),
     "a negative number": ([SAID], bundle([-1, "x", 1])),
     "a shape that is no number": ([SAID], bundle([True, "x", 1])),

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from legato.core.digests import digest_arguments
-from legato.core.facts import Decided, Judged, OfferedTool, Origin, RunOptions, Said
+from legato.core.facts import Decided, GuardrailJudged, MessageReceived, OfferedTool, Origin, RunOptions
 from legato.core.messages import contents_of
 from legato.core.planner import Admit, Answer, CallModel, JudgeOutput, plan
 from legato.core.run_options import RunDefinitions, check_options, decode_definitions, encode_definitions
@@ -18,8 +18,8 @@ OTHERS = RunOptions((OfferedTool("u"),), digest="e")
 TYPED = RunOptions(typed=True, digest="f")
 
 
-def said(options: RunOptions | None = None, guarded: bool = False) -> Said:
-    return Said(at=1, content="hi", options=options, guarded=guarded)
+def said(options: RunOptions | None = None, guarded: bool = False) -> MessageReceived:
+    return MessageReceived(at=1, content="hi", options=options, guarded=guarded)
 
 
 def asked(state, *tools):
@@ -74,12 +74,12 @@ def test_changed_options_ask_for_a_new_frame() -> None:
 def test_options_of_a_message_wait_with_it_for_the_guardrail() -> None:
     state = folded(opened(), said(THEIRS, guarded=True))
     assert state.run_options == RunOptions()
-    state.apply(Judged(at=2, kind="input", position=1, agent="a"))
+    state.apply(GuardrailJudged(at=2, kind="input", position=1, agent="a"))
     assert state.run_options == THEIRS
 
 
 def test_options_of_a_withheld_message_are_never_in_force() -> None:
-    state = folded(opened(), said(THEIRS, guarded=True), Judged(at=2, kind="input", position=1, agent="a", stop=True, words="no"))
+    state = folded(opened(), said(THEIRS, guarded=True), GuardrailJudged(at=2, kind="input", position=1, agent="a", stop=True, words="no"))
     assert state.run_options == RunOptions()
 
 
@@ -93,7 +93,7 @@ def test_a_tool_of_the_agent_goes_before_the_clients(own: ToolRules) -> None:
 def test_a_format_has_the_answer_judged() -> None:
     state = folded(opened(), said(TYPED), answered("a", 1, "{}", guarded=True))
     assert plan(state, graph()).effects == [JudgeOutput(2)]
-    state.apply(Judged(at=3, kind="output", position=2, stop=True, words="no object"))
+    state.apply(GuardrailJudged(at=3, kind="output", position=2, stop=True, words="no object"))
     assert [type(effect) for effect in plan(state, graph()).effects] == [CallModel]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from legato.core.digests import digest_arguments
-from legato.core.facts import Cancelled, Compacted, Judged, Lost, Origin, Prompted, Redacted, Standing
+from legato.core.facts import AgentPrompted, CallLost, Cancelled, Compacted, GuardrailJudged, Origin, Redacted, Standing
 from legato.core.groups import message_of
 from legato.core.history_policies import Everything
 from legato.core.state import fold
@@ -30,7 +30,7 @@ START = (opened(), said())
 CALLED = (*START, answered("a", 1, call()))
 GATED = (*CALLED, gated(2))
 RUNNING = (*CALLED, started(2))
-LOST = (*RUNNING, Lost(at=1, call=started(2).call, attempt=1))
+LOST = (*RUNNING, CallLost(at=1, call=started(2).call, attempt=1))
 PAUSED = (*RUNNING, paused(2))
 DONE = (*START, answered("a", 1, "hello"))
 
@@ -74,13 +74,13 @@ ILLEGAL = {
     "two outputs of one attempt": ((*RUNNING, returned(2)), returned(2, late=True)),
     "a second output in time": ((*RUNNING, returned(2, status="timeout")), returned(2)),
     "an output called late that is in time": (RUNNING, returned(2, late=True)),
-    "a loss of what was never started": (CALLED, Lost(at=1, call=started(2).call, attempt=1)),
+    "a loss of what was never started": (CALLED, CallLost(at=1, call=started(2).call, attempt=1)),
     "a pause of what was never started": (CALLED, paused(2)),
     "a pause of what is paused": (PAUSED, paused(2)),
     "a pause of what is lost": (LOST, paused(2)),
     "a pause of what has returned": ((*RUNNING, returned(2)), paused(2)),
     "a pause of an earlier attempt": ((*PAUSED, started(2, attempt=2)), paused(2)),
-    "a loss of what is paused": (PAUSED, Lost(at=1, call=started(2).call, attempt=1)),
+    "a loss of what is paused": (PAUSED, CallLost(at=1, call=started(2).call, attempt=1)),
     "an output of an attempt that paused": (PAUSED, returned(2)),
     "a late output of an attempt that paused": ((*PAUSED, started(2, attempt=2), returned(2, attempt=2)), returned(2, late=True)),
     "an approval of a call that waits for another conversation": (PAUSED, decided(2)),
@@ -93,12 +93,12 @@ ILLEGAL = {
     "a handoff while a sibling runs": ((*START, answered("a", 1, call(), handoff("b")), started(2, 0)), handed_off(2, 1, "a", "b")),
     "a handoff by somebody who is not in control": ((*START, answered("a", 1, handoff("b"))), handed_off(2, 0, "b", "a")),
     "a handoff that waits for approval": ((*START, answered("a", 1, handoff("b")), gated(2, arguments="{}")), handed_off(2, 0, "a", "b")),
-    "a prompt while the user's message waits": (START, Prompted(at=1, agent="a", text="go on")),
-    "a prompt after calls": ((*RUNNING, returned(2)), Prompted(at=1, agent="a", text="go on")),
-    "a prompt to somebody who is not in control": (DONE, Prompted(at=1, agent="b", text="go on")),
-    "a verdict about an older reply": (DONE, Judged(at=1, kind="termination", position=1)),
-    "a verdict given twice": ((*DONE, Judged(at=1, kind="termination", position=2)), Judged(at=1, kind="termination", position=2)),
-    "a verdict about a message that a reply has seen": (DONE, Judged(at=1, kind="input", position=1)),
+    "a prompt while the user's message waits": (START, AgentPrompted(at=1, agent="a", text="go on")),
+    "a prompt after calls": ((*RUNNING, returned(2)), AgentPrompted(at=1, agent="a", text="go on")),
+    "a prompt to somebody who is not in control": (DONE, AgentPrompted(at=1, agent="b", text="go on")),
+    "a verdict about an older reply": (DONE, GuardrailJudged(at=1, kind="termination", position=1)),
+    "a verdict given twice": ((*DONE, GuardrailJudged(at=1, kind="termination", position=2)), GuardrailJudged(at=1, kind="termination", position=2)),
+    "a verdict about a message that a reply has seen": (DONE, GuardrailJudged(at=1, kind="input", position=1)),
     "a summary of what has not happened": (DONE, Compacted(at=1, agent="a", upto=3, summary="x")),
     "a summary that goes back": ((*DONE, Compacted(at=1, agent="a", upto=2, summary="x")), Compacted(at=1, agent="a", upto=1, summary="y")),
 }

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from legato.core.facts import AnyFact, CallRef, Usage, UsageReported
+from legato.core.facts import AnyFact, CallRef, ChildUsageReported, Usage
 from legato.core.state import State, fold
 from legato.core.state_copy import copy_call, copy_state
 from tests.core.ledgers import answered, call, gated, opened, returned, said, started
@@ -50,7 +50,7 @@ TIMED_OUT = (
 )
 
 
-REPORTED = UsageReported(at=1, call=CallRef(2, 0), agents=(("helper", Usage(10, 5)),), turns=1)
+REPORTED = ChildUsageReported(at=1, call=CallRef(2, 0), agents=(("helper", Usage(10, 5)),), turns=1)
 
 
 @pytest.mark.parametrize("fact", [LATE, REPORTED], ids=["outcome", "usage"])

@@ -11,7 +11,16 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from legato.core.counters import Tally, WorkTime
-from legato.core.facts import Answered, AnyFact, Asked, Attempted, CallRef, Compacted, Judged, Said
+from legato.core.facts import (
+    AnyFact,
+    CallRef,
+    Compacted,
+    ConversationClaimed,
+    GuardrailJudged,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
+)
 from legato.core.groups import message_of
 from legato.core.history_policies import Everything, Last
 from legato.core.planner import CallModel, JudgeInput, Summarise, in_control, plan, status
@@ -56,8 +65,8 @@ class Inserted:
     @property
     def possible(self) -> bool:
         """Whether nothing looks past the message while it waits: no model is asked then, and nothing summarised."""
-        sights = [fact.upto for fact in self.facts[self.said : self.judged] if isinstance(fact, (Answered, Asked, Attempted, Compacted))]
-        late = [fact.upto for fact in self.facts[self.judged :] if isinstance(fact, (Answered, Asked, Attempted))]
+        sights = [fact.upto for fact in self.facts[self.said : self.judged] if isinstance(fact, (ModelReplied, ConversationClaimed, ModelRequestFailed, Compacted))]
+        late = [fact.upto for fact in self.facts[self.judged :] if isinstance(fact, (ModelReplied, ConversationClaimed, ModelRequestFailed))]
         return all(upto < self.said for upto in sights) and not any(self.said <= upto < self.judged - 1 for upto in late)
 
 
@@ -126,11 +135,11 @@ def test_a_withheld_message_anywhere_in_any_ledger_changes_nothing(part: int) ->
 def check(graph, meanings, insertion: Inserted, where: str) -> None:
     facts, places = insertion.facts, {insertion.place(position): position for position in range(len(insertion.facts) + 1)}
     state = fold(facts[: insertion.said], "s")
-    state.apply(Said(at=facts[insertion.said - 1].at, content="bad " * 50, guarded=True))
+    state.apply(MessageReceived(at=facts[insertion.said - 1].at, content="bad " * 50, guarded=True))
     for position in range(insertion.said, len(facts) + 1):
         if position == insertion.judged:
             at = facts[position - 1].at
-            state.apply(Judged(at=at, kind="input", position=insertion.said, stop=True, words="no", by="g", agent="a"))
+            state.apply(GuardrailJudged(at=at, kind="input", position=insertion.said, stop=True, words="no", by="g", agent="a"))
         waits = position < insertion.judged
         now, then = told(state, graph, "ab", lambda place: places.get(place, place)), meanings[position - 1]
         for name in then:
@@ -160,12 +169,12 @@ def test_the_random_ledgers_have_facts_of_every_kind_and_messages_that_wait() ->
 # -- what may not pass a message that waits ------------------------------------------------------------------------------------
 
 
-def waiting(text: str = "may I?") -> Said:
-    return Said(at=1, content=text, guarded=True)
+def waiting(text: str = "may I?") -> MessageReceived:
+    return MessageReceived(at=1, content=text, guarded=True)
 
 
-def judged(position: int, agent: str, stop: bool = False) -> Judged:
-    return Judged(at=1, kind="input", position=position, stop=stop, words="no" if stop else "", agent=agent)
+def judged(position: int, agent: str, stop: bool = False) -> GuardrailJudged:
+    return GuardrailJudged(at=1, kind="input", position=position, stop=stop, words="no" if stop else "", agent=agent)
 
 
 WAITS = (opened(), said(), answered("a", 1, "hello"), waiting())

@@ -4,30 +4,30 @@ from random import Random
 
 from legato.core.digests import digest_arguments
 from legato.core.facts import (
-    Answered,
     AnyFact,
-    Asked,
-    Attempted,
+    ApprovalChecked,
     Call,
+    CallPaused,
     CallRef,
+    CallReturned,
+    CallStarted,
     Cancelled,
+    ChildUsageReported,
     Compacted,
+    ConversationClaimed,
     Decided,
-    Gated,
+    GuardrailJudged,
     HandedOff,
-    Judged,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     OfferedTool,
     Opened,
     Origin,
-    Paused,
     Refusal,
-    Returned,
     RunOptions,
-    Said,
     Standing,
-    Started,
     Usage,
-    UsageReported,
     Words,
 )
 from legato.core.pending_requests import Pending
@@ -119,7 +119,7 @@ class World:
         self.state = fold((), "s")
         self.at = 1_000
         self.epoch = 1
-        self.hanging: list[Returned] = []  # what will be known of attempts whose calls were answered as timed out
+        self.hanging: list[CallReturned] = []  # what will be known of attempts whose calls were answered as timed out
 
     def put(self, fact: AnyFact) -> None:
         self.state.apply(fact)
@@ -128,7 +128,7 @@ class World:
     def say(self) -> None:
         words = "hm " * self.dice.randrange(1, 12)
         options = self.dice.choice(OPTIONS)
-        self.put(Said(at=self.at, content=words, guarded=judges_input(self.state, self.graph), options=options))
+        self.put(MessageReceived(at=self.at, content=words, guarded=judges_input(self.state, self.graph), options=options))
 
     def step(self) -> None:
         """One more thing happens."""
@@ -201,32 +201,38 @@ class World:
                 assert call is not None
                 if not call.running:
                     epoch = max(self.epoch, state.epoch)
-                    self.put(Started(at=self.at, call=ref, attempt=attempt, epoch=epoch, digest=digest_arguments(call.arguments)))
+                    self.put(CallStarted(at=self.at, call=ref, attempt=attempt, epoch=epoch, digest=digest_arguments(call.arguments)))
                 elif call.call.tool == "safe" and dice.random() < 0.5:
                     self.pause(ref, attempt)
                 else:
                     outcome = dice.choice(("ok", "ok", "error", "timeout"))
                     took = dice.randrange(80)
-                    self.put(Returned(at=self.at, call=ref, attempt=attempt, output="out", status=outcome, took=took))
+                    self.put(CallReturned(at=self.at, call=ref, attempt=attempt, output="out", status=outcome, took=took))
                     if outcome == "timeout":
-                        self.hanging.append(Returned(at=self.at + 500, call=ref, attempt=attempt, output="late", late=True, took=took))
+                        self.hanging.append(CallReturned(at=self.at + 500, call=ref, attempt=attempt, output="late", late=True, took=took))
             case Admit(call=ref):
                 call = state.call(ref)
                 assert call is not None
                 if not call.guarded and dice.random() < 0.2:
-                    self.put(Judged(at=self.at, kind="tool", position=ref.position, index=ref.index, stop=dice.random() < 0.5, words="no"))
+                    self.put(
+                        GuardrailJudged(
+                            at=self.at, kind="tool", position=ref.position, index=ref.index, stop=dice.random() < 0.5, words="no"
+                        )
+                    )
                 else:
-                    self.put(Gated(at=self.at, call=ref, needed=dice.random() < 0.8, digest=digest_arguments(call.arguments)))
+                    self.put(ApprovalChecked(at=self.at, call=ref, needed=dice.random() < 0.8, digest=digest_arguments(call.arguments)))
             case GiveUp(call=ref):
-                self.put(Returned(at=self.at, call=ref, status="superseded", output="given up"))
+                self.put(CallReturned(at=self.at, call=ref, status="superseded", output="given up"))
             case HandOver(call=ref):
                 self.put(HandedOff(at=self.at, call=ref, source=state.active, target="b" if state.active == "a" else "a"))
             case JudgeInput(agent=agent, position=position):
-                self.put(Judged(at=self.at, kind="input", position=position, stop=dice.random() < 0.3, words="no", by="g", agent=agent))
+                self.put(
+                    GuardrailJudged(at=self.at, kind="input", position=position, stop=dice.random() < 0.3, words="no", by="g", agent=agent)
+                )
             case JudgeOutput(position=position):
-                self.put(Judged(at=self.at, kind="output", position=position, stop=dice.random() < 0.5, words="bad"))
+                self.put(GuardrailJudged(at=self.at, kind="output", position=position, stop=dice.random() < 0.5, words="bad"))
             case JudgeTermination(position=position):
-                self.put(Judged(at=self.at, kind="termination", position=position, stop=dice.random() < 0.2))
+                self.put(GuardrailJudged(at=self.at, kind="termination", position=position, stop=dice.random() < 0.2))
             case Summarise(agent=agent, upto=upto):
                 self.put(Compacted(at=self.at, agent=agent, upto=upto, summary="in short", usage=Usage(3, 1)))
             case _:
@@ -235,9 +241,9 @@ class World:
     def pause(self, ref: CallRef, attempt: int) -> None:
         """A child session has used something, and cannot go on."""
         spent = Usage(self.dice.randrange(9), self.dice.randrange(9))
-        self.put(UsageReported(at=self.at, call=ref, agents=(("inner", spent),)))
+        self.put(ChildUsageReported(at=self.at, call=ref, agents=(("inner", spent),)))
         why = self.dice.choice(({}, {"error": "503"}, {"needed": Usage(7)}))
-        self.put(Paused(at=self.at, call=ref, attempt=attempt, session="s/other", length=4, took=self.dice.randrange(80), **why))
+        self.put(CallPaused(at=self.at, call=ref, attempt=attempt, session="s/other", length=4, took=self.dice.randrange(80), **why))
 
     def ask(self, agent: str) -> None:
         """A model is asked; something may be said while it thinks."""
@@ -245,13 +251,15 @@ class World:
         frame = self.state.frame or f"frame {self.state.length}"
         conversation = f"conv_{self.state.length}" if dice.random() < 0.15 else ""
         if conversation:
-            self.put(Asked(at=self.at, agent=agent, conversation=conversation, upto=upto))
+            self.put(ConversationClaimed(at=self.at, agent=agent, conversation=conversation, upto=upto))
         for _ in range(dice.choice((0, 0, 0, 0, 1, 2))):
             self.say()
         took = dice.randrange(60)
         if dice.random() < 0.12:
             final = dice.random() < 0.5
-            self.put(Attempted(at=self.at, agent=agent, frame=frame, upto=upto, error="503", final=final, usage=Usage(1), took=took))
+            self.put(
+                ModelRequestFailed(at=self.at, agent=agent, frame=frame, upto=upto, error="503", final=final, usage=Usage(1), took=took)
+            )
             return
         words = dice.choice((Words("w" * dice.randrange(1, 20)), Refusal("no")))
         tools = [*TOOLS, *self.graph.agents[agent].edges, "theirs", "nonsense"]
@@ -259,7 +267,7 @@ class World:
         items = (words, *calls) if not calls or dice.random() < 0.5 else tuple(calls)
         finish = "length" if dice.random() < 0.05 else "stop"
         self.put(
-            Answered(
+            ModelReplied(
                 at=self.at, agent=agent, frame=frame, upto=upto, items=items, usage=Usage(5, 2), took=took, finish=finish, base=conversation
             )
         )

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from legato.core.facts import Answered, AnyFact, Said
+from legato.core.facts import AnyFact, MessageReceived, ModelReplied
 from legato.stores import SQLiteStore
 from legato.testing.promises import Rules, Violation, check_promises
 from tests.crash import victim
@@ -151,10 +151,10 @@ async def _check(folder: Path, told: list[str], report: KillReport) -> list[Viol
 def _told_well(facts: list[AnyFact] | object, deeds: list[tuple[str, ...]]) -> list[Violation]:
     assert isinstance(facts, list | tuple)
     broken = []
-    said = [fact.content for fact in facts if isinstance(fact, Said)]
+    said = [fact.content for fact in facts if isinstance(fact, MessageReceived)]
     if said != victim.MESSAGES:
         broken.append(Violation("C1", f"the user said {said}"))
-    last = [fact for fact in facts if isinstance(fact, Answered)]
+    last = [fact for fact in facts if isinstance(fact, ModelReplied)]
     if not last or last[-1].items[0].text != "You are welcome.":  # type: ignore[union-attr]
         broken.append(Violation("D4", "the story has no end"))
     for key in {key for key, _ in deeds}:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, guardrail, tool
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.stores.contract import Store
@@ -46,7 +46,7 @@ def paid_once(told: Told) -> None:
     assert told.world.times("audited") == 2
     assert told.world.times("receipt 12") >= 1
     assert told.session.messages[-1].text == "Anything else?"
-    assert [fact.content for fact in told.session.facts if isinstance(fact, Said)] == ["Pay both"]
+    assert [fact.content for fact in told.session.facts if isinstance(fact, MessageReceived)] == ["Pay both"]
 
 
 def office(world: World, reply: Callable[[Request], Any]) -> Workflow:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
-from legato.core.facts import Lost
+from legato.core.facts import CallLost
 from legato.errors import LegatoError
 from legato.stores import MemoryStore, Store, copy, retire
 from legato.testing import Died, FailingStore, ScriptedModel, call
@@ -134,7 +134,7 @@ async def found(store: MemoryStore, workflow: Workflow, world: World) -> list[Vi
     broken = [*check_effects(world.log, rules), *check_families(ledgers), *check_waiting(ledgers)]
     for name, facts in ledgers.items():
         broken += check_promises(facts, rules=rules.of_tools(), session=name)
-        if any(isinstance(fact, Lost) and fact.missing for fact in facts):
+        if any(isinstance(fact, CallLost) and fact.missing for fact in facts):
             broken.append(Violation("D2", f"{name} was separated from a child session"))
     return broken
 

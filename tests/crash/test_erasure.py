@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
-from legato.core.facts import Redacted, Returned
+from legato.core.facts import CallReturned, Redacted
 from legato.core.messages_to_model import ERASED
 from legato.stores import MemoryStore, Store
 from legato.testing import Died, FailingStore, Fault, ScriptedModel, call
@@ -56,7 +56,7 @@ async def test_an_erasure_survives_a_death_at_every_operation(when: str) -> None
             assert check_promises(facts, session=name) == []
         session = await desk().session("s", store=store).refresh()
         assert [message.text for message in session.messages][::2] == [ERASED, "go on"]
-        assert sum(isinstance(fact, Returned) for fact in session.facts) == 2
+        assert sum(isinstance(fact, CallReturned) for fact in session.facts) == 2
         if not dying.dead:
             break
     assert deaths > 20

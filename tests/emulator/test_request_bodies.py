@@ -61,9 +61,7 @@ SENDS: dict[str, Callable[[int], bytes | Iterator[bytes]]] = {"Content-Length": 
 
 @pytest.mark.parametrize("send", SENDS.values(), ids=SENDS)
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages"])
-def test_client_that_sends_all_first_reads_the_413(
-    emulator: Emulator, send: Callable[[int], bytes | Iterator[bytes]], path: str
-) -> None:
+def test_client_that_sends_all_first_reads_the_413(emulator: Emulator, send: Callable[[int], bytes | Iterator[bytes]], path: str) -> None:
     """`http.client` reads nothing before it has sent the whole body."""
     parts = urlsplit(emulator.url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)

@@ -107,7 +107,6 @@ class Server:
             self.process.kill()
             self.process = None
 
-
     def forget(self) -> None:
         """Lose all that it had."""
         for path in self.folder.glob(f"{self.name}*"):

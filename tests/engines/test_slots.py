@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from legato.core.facts import Answered, Attempted
+from legato.core.facts import ModelReplied, ModelRequestFailed
 from tests.engines import slow_models
 from tests.engines.conftest import Place
 from tests.engines.waiting import eventually, rests
@@ -41,7 +41,7 @@ async def test_session_waiting_for_retry_holds_no_slot(place: Place) -> None:
         await session.say("250")
 
     async def each_was_tried() -> bool:
-        return all([isinstance((await session.refresh()).facts[-1], Attempted) for session in waiting])
+        return all([isinstance((await session.refresh()).facts[-1], ModelRequestFailed) for session in waiting])
 
     await eventually(each_was_tried)
 
@@ -52,7 +52,7 @@ async def test_engine_comes_back_at_recorded_retry_time(place: Place) -> None:
     async with asyncio.timeout(60):
         assert (await session.run("1.5")).text == "Hello!"
     attempted, answered = session.facts[-2:]
-    assert isinstance(attempted, Attempted)
-    assert isinstance(answered, Answered)
+    assert isinstance(attempted, ModelRequestFailed)
+    assert isinstance(answered, ModelReplied)
     assert attempted.retry_at - attempted.at >= 1500
     assert answered.at - answered.took >= attempted.retry_at

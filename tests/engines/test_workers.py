@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from legato.core.facts import Lost, Started
+from legato.core.facts import CallLost, CallStarted
 from legato.errors import BadInput
 from tests.engines import looking
 from tests.engines.conftest import Place
@@ -56,7 +56,7 @@ async def test_a_worker_killed_in_a_tool_that_may_not_run_twice_makes_the_next_o
     assert request.kind == "outcome"
     await session.answer(request, "it had worked")
     await rests(session, "waiting")
-    assert sum(isinstance(fact, Started) for fact in session.facts) == 1
+    assert sum(isinstance(fact, CallStarted) for fact in session.facts) == 1
     await done(place.folder, "slow-begun")
 
 
@@ -99,7 +99,7 @@ async def test_a_worker_that_hangs_is_replaced_and_refused_by_the_ledger_when_it
     await session.say("hello")
     await rests(session, "waiting", seconds=90)
     assert [message.text for message in session.messages] == [*said, "hello", "You said hello"]
-    assert sum(isinstance(fact, Started) for fact in session.facts) == 1
+    assert sum(isinstance(fact, CallStarted) for fact in session.facts) == 1
     assert len(session.late_outcomes) == 1
 
 
@@ -119,7 +119,7 @@ async def test_on_sigterm_a_worker_finishes_and_records_what_runs_and_another_go
     assert [int(deed[0]) for deed in await done(place.folder, "slow-begun", "slow")] == [first.pid, first.pid]
     assert "is left" in first.said
     until(lambda: "is waiting" in second.said)
-    assert not any(isinstance(fact, Lost) for fact in session.facts)
+    assert not any(isinstance(fact, CallLost) for fact in session.facts)
 
 
 async def test_what_is_not_finished_within_the_grace_is_left_to_be_asked_about(place: Place) -> None:

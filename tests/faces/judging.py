@@ -14,6 +14,7 @@ CONTROLS = {
 }  # fmt: skip
 PICTURES = {"image", "img", "graphics-document"}
 
+
 def heard(page: Page) -> list[dict[str, Any]]:
     """What a screen reader is told, in its order: nodes with `role`, `name` and their properties."""
     session = page.context.new_cdp_session(page)

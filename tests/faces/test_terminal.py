@@ -63,7 +63,7 @@ def test_a_narrow_terminal_that_is_made_wide_while_somebody_types_loses_nothing(
         screen.until("word2")
         screen.resize(120, 30)
         screen.until("word14")
-    said = next(fact for fact in shell("show", "one", "--facts").lines if fact["fact"] == "said")
+    said = next(fact for fact in shell("show", "one", "--facts").lines if fact["fact"] == "message_received")
     assert said["content"] == long
 
 

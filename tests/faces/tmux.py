@@ -23,7 +23,7 @@ class Screen:
     def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str], columns: int = 100, rows: int = 30) -> None:
         self._server = f"legato-{uuid4().hex[:8]}"
         given = [f"{name}={value}" for name, value in environment.items() if name != "TERM"]
-        line = f"env -i {shlex.join(given)} TERM=tmux-256color {shlex.join(command)}; echo \"ended with $?\"; sleep 60"
+        line = f'env -i {shlex.join(given)} TERM=tmux-256color {shlex.join(command)}; echo "ended with $?"; sleep 60'
         self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "one", "-x", str(columns), "-y", str(rows), "-c", str(folder), line)
 
     def _tmux(self, *arguments: str) -> str:

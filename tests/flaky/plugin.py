@@ -55,7 +55,7 @@ class OutsideRecorder:
         result = yield
         if self._uses_outside:
             with self._file.open("a") as file:
-                file.write(f"{item.path}{item.nodeid[item.nodeid.index('::'):]}\n")
+                file.write(f"{item.path}{item.nodeid[item.nodeid.index('::') :]}\n")
         return result
 
 

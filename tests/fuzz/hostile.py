@@ -29,7 +29,21 @@ from tests.core.ledgers import graph
 
 GRAPH = graph(ToolRules("t", admission=True))
 
-WORDS = [b"null", b"true", b"-1", b"1e999", b"{}", b"[]", b'""', b'"\\ud800"', b"\x00", b"\xff", b"9" * 40, b'"fact":"said"', b"opened"]
+WORDS = [
+    b"null",
+    b"true",
+    b"-1",
+    b"1e999",
+    b"{}",
+    b"[]",
+    b'""',
+    b'"\\ud800"',
+    b"\x00",
+    b"\xff",
+    b"9" * 40,
+    b'"fact":"message_received"',
+    b"opened",
+]
 
 
 def mutated(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:

@@ -62,5 +62,5 @@ async def test_a_verdict_has_its_own_position_and_that_of_what_it_judged() -> No
     ends = HandoffBuilder("desk", [Agent("triage", "Route.", model)]).with_termination_condition(lambda messages: True).build()
     session = ends.session("s")
     await session.run("Hi")
-    judged = next(fact for fact in facts_page(session).facts if fact["fact"] == "judged")
+    judged = next(fact for fact in facts_page(session).facts if fact["fact"] == "guardrail_judged")
     assert (judged["position"], judged["about"]) == (3, 2)

@@ -24,7 +24,7 @@ async def test_a_document_has_all_that_is_recorded_but_secrets() -> None:
     text = await document(session)
     told = json.loads(text)
     assert [fact["position"] for fact in told["facts"]] == list(range(len(session.facts)))
-    assert {fact["frame"] for fact in told["facts"] if fact["fact"] == "answered"} == set(told["frames"])
+    assert {fact["frame"] for fact in told["facts"] if fact["fact"] == "model_replied"} == set(told["frames"])
     assert PIN not in text
     assert PIN in await session.to_string(), "the exact form is the session itself"
 

@@ -117,7 +117,7 @@ async def test_facts_come_in_pages_and_without_secrets() -> None:
     parts = [facts_page(session, start, 4) for start in range(0, whole.length, 4)]
     assert [fact for part in parts for fact in part.facts] == whole.facts
     assert [fact["position"] for fact in whole.facts] == list(range(len(session.facts)))
-    assert [fact["fact"] for fact in whole.facts][:3] == ["opened", "said", "answered"]
+    assert [fact["fact"] for fact in whole.facts][:3] == ["opened", "message_received", "model_replied"]
     written = msgspec.json.encode(whole).decode()
     assert PIN not in written
     assert "secret:" in written

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Secret, Workflow, guardrail, history, image, tool
-from legato.core.facts import Answered, Call
+from legato.core.facts import Call, ModelReplied
 from legato.core.secret_arguments import masked
 from legato.core.state import State, fold
 from legato.core.turn_context import Frame
@@ -330,7 +330,7 @@ async def test_a_ledger_that_was_changed_is_refuted() -> None:
     facts = session.facts
     facts[1] = replace(facts[1], content="Goodbye")  # type: ignore[call-arg] # it is a message
     spoiled = MemoryStore()
-    frames = {fact.frame: await session.store.content("s", fact.frame) for fact in facts if isinstance(fact, Answered)}
+    frames = {fact.frame: await session.store.content("s", fact.frame) for fact in facts if isinstance(fact, ModelReplied)}
     await spoiled.append("s", 0, facts, contents=frames)
     assert (await seen(session)).proof == "proved"
     assert (await seen(await workflow.session("s", store=spoiled).refresh())).proof == "refuted"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, history, tool
-from legato.core.facts import Answered, Call, CallRef, HandedOff, Usage
+from legato.core.facts import Call, CallRef, HandedOff, ModelReplied, Usage
 from legato.emulator import serve
 from legato.emulator.responses.work import tokens_of
 from legato.emulator.running import Emulator
@@ -47,8 +47,8 @@ async def talked(workflow: Workflow, *more: str) -> Session:
     return session
 
 
-def replies(session: Session) -> list[Answered]:
-    return [fact for fact in session.facts if isinstance(fact, Answered)]
+def replies(session: Session) -> list[ModelReplied]:
+    return [fact for fact in session.facts if isinstance(fact, ModelReplied)]
 
 
 @pytest.mark.parametrize("memory", ["inline", "chained"])
@@ -56,7 +56,7 @@ async def test_the_range_has_what_the_provider_counted(provider: Emulator, memor
     session = await talked(support(provider, memory))
     taken = next(position for position, passed in first_replies(session.facts).items() if passed.target == "refunds")
     fact = session.facts[taken]
-    assert isinstance(fact, Answered)
+    assert isinstance(fact, ModelReplied)
     assert fact.usage.cached == 0, "a request that begins with other instructions is not in the cache"
     # Of what the provider read then, what it had read or written before: its own items, by its own count.
     inline = await talked(support(provider, "inline"))
@@ -73,7 +73,7 @@ async def test_an_agent_that_comes_back_is_sent_its_own_request_again(provider: 
     before = next(each for each in replies(session) if each.agent == "triage" and any(isinstance(item, Call) for item in each.items))
     back = max(first_replies(session.facts))
     fact = session.facts[back]
-    assert isinstance(fact, Answered)
+    assert isinstance(fact, ModelReplied)
     assert fact.agent == "triage"
     resent = (await sent_again(session))[back]
     assert before.usage.input - fact.usage.cached <= resent.least <= resent.most == fact.usage.input - fact.usage.cached

@@ -12,7 +12,7 @@ import anthropic
 import httpx2
 
 from legato import Agent, HandoffBuilder, Session, Workflow, tool
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.core.turn_context import Frame
 from legato.core.view import Request
 from legato.emulator import Emulator
@@ -85,8 +85,8 @@ async def refusals(emulator: Emulator) -> list[str]:
     return [f"{exchange}: {exchange.verdict}" for exchange in await exchanges(emulator) if exchange.status != 200]
 
 
-def answers(session: Session) -> list[Answered]:
-    return [fact for fact in session.facts if isinstance(fact, Answered)]
+def answers(session: Session) -> list[ModelReplied]:
+    return [fact for fact in session.facts if isinstance(fact, ModelReplied)]
 
 
 def scripted(*bodies: dict[str, Any]) -> tuple[anthropic.AsyncAnthropic, list[dict[str, Any]]]:

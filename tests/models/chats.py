@@ -10,7 +10,7 @@ import httpx2
 import openai
 
 from legato import Agent, HandoffBuilder, Session, Workflow, tool
-from legato.core.facts import Answered, Attempted
+from legato.core.facts import ModelReplied, ModelRequestFailed
 from legato.core.model_reply import Reply
 from legato.emulator import Emulator
 from legato.emulator.exchanges import Exchange
@@ -64,12 +64,12 @@ async def noted(emulator: Emulator) -> list[Exchange]:
     raise AssertionError("the emulator has not noted every exchange")
 
 
-def replies(session: Session) -> list[Answered]:
-    return [fact for fact in session.state.facts if isinstance(fact, Answered)]
+def replies(session: Session) -> list[ModelReplied]:
+    return [fact for fact in session.state.facts if isinstance(fact, ModelReplied)]
 
 
-def attempts(session: Session) -> list[Attempted]:
-    return [fact for fact in session.state.facts if isinstance(fact, Attempted)]
+def attempts(session: Session) -> list[ModelRequestFailed]:
+    return [fact for fact in session.state.facts if isinstance(fact, ModelRequestFailed)]
 
 
 async def asked(model: Any, talk: Talk | None = None) -> tuple[Reply, str]:

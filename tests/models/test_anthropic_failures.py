@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from pydantic import BaseModel
 
-from legato.core.facts import Attempted
+from legato.core.facts import ModelRequestFailed
 from legato.core.turn_context import Frame, ToolSpec
 from legato.emulator import serve
 from legato.emulator.minds.base import Thought, Use, Words
@@ -58,7 +58,7 @@ async def test_a_failure_that_passes_is_tried_again_and_the_turn_is_whole(fault:
         emulator.fault(fault)
         session = desk(model).session("s")
         assert (await session.run("Hello")).text == "Hi."
-        (attempt,) = [fact for fact in session.facts if isinstance(fact, Attempted)]
+        (attempt,) = [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
         assert not attempt.final
         assert len(answers(session)) == 1
 
@@ -72,7 +72,7 @@ async def test_a_broken_stream_is_tried_again(fault: str) -> None:
         emulator.fault(fault)
         session = desk(model).session("s")
         assert (await session.run("Hello")).text.startswith("Hello")
-        assert len([fact for fact in session.facts if isinstance(fact, Attempted)]) == 1
+        assert len([fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]) == 1
         assert len(answers(session)) == 1
 
 
@@ -140,7 +140,7 @@ async def test_thinking_that_the_provider_will_not_take_back_is_left_out_from_th
         assert [exchange.status for exchange in await exchanges(second)] == [400, 200, 200]
         assert [thoughts(exchange.request) for exchange in await exchanges(second)] == [["before"], [], ["after"]]
         assert session.losses == ["reasoning of front: the provider would not take it back"]
-        assert not any(isinstance(fact, Attempted) for fact in session.facts)
+        assert not any(isinstance(fact, ModelRequestFailed) for fact in session.facts)
 
 
 # -- what only a provider of paper does ---------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ async def test_a_container_that_is_gone_is_not_asked_for_again(status: int, word
         await session.run("Hello")
         assert (await session.run("Go on")).text == "Fresh."
         assert session.losses == ["container of front: the provider would not take it back"]
-        assert not any(isinstance(fact, Attempted) for fact in session.facts)
+        assert not any(isinstance(fact, ModelRequestFailed) for fact in session.facts)
     assert [body.get("container") for body in seen] == [None, "container_2", None]
 
 

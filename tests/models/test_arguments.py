@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, Usage, file, image
-from legato.core.facts import Attempted
+from legato.core.facts import ModelRequestFailed
 from legato.emulator import serve
 from legato.errors import BadInput
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses
@@ -59,7 +59,7 @@ async def test_a_failure_says_whose_it_is_and_where_it_was() -> None:
     builder = Agent("a", model=FallbackModel(model, model))
     result = await builder.run("Hello")
     await model.close()
-    attempt = next(fact for fact in result.session.facts if isinstance(fact, Attempted))
+    attempt = next(fact for fact in result.session.facts if isinstance(fact, ModelRequestFailed))
     assert attempt.error.startswith("openai-chat:gpt-4.1: http://127.0.0.1:9/v1/chat/completions could not be reached: ConnectError")
 
 
@@ -68,7 +68,7 @@ async def test_an_address_that_is_none_is_not_tried_again() -> None:
     result = await Agent("a", model=model).run("Hello")
     await model.close()
     assert result.status == "failed"
-    assert len([fact for fact in result.session.facts if isinstance(fact, Attempted)]) == 1
+    assert len([fact for fact in result.session.facts if isinstance(fact, ModelRequestFailed)]) == 1
 
 
 @pytest.mark.parametrize(("fault", "finish"), [("incomplete", "length"), ("content_filter", "filter")])

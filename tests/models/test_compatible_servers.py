@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder
-from legato.core.facts import Attempted, Words
+from legato.core.facts import ModelRequestFailed, Words
 from legato.emulator import serve
 from legato.errors import BadInput, ModelFailed
 from legato.models.chat import OpenAIChat
@@ -98,7 +98,7 @@ async def test_a_server_that_insists_on_its_reasoning_gets_it_in_the_same_turn()
     agent = Agent("desk", model=server.model(stream=False), tools=[look_up_order])
     result = await agent.run("Where is A?")
     assert result.text == "Hi!"
-    assert [fact for fact in result.session.state.facts if isinstance(fact, Attempted)] == []
+    assert [fact for fact in result.session.state.facts if isinstance(fact, ModelRequestFailed)] == []
     assert [body["messages"][-2].get("reasoning_content") for body in server.asked[1:]] == [None, "I must look."]
     assert result.session.losses == []
 

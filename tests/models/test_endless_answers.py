@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from legato import Agent, HandoffBuilder, Limits
-from legato.core.facts import Attempted
+from legato.core.facts import ModelRequestFailed
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Price, Usage
 from legato.testing import ScriptedModel
 from legato.testing.loop import SimulatedLoop
@@ -156,7 +156,7 @@ def test_usage_of_a_stopped_request_is_counted(timeout: float, limit: float) -> 
         builder = HandoffBuilder("desk", [Agent("a", model=model)]).with_model_attempts(1)
         session = builder.with_limits(Limits(seconds=limit)).build().session("s")
         result = await session.run("Hello")
-        (attempted,) = [fact for fact in session.facts if isinstance(fact, Attempted)]
+        (attempted,) = [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
         assert (attempted.usage, result.usage) == (Usage(input=7, output=1, cost=8000),) * 2
         assert (attempted.limit, result.status) == (("seconds", "pending") if limit == 30 else ("", "failed"))
         assert 30 <= asyncio.get_running_loop().time() < 31

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from legato import Agent
-from legato.core.facts import Answered, Asked, Attempted
+from legato.core.facts import ConversationClaimed, ModelReplied, ModelRequestFailed
 from legato.emulator import Emulator, serve
 from legato.errors import BadInput, ModelFailed
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Usage
@@ -22,7 +22,7 @@ async def emulator() -> AsyncIterator[Emulator]:
 
 
 def failures(session: Session) -> list[tuple[int, bool]]:
-    return [(fact.number, fact.final) for fact in session.facts if isinstance(fact, Attempted)]
+    return [(fact.number, fact.final) for fact in session.facts if isinstance(fact, ModelRequestFailed)]
 
 
 async def test_the_second_model_is_asked_at_once_where_the_first_fails(emulator: Emulator) -> None:
@@ -84,8 +84,8 @@ async def test_each_member_keeps_its_own_conversation_with_its_provider(emulator
     await keeps.close()
     await other.close()
     assert result.status == "waiting"
-    asked = [fact.conversation for fact in session.facts if isinstance(fact, Asked)]
-    answered = [fact.base for fact in session.facts if isinstance(fact, Answered)]
+    asked = [fact.conversation for fact in session.facts if isinstance(fact, ConversationClaimed)]
+    answered = [fact.base for fact in session.facts if isinstance(fact, ModelReplied)]
     assert len(asked) == 3
     assert answered[0] == asked[0] == asked[1]
     assert answered[1] == ""
@@ -107,7 +107,7 @@ async def test_an_error_of_any_kind_is_a_failure_of_that_model() -> None:
             raise ZeroDivisionError("oh")
 
     result = await Agent("a", model=FallbackModel(Odd(), ScriptedModel(["I am here."]))).run("Hello")  # type: ignore[arg-type]
-    attempt = next(fact for fact in result.session.facts if isinstance(fact, Attempted))
+    attempt = next(fact for fact in result.session.facts if isinstance(fact, ModelRequestFailed))
     assert (result.text, attempt.error) == ("I am here.", "odd: ZeroDivisionError: oh")
 
 
@@ -127,8 +127,8 @@ async def test_what_the_failed_attempts_cost_is_part_of_the_sum(emulator: Emulat
     broken = Anthropic("claude-sonnet-5", base_url=emulator.url, api_key="any")
     result = await Agent("a", model=FallbackModel(broken, ScriptedModel(["I am here."]))).run("Hello")
     await broken.close()
-    spent = next(fact.usage for fact in result.session.facts if isinstance(fact, Attempted))
-    answered = next(fact.usage for fact in result.session.facts if isinstance(fact, Answered))
+    spent = next(fact.usage for fact in result.session.facts if isinstance(fact, ModelRequestFailed))
+    answered = next(fact.usage for fact in result.session.facts if isinstance(fact, ModelReplied))
     assert spent.input > 0
     assert result.session.usage == spent + answered
     assert isinstance(result.session.usage, Usage)

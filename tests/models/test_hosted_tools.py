@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, tool
-from legato.core.facts import Answered, Hosted
+from legato.core.facts import Hosted, ModelReplied
 from legato.emulator import serve
 from legato.emulator.minds.base import Use
 from legato.models import OpenAIChat, OpenAIResponses
@@ -44,7 +44,7 @@ REFUSAL = 400, {"error": {"message": "Item 'ws_1_0' cannot be used.", "type": "i
 async def test_a_search_and_a_remote_call_go_back_to_their_provider_whole_and_without_its_ids() -> None:
     provider = Provider(response(SEARCH, REMOTE, words("Three.")), response(words("Gladly.")))
     result = await Agent("a", model=provider.responses(hosted=TOOLS)).run("How many teapots are there?")
-    items = next(fact.items for fact in result.session.facts if isinstance(fact, Answered))
+    items = next(fact.items for fact in result.session.facts if isinstance(fact, ModelReplied))
     done = [(item.kind, item.item_id) for item in items if isinstance(item, Hosted)]
     assert done == [("web_search_call", "ws_9f"), ("mcp_call", "mcp_77")]
     await result.session.run("Take one.")

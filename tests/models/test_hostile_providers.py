@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, Middleware
-from legato.core.facts import Answered, Asked, Attempted
+from legato.core.facts import ConversationClaimed, ModelReplied, ModelRequestFailed
 from legato.emulator import serve
 from legato.history import custom
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Price, Usage
@@ -100,7 +100,7 @@ async def test_an_error_in_odd_letters_is_recorded_and_another_model_is_asked() 
 async def test_a_long_error_is_recorded_in_short() -> None:
     provider = Provider((400, {"error": {"message": "x" * 1_000_000, "code": "y" * 1_000_000}}))
     session = (await Agent("a", model=provider.responses()).run("Hello")).session
-    attempt = next(fact for fact in session.facts if isinstance(fact, Attempted))
+    attempt = next(fact for fact in session.facts if isinstance(fact, ModelRequestFailed))
     assert len(attempt.error) + len(attempt.code) < 5000
 
 
@@ -161,7 +161,7 @@ async def test_no_secret_of_a_model_reaches_the_ledger_or_an_error() -> None:
     assert "***" in result.error
     await result.session.resume()
     kept = await result.session.to_string()
-    frames = [await result.session.store.content(result.session.id, f.frame) for f in result.session.facts if isinstance(f, Answered)]
+    frames = [await result.session.store.content(result.session.id, f.frame) for f in result.session.facts if isinstance(f, ModelReplied)]
     assert provider.asked[1]["tools"][0]["authorization"] == SECRET
     for place in (kept, str(result.session.facts), str(frames), result.error, repr(model), str(result.session.state.failed)):
         assert SECRET not in place
@@ -181,7 +181,7 @@ async def test_a_lock_says_nothing_of_a_conversation_that_was_broken_before() ->
         await session.resume()
         for model in (keeps, inline):
             await model.close()
-    asked = [fact.conversation for fact in session.facts if isinstance(fact, Asked)]
+    asked = [fact.conversation for fact in session.facts if isinstance(fact, ConversationClaimed)]
     assert len(asked) == len(set(asked)), "a conversation of which nobody knows what it holds was used again"
 
 

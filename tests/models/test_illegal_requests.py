@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from legato import Agent, Middleware
-from legato.core.facts import Attempted
+from legato.core.facts import ModelRequestFailed
 from legato.emulator import serve
 from legato.errors import IllegalRequest
 from legato.models import FallbackModel, OpenAIChat, OpenAIResponses
@@ -45,7 +45,7 @@ async def test_an_illegal_request_is_raised_with_its_clause_and_a_dump_and_the_s
         assert json.loads(raised.value.dump)["tools"]
         assert b"sk-secret" not in raised.value.dump
         assert emulator.log.requests == 0
-        assert not [fact for fact in session.facts if isinstance(fact, Attempted)]
+        assert not [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
         spoils.at_work = False
         result = await session.resume()
         assert result.status == "waiting"

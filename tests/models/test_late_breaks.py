@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from legato import Agent
-from legato.core.facts import Attempted
+from legato.core.facts import ModelRequestFailed
 from legato.emulator import serve
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
 
@@ -52,5 +52,5 @@ async def test_a_stream_that_breaks_after_its_last_event_is_whole(wire: str) -> 
         result = await Agent("a", model=model).run("Hello")
         assert result.status == "waiting"
         assert result.text
-        assert not [fact for fact in result.session.facts if isinstance(fact, Attempted)]
+        assert not [fact for fact in result.session.facts if isinstance(fact, ModelRequestFailed)]
         assert emulator.log.requests == 1

@@ -199,8 +199,16 @@ def test_harmless_words_are_not_masked(values: list[str], text: str) -> None:
         json.dumps(encodebytes(f"Authorization: Bearer {KEY * 3}\n".encode()).decode()),
     ],
     ids=[
-        "cut", "encoded twice", "every character encoded", "JSON in JSON", "escaped", "HTML", "base64 of a header", "base64 of a query",
-        "base64 in lines", "base64 in lines in JSON",
+        "cut",
+        "encoded twice",
+        "every character encoded",
+        "JSON in JSON",
+        "escaped",
+        "HTML",
+        "base64 of a header",
+        "base64 of a query",
+        "base64 in lines",
+        "base64 in lines in JSON",
     ],
 )
 def test_spellings_of_a_key_are_masked(text: str) -> None:

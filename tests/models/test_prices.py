@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Limits, Usage, Workflow
 from legato.core.codec import decode, encode
-from legato.core.facts import MAX_COUNT, Answered
+from legato.core.facts import MAX_COUNT, ModelReplied
 from legato.core.view import Request
 from legato.emulator import serve
 from legato.emulator.models import KNOWN
@@ -53,7 +53,7 @@ async def test_a_try_that_was_refused_late_is_counted_with_the_reply() -> None:
     await session.run("Hello")
     await session.run("And again")
     assert [any(item.get("type") == "reasoning" for item in asked["input"]) for asked in provider.asked] == [False, True, False]
-    replies = [fact.usage for fact in session.facts if isinstance(fact, Answered)]
+    replies = [fact.usage for fact in session.facts if isinstance(fact, ModelReplied)]
     assert [(usage.input, usage.output, usage.cost) for usage in replies] == [(1, 1, 11_000), (57, 2, 77_000)]
 
 
@@ -63,7 +63,7 @@ async def test_unknown_price_is_recorded_as_unknown() -> None:
         session = Agent("a", model=model)._workflow().session("s")
         result = await session.run("Hello")
         await model.close()
-    (reply,) = (fact for fact in session.facts if isinstance(fact, Answered))
+    (reply,) = (fact for fact in session.facts if isinstance(fact, ModelReplied))
     assert (reply.usage.cost, result.usage.cost, result.usage.dollars) == (None, None, None)
     assert result.usage.unpriced_tokens == result.usage.total > 0
     assert b"cost" not in encode(reply)
@@ -75,7 +75,7 @@ async def test_free_model_is_recorded_with_cost_zero() -> None:
         session = Agent("a", model=model)._workflow().session("s")
         await session.run("Hello")
         await model.close()
-    (reply,) = (fact for fact in session.facts if isinstance(fact, Answered))
+    (reply,) = (fact for fact in session.facts if isinstance(fact, ModelReplied))
     assert (reply.usage.cost, session.usage.dollars, session.usage.unpriced_tokens) == (0, 0, 0)
     assert decode(encode(reply)) == reply
 

@@ -94,4 +94,3 @@ def judge(title: str, emulator: Emulator, told: object, wrong: list[str]) -> int
     wrong += [f"refused: {exchange} {exchange.verdict}" for exchange in refused]
     print(f"{title}: {emulator.summary()}; {'; '.join(wrong) if wrong else 'all accepted'}")
     return len(wrong)
-

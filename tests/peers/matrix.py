@@ -132,11 +132,11 @@ def list_wrong_facts(server: Server, column: str, expected: Expectation) -> Iter
             yield f"{len(sessions)} sessions instead of one"
             return
         facts = http.get(f"/api/sessions/{sessions[0]['id']}/facts").json()["facts"]
-    said = [fact["content"] for fact in facts if fact["fact"] == "said"]
+    said = [fact["content"] for fact in facts if fact["fact"] == "message_received"]
     if said != expected.said:
         yield f"the ledger has {said!r} as said, instead of {expected.said!r}"
     counted = {
-        "replies": (len([fact for fact in facts if fact["fact"] == "answered"]), expected.replies),
+        "replies": (len([fact for fact in facts if fact["fact"] == "model_replied"]), expected.replies),
         "approvals": (len([fact for fact in facts if fact["fact"] == "decided" and fact["verdict"] == "approve"]), expected.approved),
         "outputs": (len([fact for fact in facts if _is_output(fact)]), expected.outputs),
     }
@@ -147,7 +147,7 @@ def list_wrong_facts(server: Server, column: str, expected: Expectation) -> Iter
 
 def _is_output(fact: dict[str, Any]) -> bool:
     """Tell whether a fact is the output of a call: of a tool that ran, or of one whose result came from the client."""
-    return fact["fact"] == "returned" or (fact["fact"] == "decided" and fact["verdict"] == "answer")
+    return fact["fact"] == "call_returned" or (fact["fact"] == "decided" and fact["verdict"] == "answer")
 
 
 def draw_table(cells: Sequence[Cell]) -> str:

@@ -34,13 +34,9 @@ def main(base_url):
         while found := [item for item in response.output if item.type == "function_call"]:
             calls += len(found)
             outputs = [{"type": "function_call_output", "call_id": item.call_id, "output": "one teapot, delivered"} for item in found]
-            response = client.responses.create(
-                model="gpt-4.1", input=outputs, tools=TOOLS, previous_response_id=response.id, store=True
-            )
+            response = client.responses.create(model="gpt-4.1", input=outputs, tools=TOOLS, previous_response_id=response.id, store=True)
             statuses.append(response.status)
-        response = client.responses.create(
-            model="gpt-4.1", input=message, tools=TOOLS, previous_response_id=response.id, store=True
-        )
+        response = client.responses.create(model="gpt-4.1", input=message, tools=TOOLS, previous_response_id=response.id, store=True)
         statuses.append(response.status)
     print(json.dumps({"statuses": statuses, "calls": calls, "text": response.output_text}))
 

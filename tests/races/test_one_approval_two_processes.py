@@ -4,7 +4,7 @@ import multiprocessing
 
 import pytest
 
-from legato.core.facts import Decided, Started
+from legato.core.facts import CallStarted, Decided
 from tests.races.desk import build, deliver, opened
 
 TIMES = 200
@@ -35,5 +35,5 @@ async def test_one_approval_delivered_from_two_processes_at_the_same_moment_runs
     assert sorted(book.read_text().split()) == sorted(f"order-{number}" for number in range(TIMES)), "each order is paid once"
     for number in range(TIMES):
         facts = await store.read(f"s{number}")
-        assert sum(isinstance(fact, Decided) for fact in facts) == sum(isinstance(fact, Started) for fact in facts) == 1
+        assert sum(isinstance(fact, Decided) for fact in facts) == sum(isinstance(fact, CallStarted) for fact in facts) == 1
     await store.close()

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Answered, CallRef, Decided, Returned, Said, Started
+from legato.core.facts import CallRef, CallReturned, CallStarted, Decided, MessageReceived, ModelReplied
 from legato.errors import ModelFailed, StoreFull
 from legato.runtime.outcomes import Outcome, record_later
 from legato.stores import MemoryStore, SQLiteStore
@@ -65,7 +65,7 @@ async def test_a_message_from_another_handle_while_a_tool_runs_costs_nobody_a_re
     running = asyncio.ensure_future(_result(desk.workflow.session("s").run("first")))
     await desk.running.wait()
     second = asyncio.ensure_future(_result(desk.workflow.session("s").run("second")))
-    await recorded(store, Said, 2)
+    await recorded(store, MessageReceived, 2)
     desk.go.set()
     await asyncio.gather(running, second)
     seen = [message.text for message in desk.model.requests[-1].messages]
@@ -153,7 +153,7 @@ async def test_leaving_the_events_stops_at_the_next_fact_and_resume_goes_on(stor
     desk.go.set()
     result = await session.resume()
     assert result.text == "done"
-    starts = [fact for fact in session.facts if isinstance(fact, Started)]
+    starts = [fact for fact in session.facts if isinstance(fact, CallStarted)]
     assert len(starts) == 1, "the tool that ran when its observer left was finished and recorded, not started again"
 
 
@@ -177,7 +177,7 @@ async def test_a_model_that_fails_is_asked_again_then_the_session_pauses_and_can
     assert len(model.requests) == 2
     result = await session.resume()
     assert (result.status, result.text) == ("waiting", "at last")
-    assert len([fact for fact in session.facts if isinstance(fact, Answered)]) == 1
+    assert len([fact for fact in session.facts if isinstance(fact, ModelReplied)]) == 1
 
 
 async def test_pieces_of_a_broken_reply_are_withdrawn_before_it_comes_again_whole(store):
@@ -248,10 +248,10 @@ async def test_of_what_is_recorded_later_one_thing_that_cannot_be_costs_no_other
     session = desk.workflow.session("s")
     running = asyncio.ensure_future(_result(session.run("go")))
     await desk.running.wait()
-    (started,) = [fact for fact in session.facts if isinstance(fact, Started)]
+    (started,) = [fact for fact in session.facts if isinstance(fact, CallStarted)]
     nowhere = CallRef(started.call.position + 7, 0)
-    facts = [Returned(at=1, call=ref, attempt=1, status="ok", output="by another") for ref in (nowhere, started.call)]
+    facts = [CallReturned(at=1, call=ref, attempt=1, status="ok", output="by another") for ref in (nowhere, started.call)]
     record_later(session._ledger, [Outcome(decide=lambda state, fact=fact: iter([fact])) for fact in facts])
     async with asyncio.timeout(60):
         await running
-    assert [fact.output for fact in session.facts if isinstance(fact, Returned)] == ["by another"]
+    assert [fact.output for fact in session.facts if isinstance(fact, CallReturned)] == ["by another"]

@@ -8,7 +8,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel
 
 from legato import Agent, HandoffBuilder, Image, Limits, Provided, file, guardrail, history, image, tool
-from legato.core.facts import Opened, Returned, Said
+from legato.core.facts import CallReturned, MessageReceived, Opened
 from legato.errors import BadInput, CodecError, LedgerExists, ModelFailed, StoreLocked, UnknownLedger
 from legato.models import Call, Reasoning, Reply, Usage, Words
 from legato.stores import MemoryStore, SQLiteStore
@@ -246,7 +246,7 @@ async def test_a_finished_tool_is_recorded_although_the_drive_ends_first(store, 
             return getattr(store, name)
 
         async def append(self, ledger, expected, facts, **more):
-            if self.armed and any(isinstance(fact, Returned) for fact in facts):
+            if self.armed and any(isinstance(fact, CallReturned) for fact in facts):
                 self.armed = False
                 self.met.set()
                 if how == "the store refuses once":
@@ -266,7 +266,7 @@ async def test_a_finished_tool_is_recorded_although_the_drive_ends_first(store, 
     if how == "the caller leaves":
         driving.cancel()
     assert isinstance((await asyncio.gather(driving, return_exceptions=True))[0], StoreLocked | asyncio.CancelledError)
-    await recorded(store, Returned)
+    await recorded(store, CallReturned)
     result = await session.resume()
     assert result.text == "done", "nobody had to be asked how it ended"
     assert [message.text for message in model.requests[-1].messages if message.role == "tool"] == ["paid"]
@@ -292,7 +292,7 @@ async def test_a_message_that_lands_while_a_request_is_made_is_judged_before_a_m
     first = asyncio.ensure_future(_awaited(workflow.session("s", store=store).run("hello")))
     await made.wait()
     second = asyncio.ensure_future(_awaited(workflow.session("s", store=store).run("my secret")))
-    await recorded(store, Said, 2)
+    await recorded(store, MessageReceived, 2)
     gate.set()
     await asyncio.gather(first, second)
     assert not any("my secret" in texts for texts, _ in asked)
@@ -456,7 +456,7 @@ async def test_messages_stay_in_conversational_order_when_one_was_withheld(store
     for words in ("hello", "secret", "again"):
         await session.run(words)
     assert [message.text for message in session.messages] == ["hello", "ok", "secret", "blocked", "again", "ok"]
-    assert sum(isinstance(fact, Said) for fact in session.facts) == 3
+    assert sum(isinstance(fact, MessageReceived) for fact in session.facts) == 3
 
 
 @pytest.mark.parametrize("how", ["spoken to", "forgotten while a tool runs"])
@@ -507,7 +507,7 @@ async def test_a_reply_to_a_request_that_was_cancelled_is_not_part_of_the_conver
     other = workflow.session("s", store=store)
     await other.cancel()
     speaking = asyncio.ensure_future(_awaited(other.run("a new question")))
-    await recorded(store, Said, 2)
+    await recorded(store, MessageReceived, 2)
     go.set()
     await asyncio.gather(driving, speaking)
     await other.refresh()
@@ -612,7 +612,7 @@ async def test_a_frame_knows_of_a_message_that_came_while_the_model_was_thinking
     first = asyncio.ensure_future(_awaited(session.run("first")))
     await thinking.wait()
     second = asyncio.ensure_future(_awaited(session.run("second")))
-    await recorded(store, Said, 2)
+    await recorded(store, MessageReceived, 2)
     go.set()
     await asyncio.gather(first, second)
     assert asked == ["1: first", "1: first", "2: second"]

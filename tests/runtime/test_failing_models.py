@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, tool
-from legato.core.facts import MAX_TIME_MS, Attempted, Returned, Started
+from legato.core.facts import MAX_TIME_MS, CallReturned, CallStarted, ModelRequestFailed
 from legato.errors import ModelFailed
 from legato.history import last
 from legato.models import Call, FallbackModel, Reply, Usage, Words
@@ -57,7 +57,7 @@ def test_junk_reply_is_a_bounded_failure(thing: Any) -> None:
             result = await go_on()
             assert result.status == "failed"
             assert "the model" in result.error
-        assert 2 <= sum(isinstance(fact, Attempted) for fact in session.facts) <= 8
+        assert 2 <= sum(isinstance(fact, ModelRequestFailed) for fact in session.facts) <= 8
 
     SimulatedLoop().run_until_complete(test())
 
@@ -66,7 +66,7 @@ def test_junk_reply_is_a_bounded_failure(thing: Any) -> None:
 async def test_junk_reply_has_the_next_model_asked(thing: Any) -> None:
     result = await Agent("a", model=FallbackModel(Always(thing), ScriptedModel(["I am here."]))).run("Hello")
     assert result.text == "I am here."
-    (attempted,) = [fact for fact in result.session.facts if isinstance(fact, Attempted)]
+    (attempted,) = [fact for fact in result.session.facts if isinstance(fact, ModelRequestFailed)]
     assert (attempted.error.startswith("junk: "), attempted.final) == (True, False)
 
 
@@ -80,7 +80,7 @@ def test_senseless_retry_after_is_ignored(seconds: Any) -> None:
             begun = asyncio.get_running_loop().time()
             result = await Agent("a", model=model).run("Hello")
             assert (result.status == "failed") == (most == 4)
-            assert sum(isinstance(fact, Attempted) for fact in result.session.facts) == most
+            assert sum(isinstance(fact, ModelRequestFailed) for fact in result.session.facts) == most
             assert asyncio.get_running_loop().time() - begun < 10
 
     SimulatedLoop().run_until_complete(test())
@@ -109,7 +109,7 @@ async def test_a_provider_that_asks_to_wait_for_hours_is_not_waited_for() -> Non
     model = ScriptedModel([ModelFailed("come back later", retryable=True, retry_after=7200.0), "Here I am."])
     result = await Agent("a", model=model).run("Hello")
     assert (result.status, result.error) == ("failed", "come back later")
-    assert [fact.final for fact in result.session.facts if isinstance(fact, Attempted)] == [True]
+    assert [fact.final for fact in result.session.facts if isinstance(fact, ModelRequestFailed)] == [True]
     assert (await result.session.resume()).text == "Here I am."
 
 
@@ -117,7 +117,7 @@ async def test_a_wait_of_any_length_is_recorded() -> None:
     told = retry_after({"retry-after": "1e308"})
     result = await Agent("a", model=Always(ModelFailed("come back later", retryable=True, retry_after=told))).run("Hello")
     assert (result.status, result.error) == ("failed", "come back later")
-    assert [fact.retry_at for fact in result.session.facts if isinstance(fact, Attempted)] == [MAX_TIME_MS]
+    assert [fact.retry_at for fact in result.session.facts if isinstance(fact, ModelRequestFailed)] == [MAX_TIME_MS]
 
 
 async def test_the_last_call_of_a_reply_that_a_filter_stopped_is_not_run() -> None:
@@ -133,8 +133,8 @@ async def test_the_last_call_of_a_reply_that_a_filter_stopped_is_not_run() -> No
     model = ScriptedModel([Reply(items=calls, finish="filter"), "Only Ann was paid."])
     session = (await Agent("a", model=model, tools=[pay]).run("Pay Ann and Bob")).session
     assert ran == ["Ann"]
-    assert len([fact for fact in session.facts if isinstance(fact, Started)]) == 1
-    told = [fact.output for fact in session.facts if isinstance(fact, Returned)]
+    assert len([fact for fact in session.facts if isinstance(fact, CallStarted)]) == 1
+    told = [fact.output for fact in session.facts if isinstance(fact, CallReturned)]
     assert any("Not run: the reply was cut off" in str(output) for output in told)
 
 
@@ -145,4 +145,4 @@ async def test_marked_failure_of_one_model_ends() -> None:
     session = Agent("a", model=Always(failure))._workflow().session("s", store=MemoryStore())
     result = await session.run("Hi")
     assert result.status == "failed"
-    assert sum(isinstance(fact, Attempted) for fact in session.facts) == 4
+    assert sum(isinstance(fact, ModelRequestFailed) for fact in session.facts) == 4

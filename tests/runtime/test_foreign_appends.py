@@ -7,13 +7,13 @@ import pytest
 
 from legato import Agent, HandoffBuilder, tool
 from legato.core.digests import digest_arguments
-from legato.core.facts import CallRef, Cancelled, Decided, Lost, Returned, Started
+from legato.core.facts import CallLost, CallRef, CallReturned, CallStarted, Cancelled, Decided
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel, call
 from tests.runtime.holding import Held, begin
 
 CALL = CallRef(2, 0)
-LOST = Lost(at=1, call=CALL, attempt=1)
+LOST = CallLost(at=1, call=CALL, attempt=1)
 RUN_AGAIN = Decided(at=1, kind="outcome", verdict="approve", call=CALL, digest=digest_arguments("{}"))
 
 
@@ -55,7 +55,7 @@ async def test_outcome_after_lost_answers_the_call():
     running = begin(desk.session.run("pay"))
     await desk.reached.wait()
     await desk.append(LOST)
-    await desk.until(has(Lost))
+    await desk.until(has(CallLost))
     for _ in range(100):  # long enough for a driver that takes no notice of the outcome to come to rest
         await asyncio.sleep(0)
     desk.go.set()
@@ -73,10 +73,10 @@ async def test_outcome_after_run_again_is_late():
     desk.go.set()
     other = desk.session.workflow.session("s")
     async with asyncio.timeout(60):
-        while not has(Returned)((await other.refresh()).facts):  # noqa: ASYNC110 - the same
+        while not has(CallReturned)((await other.refresh()).facts):  # noqa: ASYNC110 - the same
             await asyncio.sleep(0)
-    assert has(Returned, late=True, attempt=1)(other.facts)
-    assert not has(Started, attempt=2)(other.facts)
+    assert has(CallReturned, late=True, attempt=1)(other.facts)
+    assert not has(CallStarted, attempt=2)(other.facts)
 
 
 class Interrupted(MemoryStore):
@@ -84,7 +84,7 @@ class Interrupted(MemoryStore):
 
     async def append(self, ledger, expected, facts, **more):
         length = await super().append(ledger, expected, facts, **more)
-        if any(isinstance(fact, Started) for fact in facts):
+        if any(isinstance(fact, CallStarted) for fact in facts):
             await super().append(ledger, length, [Cancelled(at=1)])
         return length
 

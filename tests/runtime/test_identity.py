@@ -6,7 +6,7 @@ import multiprocessing
 import pytest
 
 from legato import Agent, HandoffBuilder, tool
-from legato.core.facts import Opened, Said
+from legato.core.facts import MessageReceived, Opened
 from legato.errors import LedgerExists, StoreError, UnknownLedger
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import FailingStore, Fault, ScriptedModel, call
@@ -183,7 +183,7 @@ async def test_a_session_that_is_replaced_after_the_handle_looked_is_told_all_th
     assert session.facts == before
     facts = await store.read("s")
     assert len([fact for fact in facts if isinstance(fact, Opened)]) == (how != "deleted")
-    assert not [fact for fact in facts if isinstance(fact, Said) and fact.content in ("old", "more")]
+    assert not [fact for fact in facts if isinstance(fact, MessageReceived) and fact.content in ("old", "more")]
     assert await store.read("branch") == []
 
 
@@ -257,7 +257,7 @@ async def test_a_later_copy_is_not_added_to_a_session_that_replaced_the_one_it_c
     with pytest.raises(UnknownLedger):
         await copy.refresh()
     facts = await store.read("s")
-    assert not [fact for fact in facts if isinstance(fact, Said) and fact.content in ("old", "more")]
+    assert not [fact for fact in facts if isinstance(fact, MessageReceived) and fact.content in ("old", "more")]
     if how == "deleted":  # then there is room for it
         await copy.refresh()
         assert [message.text for message in copy.messages] == ["old", "I heard old", "more", "I heard more"]
@@ -321,7 +321,7 @@ async def test_a_reply_to_a_session_that_was_replaced_starts_no_tool_and_is_not_
     await thinking.wait()
     await store.delete("s")
     if how != "deleted":
-        await store.append("s", 0, [Opened(at=1, ledger="l", workflow="talk"), Said(at=2, content="new")], born="l")
+        await store.append("s", 0, [Opened(at=1, ledger="l", workflow="talk"), MessageReceived(at=2, content="new")], born="l")
     if how == "longer":
         await talk().session("s", store=store).run("newer")
     facts = await store.read("s")

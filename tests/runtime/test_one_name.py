@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from legato import Agent, HandoffBuilder
-from legato.core.facts import Opened, Said
+from legato.core.facts import MessageReceived, Opened
 from legato.errors import DefinitionChanged, LedgerExists, UnknownLedger
 from legato.runtime.run import Result
 from legato.stores import MemoryStore, SQLiteStore
@@ -52,7 +52,7 @@ async def test_of_two_workflows_that_make_one_session_at_once_one_is_told_and_it
     assert f"belongs to workflow {winner!r}, not to {loser!r}" in str(lost)
     facts = await stores[0].read("s")
     assert [fact.workflow for fact in facts if isinstance(fact, Opened)] == [winner]
-    assert [fact.content for fact in facts if isinstance(fact, Said)] == [f"for {winner}"]
+    assert [fact.content for fact in facts if isinstance(fact, MessageReceived)] == [f"for {winner}"]
     assert [info.ledger for info in await stores[0].list()] == ["s"]
     for session in sessions:
         if session.workflow.name == loser:

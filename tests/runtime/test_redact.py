@@ -5,7 +5,17 @@ import asyncio
 import pytest
 
 from legato import Agent, HandoffBuilder, file, guardrail, history, tool
-from legato.core.facts import Answered, Attempted, Compacted, Gated, Judged, Redacted, Returned, Said, Started
+from legato.core.facts import (
+    ApprovalChecked,
+    CallReturned,
+    CallStarted,
+    Compacted,
+    GuardrailJudged,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
+    Redacted,
+)
 from legato.core.messages_to_model import ERASED, ERASED_ARGUMENTS
 from legato.errors import BadInput, LedgerExists, ModelFailed, StoreError
 from legato.runtime.session_cache import SESSIONS, CachedState
@@ -91,7 +101,7 @@ async def test_a_handle_that_has_not_looked_writes_nothing_back(store):
     await session.run(SECRET)
     await other.refresh()
     await session.redact(1)
-    await other._ledger.append(lambda state: iter([Said(at=1, content="hello")]))  # it learns at its append that it is late
+    await other._ledger.append(lambda state: iter([MessageReceived(at=1, content="hello")]))  # it learns at its append that it is late
     assert "Xylophone" not in everything_of(store, other)
     assert [type(fact) for fact in await store.read("s")] == [type(fact) for fact in other.facts]
 
@@ -221,7 +231,7 @@ async def test_a_reply_that_comes_at_the_same_moment_leaves_its_cost_and_nothing
     done = []
 
     async def append(self, ledger, expected, facts, **options):
-        if any(isinstance(fact, Answered) for fact in facts) and not done:
+        if any(isinstance(fact, ModelReplied) for fact in facts) and not done:
             done.append(True)
             await erase.redact(1)
         return await real(self, ledger, expected, facts, **options)
@@ -229,9 +239,9 @@ async def test_a_reply_that_comes_at_the_same_moment_leaves_its_cost_and_nothing
     monkeypatch.setattr(type(store), "append", append)
     result = await session.run(SECRET)
     assert result.status == "waiting"
-    (attempted,) = [fact for fact in session.facts if isinstance(fact, Attempted)]
+    (attempted,) = [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
     assert (attempted.code, attempted.frame) == ("erased", "")
-    assert [fact.upto for fact in session.facts if isinstance(fact, Answered)] == [3]
+    assert [fact.upto for fact in session.facts if isinstance(fact, ModelReplied)] == [3]
 
 
 async def test_a_session_whose_attempt_lost_its_frame_is_whole_as_text(store):
@@ -264,10 +274,10 @@ async def test_what_was_recorded_after_a_conflict_has_its_contents(store):
     session = workflow.session("s", store=store)
     await session.run("hi")
     await workflow.session("s", store=store).say("meanwhile")
-    attempted = Attempted(at=1, agent="clerk", frame="f", upto=3, error="no", code="no", number=1)
+    attempted = ModelRequestFailed(at=1, agent="clerk", frame="f", upto=3, error="no", code="no", number=1)
 
     def propose(state):
-        yield Said(at=1, content="first") if state.length == 3 else attempted
+        yield MessageReceived(at=1, content="first") if state.length == 3 else attempted
 
     await session._ledger.append(propose, {"f": b"a frame"})
     assert await store.content("s", "f") == b"a frame"
@@ -335,7 +345,7 @@ async def test_a_call_that_waits_for_a_person_is_not_run_when_its_arguments_are_
     await session.redact(2)
     assert session.pending == []
     await session.resume()
-    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
     assert returned.output == "Not run: the arguments of 'pay' were erased on request before it started."
     assert ran == []
     with pytest.raises(Exception, match="not pending"):
@@ -349,7 +359,7 @@ async def test_started_tool_runs_with_its_erased_arguments(store):
     class Erasing(FailingStore):
         async def append(self, ledger, expected, facts, **more):
             length = await self.store.append(ledger, expected, facts, **more)
-            if any(isinstance(fact, Started) for fact in facts):
+            if any(isinstance(fact, CallStarted) for fact in facts):
                 await other.redact(2)
             return length
 
@@ -363,7 +373,7 @@ async def test_started_tool_runs_with_its_erased_arguments(store):
     session = hall(ScriptedModel([call("look_up", name="Ann Xylophone"), "Done."]), tools=[look_up]).session("s", store=Erasing(store))
     assert (await session.run("look her up")).text == "Done."
     assert ran == ["Ann Xylophone"]
-    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
     assert (returned.status, returned.output) == ("ok", "found")
     assert "Xylophone" not in str(await store.read("s"))
 
@@ -419,7 +429,7 @@ async def test_a_call_runs_with_its_verdict_on_record_although_words_were_erased
     held.go.set()
     assert (await asyncio.wait_for(running, 60)).text == "Hello."
     kinds = [type(fact) for fact in session.facts]
-    assert kinds[3:] == [Redacted, Judged, Gated, Started, Returned, Answered]
+    assert kinds[3:] == [Redacted, GuardrailJudged, ApprovalChecked, CallStarted, CallReturned, ModelReplied]
     assert asked == ["look_up", "look_up"], "it was asked about what is there now"
 
 

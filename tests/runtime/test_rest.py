@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.errors import ModelFailed
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store
 from legato.testing import ScriptedModel, call
@@ -43,7 +43,7 @@ async def test_a_session_that_waits_rests_until_somebody_says_something(store: S
     session = workflow.session("s", store=store)
     await session.run("Hi")
     assert await unrested(store) == []
-    await store.append("s", 3, [Said(at=1, content="Bye")])  # as another process does that drives nothing
+    await store.append("s", 3, [MessageReceived(at=1, content="Bye")])  # as another process does that drives nothing
     assert await unrested(store) == ["s"]
     await workflow.session("s", store=store).resume()
     assert await unrested(store) == []

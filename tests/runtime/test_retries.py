@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow
-from legato.core.facts import Answered, Attempted
+from legato.core.facts import ModelReplied, ModelRequestFailed
 from legato.core.planner import CallModel, plan
 from legato.core.view import Request
 from legato.errors import ModelFailed
@@ -48,7 +48,7 @@ class Limited:
         return self.workflow.session("s", store=self.store)
 
     def attempts(self, session: Session) -> list[tuple[int, bool]]:
-        return [(fact.number, fact.final) for fact in session.facts if isinstance(fact, Attempted)]
+        return [(fact.number, fact.final) for fact in session.facts if isinstance(fact, ModelRequestFailed)]
 
     async def left_after(self, attempts: int) -> None:
         """Drive until so many attempts have failed, and stop as a process does that ends."""
@@ -96,9 +96,9 @@ def test_back_off_is_recorded_where_provider_says_nothing() -> None:
         limited = Limited(failures=3, retry_after=None)
         session = limited.session()
         await session.run("Hello")
-        waits = [fact.retry_at - fact.at for fact in session.facts if isinstance(fact, Attempted)]
+        waits = [fact.retry_at - fact.at for fact in session.facts if isinstance(fact, ModelRequestFailed)]
         assert [longest // 2 <= wait <= longest for wait, longest in zip(waits, (500, 1000, 2000), strict=True)] == [True] * 3
-        (answered,) = [fact for fact in session.facts if isinstance(fact, Answered)]
+        (answered,) = [fact for fact in session.facts if isinstance(fact, ModelReplied)]
         assert answered.at == pytest.approx(session.facts[0].at + sum(waits), abs=100)
 
     in_virtual_time(play)
@@ -110,7 +110,7 @@ def test_unusable_retry_after_waits_as_without(retry_after: float) -> None:
         limited = Limited(failures=1, retry_after=retry_after)
         session = limited.session()
         assert (await session.run("Hello")).text == "Hello!"
-        assert [250 <= fact.retry_at - fact.at <= 500 for fact in session.facts if isinstance(fact, Attempted)] == [True]
+        assert [250 <= fact.retry_at - fact.at <= 500 for fact in session.facts if isinstance(fact, ModelRequestFailed)] == [True]
 
     in_virtual_time(play)
 
@@ -129,7 +129,7 @@ async def waits_of_many(retry_after: float | None) -> list[int]:
     sessions = [workflow.session(f"s-{number}", store=MemoryStore()) for number in range(50)]
     await asyncio.gather(*(session.run("Hello") for session in sessions))
     facts = [fact for session in sessions for fact in session.facts]
-    return [fact.retry_at - fact.at for fact in facts if isinstance(fact, Attempted)]
+    return [fact.retry_at - fact.at for fact in facts if isinstance(fact, ModelRequestFailed)]
 
 
 def test_sessions_that_fail_together_retry_apart() -> None:
@@ -178,7 +178,7 @@ def test_too_long_retry_after_pauses_session(retry_after: float) -> None:
         limited = Limited(failures=1, retry_after=retry_after)
         session = limited.session()
         assert (await session.run("Hello")).status == "failed"
-        (attempted,) = [fact for fact in session.facts if isinstance(fact, Attempted)]
+        (attempted,) = [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
         assert (attempted.final, attempted.retry_at - attempted.at) == (True, retry_after * 1000)
         assert (await session.resume()).text == "Hello!"
 
@@ -221,7 +221,7 @@ async def test_failure_that_stays_has_no_retry_time() -> None:
     await session.run("Hello")
     await session.resume()
     await session.resume()
-    failed = [fact for fact in session.facts if isinstance(fact, Attempted)]
+    failed = [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
     assert [(fact.final, fact.retry_at == fact.at) for fact in failed] == [(True, False), (True, True), (True, False)]
     assert [fact.cause for fact in failed] == ["ModelFailed (model_failed, HTTP:401)", "ModelFailed (model_failed)", "ValueError"]
 
@@ -231,7 +231,7 @@ def test_plan_says_when_request_is_made_again() -> None:
         limited = Limited(failures=1)
         await limited.left_after(1)
         session = await limited.session().refresh()
-        (attempted,) = [fact for fact in session.facts if isinstance(fact, Attempted)]
+        (attempted,) = [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
         now = plan(session.state, limited.workflow.definition.graph)
         assert now.not_before == {CallModel("clerk", 0): attempted.retry_at}
         await session.say("Are you there?")  # the user overtakes the failure
@@ -295,6 +295,6 @@ def test_child_session_waits_in_place() -> None:
         session = team.session("s", store=limited.store)
         assert (await session.run("Hello")).text == "It is done."
         assert 60 <= limited.requested[1] - limited.requested[0] <= 60.5
-        assert [type(fact).__name__ for fact in session.facts].count("Started") == 1
+        assert [type(fact).__name__ for fact in session.facts].count("CallStarted") == 1
 
     in_virtual_time(play)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Attempted, Paused, Returned
+from legato.core.facts import CallPaused, CallReturned, ModelRequestFailed
 from legato.core.view import Request
 from legato.models import FallbackModel
 from legato.runtime.session import Session
@@ -46,7 +46,7 @@ def desk(model: Any, seconds: float, *tools: Any) -> Workflow:
 
 
 def attempts(session: Session) -> list[tuple[int, bool, str, int]]:
-    return [(fact.number, fact.final, fact.limit, fact.took) for fact in session.facts if isinstance(fact, Attempted)]
+    return [(fact.number, fact.final, fact.limit, fact.took) for fact in session.facts if isinstance(fact, ModelRequestFailed)]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
@@ -94,7 +94,7 @@ def test_tool_is_let_finish_past_the_seconds_limit() -> None:
         session = desk(Slow(reply=[call("pay")]), 5, pay).session("s")
         result = await session.run("Go")
         assert [request.limit for request in result.pending] == ["seconds"]
-        assert [fact.output for fact in session.facts if isinstance(fact, Returned)] == ["paid"]
+        assert [fact.output for fact in session.facts if isinstance(fact, CallReturned)] == ["paid"]
         assert attempts(session) == []
 
     simulate(test())
@@ -117,7 +117,7 @@ def test_callers_seconds_limit_stops_a_child_request(depth: int) -> None:
         await session.approve(result.pending[0])
         result = await session.resume()
         assert (result.status, result.text, slow.asked) == ("waiting", f"{name} is done.", 2)
-        assert len([fact for fact in session.facts if isinstance(fact, Paused)]) == 1
+        assert len([fact for fact in session.facts if isinstance(fact, CallPaused)]) == 1
 
     simulate(test())
 
@@ -137,6 +137,6 @@ def test_parallel_work_counts_once_for_a_child() -> None:
         result = await session.run("Go")
         assert ([request.limit for request in result.pending], slow.asked) == (["seconds"], 2)
         assert 10 <= asyncio.get_running_loop().time() < 11
-        assert len([fact for fact in session.facts if isinstance(fact, Paused)]) == 1
+        assert len([fact for fact in session.facts if isinstance(fact, CallPaused)]) == 1
 
     simulate(test())

@@ -3,7 +3,7 @@
 import pytest
 
 from legato import Agent, HandoffBuilder, tool
-from legato.core.facts import Lost, Returned, Started
+from legato.core.facts import CallLost, CallReturned, CallStarted
 from legato.runtime.tool_runs import IDEMPOTENT_ATTEMPTS
 from legato.testing import ScriptedModel, call
 from legato.tools import OutcomeUnknown
@@ -25,7 +25,7 @@ def paying(results, **rules):
 
 
 def starts(session):
-    return sum(isinstance(fact, Started) for fact in session.facts)
+    return sum(isinstance(fact, CallStarted) for fact in session.facts)
 
 
 @pytest.mark.parametrize("rules", [{}, {"timeout": 5}], ids=["no time limit", "a time limit"])
@@ -34,7 +34,7 @@ async def test_a_tool_that_cannot_know_its_outcome_is_not_started_again_and_peop
     result = await session.run("pay")
     (request,) = result.pending
     assert (request.kind, request.tool, starts(session)) == ("outcome", "pay", 1)
-    assert [fact.attempt for fact in session.facts if isinstance(fact, Lost)] == [1]
+    assert [fact.attempt for fact in session.facts if isinstance(fact, CallLost)] == [1]
     assert (await session.resume()).status == "pending"
     assert starts(session) == 1, "resuming asks on, and starts nothing"
     await session.approve(request)
@@ -59,7 +59,7 @@ async def test_an_idempotent_tool_is_started_again_by_itself():
 async def test_an_idempotent_tool_that_never_knows_is_an_error_for_the_model_and_not_a_loop():
     session = paying([OutcomeUnknown("gone")] * 100, idempotent=True)
     assert (await session.run("pay")).text == "done"
-    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
     assert starts(session) == IDEMPOTENT_ATTEMPTS
     assert returned.status == "error"
     assert returned.output == "Nobody knows whether 'pay' took effect: gone"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from legato import Agent, HandoffBuilder, Limits, guardrail, history, tool
-from legato.core.facts import Answered, Attempted, Cancelled, Compacted, Returned, Said
+from legato.core.facts import CallReturned, Cancelled, Compacted, MessageReceived, ModelReplied, ModelRequestFailed
 from legato.errors import ModelFailed
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
@@ -37,7 +37,7 @@ async def test_a_reply_that_is_being_made_is_kept_and_the_message_follows_it(sto
     second = begin(workflow.session("s", store=store).run("slow second"))
     await guard.reached.wait()
     held.go.set()
-    await recorded(store, Answered)
+    await recorded(store, ModelReplied)
     assert len(model.requests) == 1, "no model is asked while a message is being judged"
     guard.go.set()
     await asyncio.gather(first, second)
@@ -59,7 +59,7 @@ async def test_a_model_is_not_asked_for_what_follows_a_tool_while_a_message_is_b
     second = begin(workflow.session("s", store=store).run("slow second"))
     await guard.reached.wait()
     held.go.set()
-    await recorded(store, Returned)
+    await recorded(store, CallReturned)
     assert len(model.requests) == 1
     guard.go.set()
     await asyncio.gather(first, second)
@@ -112,7 +112,7 @@ async def test_a_bad_message_after_the_cancel_revives_neither(store):
     guard = Guard()
     workflow, model = simple(guard, "to the first and the third")
     await workflow.session("s", store=store).run("bad")
-    facts = [Said(at=1, content="first", guarded=True), Cancelled(at=2)]
+    facts = [MessageReceived(at=1, content="first", guarded=True), Cancelled(at=2)]
     await store.append("s", 3, facts)
     session = workflow.session("s", store=store)
     assert (await session.run("bad")).status == "cancelled"
@@ -214,7 +214,7 @@ async def test_a_model_that_fails_while_it_waits_is_asked_again_if_it_is_let_pas
     second = begin(workflow.session("s", store=store).run(words))
     await guard.reached.wait()
     held.go.set()
-    await recorded(store, Attempted)
+    await recorded(store, ModelRequestFailed)
     guard.go.set()
     results = await asyncio.wait_for(asyncio.gather(first, second), 60)
     expected = ("waiting", "to both") if words == "slow" else ("failed", "withheld")

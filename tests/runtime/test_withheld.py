@@ -6,7 +6,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Limits, guardrail, tool
 from legato.core.counters import Tally
-from legato.core.facts import Answered, Judged, Returned, Said
+from legato.core.facts import CallReturned, GuardrailJudged, MessageReceived, ModelReplied
 from legato.errors import ModelFailed
 from legato.models import Reply, Words
 from legato.runtime.clock import Clock
@@ -75,7 +75,7 @@ def queue(*words):
 
     async def step(session, pending, disturbed):
         texts = [BAD, *(each for word in words for each in (word, BAD))] if disturbed else words
-        facts = [Said(at=1, content=text, guarded=True) for text in texts]
+        facts = [MessageReceived(at=1, content=text, guarded=True) for text in texts]
         await session.store.append(session.id, len(await session.store.read(session.id)), facts)
         await session.resume()
 
@@ -148,8 +148,8 @@ AT_REST = {
 def meaning(session, model, noted):
     """All that the conversation is, but for what was withheld from it."""
     state = session.state
-    withheld = {fact.position for fact in state.facts if isinstance(fact, Judged) and fact.kind == "input" and fact.stop}
-    withheld |= {at for at, fact in enumerate(state.facts) if isinstance(fact, Judged) and fact.position in withheld}
+    withheld = {fact.position for fact in state.facts if isinstance(fact, GuardrailJudged) and fact.kind == "input" and fact.stop}
+    withheld |= {at for at, fact in enumerate(state.facts) if isinstance(fact, GuardrailJudged) and fact.position in withheld}
     return {
         "status": session.status,
         "pending": [(request.kind, request.agent, request.tool, request.limit, request.prompt) for request in session.pending],
@@ -202,16 +202,16 @@ def when(request):
     return WHEN.index(request.param)
 
 
-async def disturbed(workflow, store, run, held, guard, when, work=Answered):
+async def disturbed(workflow, store, run, held, guard, when, work=ModelReplied):
     """Run; say something bad when `held` is reached; let go. `work` is the fact by which what is held up is known to be done."""
     driving = begin(run)
     await held.reached.wait()
     speaking = None
     if when:
-        said, judged, done = [await counted(store, kind) for kind in (Said, Judged, work)]
+        said, judged, done = [await counted(store, kind) for kind in (MessageReceived, GuardrailJudged, work)]
         speaking = begin(workflow.session("s", store=store).run("bad" if when == 1 else "bad and slow"))
-        await (recorded(store, Judged, judged + 1) if when == 1 else guard.reached.wait())
-        assert await counted(store, Said) == said + 1
+        await (recorded(store, GuardrailJudged, judged + 1) if when == 1 else guard.reached.wait())
+        assert await counted(store, MessageReceived) == said + 1
     held.go.set()
     if when == 2:
         await recorded(store, work, done + 1)
@@ -253,7 +253,7 @@ async def test_an_autonomous_agent_whose_reply_is_being_judged_works_on(store, w
     model = ScriptedModel(by_agent={"writer": ["Chapter 1", "Chapter 2", "Chapter 3"]})
     builder = HandoffBuilder("w", [Agent("writer", model=model, guardrails=[guard.rail, polite(held)])])
     workflow = builder.with_autonomous_mode(turn_limits={"writer": 2}).build()
-    session = await disturbed(workflow, store, workflow.session("s", store=store).run("Write"), held, guard, when, Judged)
+    session = await disturbed(workflow, store, workflow.session("s", store=store).run("Write"), held, guard, when, GuardrailJudged)
     assert (session.status, len(accepted(session))) == ("waiting", 4)
 
 
@@ -267,7 +267,7 @@ async def test_the_termination_condition_is_asked_of_what_was_accepted(store, wh
 
     builder = HandoffBuilder("w", [Agent("a", model=ScriptedModel(replies), guardrails=[guard.rail, polite(held)])])
     workflow = builder.with_termination_condition(over).build()
-    session = await disturbed(workflow, store, workflow.session("s", store=store).run("Hi"), held, guard, when, Judged)
+    session = await disturbed(workflow, store, workflow.session("s", store=store).run("Hi"), held, guard, when, GuardrailJudged)
     assert (session.status, accepted(session)) == ("terminated", ["user: Hi", "a: goodbye"])
     assert asked == [["Hi", "goodbye"]]
 
@@ -286,11 +286,11 @@ async def test_a_good_message_that_follows_it_goes_to_the_agent_who_is_at_work(s
     model = ScriptedModel(reply)
     agents = [Agent("a", model=model, guardrails=[guard.rail]), Agent("b", model=model, guardrails=[guard.rail, polite(held)])]
     workflow = HandoffBuilder("w", agents).add_handoff("a", "b").add_handoff("b", []).with_next_turn("start").build()
-    first = begin(disturbed(workflow, store, workflow.session("s", store=store).run("Hi"), held, guard, when, Judged))
+    first = begin(disturbed(workflow, store, workflow.session("s", store=store).run("Hi"), held, guard, when, GuardrailJudged))
     await again.reached.wait()
-    judged = await counted(store, Judged)
+    judged = await counted(store, GuardrailJudged)
     second = begin(workflow.session("s", store=store).run("and quickly"))
-    await recorded(store, Judged, judged + 1)
+    await recorded(store, GuardrailJudged, judged + 1)
     again.go.set()
     await asyncio.gather(first, second)
     assert [request.agent for request in model.requests] == ["a", "b", "b", "b"]
@@ -306,7 +306,7 @@ async def test_a_good_message_that_finds_the_conversation_at_rest_behind_it_goes
     bad = begin(workflow.session("s", store=store).run("bad and slow"))
     await guard.reached.wait()
     good = begin(workflow.session("s", store=store).run("a new question"))
-    await recorded(store, Said, 3)
+    await recorded(store, MessageReceived, 3)
     guard.go.set()
     await asyncio.gather(bad, good)
     assert [request.agent for request in model.requests] == ["a", "b", "a"]
@@ -325,7 +325,7 @@ async def test_the_time_that_was_worked_counts(store, when, monkeypatch):
     model = ScriptedModel(by_agent={"a": [call("work"), "done"]})
     builder = HandoffBuilder("w", [Agent("a", model=model, tools=[work], guardrails=[guard.rail])])
     workflow = builder.with_limits(Limits(seconds=500)).build()
-    session = await disturbed(workflow, store, workflow.session("s", store=store).run("Go"), held, guard, when, Returned)
+    session = await disturbed(workflow, store, workflow.session("s", store=store).run("Go"), held, guard, when, CallReturned)
     assert [request.limit for request in session.pending] == ["seconds"]
     await session.approve(session.pending[0])
     assert session.state.tally.allowances == {"seconds": 1}

@@ -21,7 +21,7 @@ import httpx2
 import openai
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Answered, AnyFact, Call, Opened, Said, Words
+from legato.core.facts import AnyFact, Call, MessageReceived, ModelReplied, Opened, Words
 from legato.core.turn_context import Frame, encode_frame
 from legato.core.view import Request
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses, Reply
@@ -90,9 +90,9 @@ async def long_ledger(store: Store, turns: int = TURNS) -> None:
     digest, frame = encode_frame(Frame("clerk", "You are a clerk."))
     facts: list[AnyFact] = [Opened(at=1, ledger="l", workflow="desk")]
     for number in range(turns):
-        facts.append(Said(at=2, content=f"Where is order {number}? I have been waiting for it since Monday."))
+        facts.append(MessageReceived(at=2, content=f"Where is order {number}? I have been waiting for it since Monday."))
         words = Words(f"Order {number} was sent on Tuesday, and should be with you tomorrow morning. Is there anything else?")
-        facts.append(Answered(at=3, agent="clerk", frame=digest, upto=2 * number + 1, items=(words,)))
+        facts.append(ModelReplied(at=3, agent="clerk", frame=digest, upto=2 * number + 1, items=(words,)))
     await store.append("s", 0, facts, contents={digest: frame}, born="l")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from legato import Agent, HandoffBuilder, tool
 from legato.core.codec import encode
-from legato.core.facts import Answered, AnyFact, Call, CallRef, HandedOff, Opened, Words
+from legato.core.facts import AnyFact, Call, CallRef, HandedOff, ModelReplied, Opened, Words
 from legato.core.view import Request
 from legato.models import Reply
 from legato.models.base import Emit
@@ -26,7 +26,7 @@ from tests.scale.measure import REPLY, Passing, ping_pong
 TIMES = 2_000
 NOW = 1_700_000_000_000
 HANDOFF: list[AnyFact] = [
-    Answered(at=NOW, agent="ann", frame="f" * 32, upto=1, items=(Words(REPLY), Call("handoff_to_bob", "{}", "call_1"))),
+    ModelReplied(at=NOW, agent="ann", frame="f" * 32, upto=1, items=(Words(REPLY), Call("handoff_to_bob", "{}", "call_1"))),
     HandedOff(at=NOW, call=CallRef(2, 1), source="ann", target="bob"),
 ]
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from legato import tool
-from legato.core.facts import Call, Said
+from legato.core.facts import Call, MessageReceived
 from legato.core.state import State
 from legato.inspection.course import course_of
 from legato.runtime import past_requests, transfer
@@ -92,7 +92,7 @@ async def test_looking_at_a_long_session_takes_slices(store, turns, look):
 
 async def test_handle_that_lags_shows_no_partial_state(store, turns):
     opened = await session(store).refresh()
-    told = [Said(at=4, content="Hello?") for _ in range(FACTS_PER_SLICE + 1)]
+    told = [MessageReceived(at=4, content="Hello?") for _ in range(FACTS_PER_SLICE + 1)]
     await store.append("s", FACTS, told, born="l")
     await turns.during(opened.refresh(), lambda: opened.state.length)
     assert set(turns.seen) == {FACTS, FACTS + len(told)}
@@ -101,7 +101,7 @@ async def test_handle_that_lags_shows_no_partial_state(store, turns):
 
 async def test_cancelled_refresh_leaves_the_handle_usable(store, turns):
     opened = await session(store).refresh()
-    told = [Said(at=4, content="Hello?") for _ in range(FACTS_PER_SLICE + 1)]
+    told = [MessageReceived(at=4, content="Hello?") for _ in range(FACTS_PER_SLICE + 1)]
     await store.append("s", FACTS, told, born="l")
     reading = asyncio.create_task(opened.refresh())
     await asyncio.sleep(0)
@@ -115,7 +115,7 @@ async def test_cancelled_refresh_leaves_the_handle_usable(store, turns):
 async def test_lost_race_is_folded_again_in_slices(store, turns):
     ours, theirs = await session(store).refresh(), await session(store).refresh()
     await theirs.say("I was first.")
-    await turns.during(ours._ledger.append(lambda state: [Said(at=5, content="So was I.")]))
+    await turns.during(ours._ledger.append(lambda state: [MessageReceived(at=5, content="So was I.")]))
     assert (ours.state.length, turns.longest) == (FACTS + 2, FACTS_PER_SLICE + 1)  # and the one that was proposed
 
 

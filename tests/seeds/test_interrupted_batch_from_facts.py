@@ -16,7 +16,18 @@ import pytest
 
 from legato.core.codec import decode, encode
 from legato.core.digests import digest_arguments
-from legato.core.facts import Answered, AnyFact, Call, CallRef, Decided, Gated, Opened, Returned, Said, Started
+from legato.core.facts import (
+    AnyFact,
+    ApprovalChecked,
+    Call,
+    CallRef,
+    CallReturned,
+    CallStarted,
+    Decided,
+    MessageReceived,
+    ModelReplied,
+    Opened,
+)
 from legato.core.planner import CallModel, plan
 from legato.core.state import State, fold
 from legato.core.turn_context import Frame, encode_frame
@@ -52,11 +63,11 @@ def compiled(state: State, memory: Any) -> dict[str, Any]:
 def interrupted() -> list[AnyFact]:
     """The batch, interrupted: one call has run, two wait. The provider holds the reply as resp_002."""
     digest, _ = encode_frame(FRAME)
-    facts: list[AnyFact] = [Opened(at=1, ledger="ledger", workflow="repro"), Said(at=2, content=ASKED)]
+    facts: list[AnyFact] = [Opened(at=1, ledger="ledger", workflow="repro"), MessageReceived(at=2, content=ASKED)]
     state = fold(facts)
     asked = proof_of(request_for(state, FRAME, digest, visible(state, FRAME.history, "test"), "test"), ORIGIN).told
     facts.append(
-        Answered(
+        ModelReplied(
             at=3,
             agent="test",
             frame=digest,
@@ -69,9 +80,9 @@ def interrupted() -> list[AnyFact]:
         )
     )
     for index, call in enumerate(CALLS):
-        facts.append(Gated(at=4, call=CallRef(REPLY, index), needed=index in GATED, digest=digest_arguments(call.arguments)))
-    facts.append(Started(at=5, call=CallRef(REPLY, 1), attempt=1, epoch=1))
-    facts.append(Returned(at=6, call=CallRef(REPLY, 1), attempt=1, output=DIAGNOSED))
+        facts.append(ApprovalChecked(at=4, call=CallRef(REPLY, index), needed=index in GATED, digest=digest_arguments(call.arguments)))
+    facts.append(CallStarted(at=5, call=CallRef(REPLY, 1), attempt=1, epoch=1))
+    facts.append(CallReturned(at=6, call=CallRef(REPLY, 1), attempt=1, output=DIAGNOSED))
     return facts
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from legato.compat.agents import default_store, set_default_store
-from legato.core.facts import Answered, Decided, Gated, Returned, Started
+from legato.core.facts import ApprovalChecked, CallReturned, CallStarted, Decided, ModelReplied
 from legato.emulator import serve
 from legato.emulator.minds import Prompt, Use, Words
 from legato.emulator.running import Emulator
@@ -86,15 +86,19 @@ async def test_each_tool_ran_or_did_not_as_the_ledger_says(monkeypatch: pytest.M
         await run(moved(PROGRAM), monkeypatch, emulator)
     newest, *_ = await default_store().list(limit=1)
     facts = await default_store().read(newest.ledger)
-    reply = next(fact for fact in facts if isinstance(fact, Answered) and len(fact.items) == 3)
+    reply = next(fact for fact in facts if isinstance(fact, ModelReplied) and len(fact.items) == 3)
     place = facts.index(reply)
-    assert [fact.call.index for fact in facts if isinstance(fact, Started)] == [1]
-    assert [fact.call.index for fact in facts if isinstance(fact, Returned)] == [1]
-    assert sorted((fact.call.index, fact.needed) for fact in facts if isinstance(fact, Gated)) == [(0, True), (1, False), (2, True)]
+    assert [fact.call.index for fact in facts if isinstance(fact, CallStarted)] == [1]
+    assert [fact.call.index for fact in facts if isinstance(fact, CallReturned)] == [1]
+    assert sorted((fact.call.index, fact.needed) for fact in facts if isinstance(fact, ApprovalChecked)) == [
+        (0, True),
+        (1, False),
+        (2, True),
+    ]
     decided = [fact for fact in facts if isinstance(fact, Decided)]
     assert [(fact.verdict, fact.words) for fact in decided] == [("reject", "Not approved.")] * 2
     # The diagnostic's output was there before anybody decided, and was not waited with.
-    assert facts.index(next(fact for fact in facts if isinstance(fact, Returned))) < facts.index(decided[0])
+    assert facts.index(next(fact for fact in facts if isinstance(fact, CallReturned))) < facts.index(decided[0])
     assert place < facts.index(decided[0])
 
 

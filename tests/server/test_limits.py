@@ -104,9 +104,7 @@ def eventually(so: Callable[[], Any]) -> Any:
     return found
 
 
-def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(
-    served: Serve, open_line: OpenLine, rest_is_not_awaited: None
-) -> None:
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(served: Serve, open_line: OpenLine, rest_is_not_awaited: None) -> None:
     api = served(hello(), limits=Limits(body=1000, files=5000))
     bounds = {"/api/sessions/s/cancel": 1000, "/api/sessions": 5000, "/api/sessions/s/messages": 5000, "/v1/responses": 5000}
     for path, longest in bounds.items():

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from legato import Agent, HandoffBuilder
-from legato.core.facts import AnyFact, Opened, Said
+from legato.core.facts import AnyFact, MessageReceived, Opened
 from legato.engines.local import LocalEngine
 from legato.errors import UnknownLedger
 from legato.runtime.session_cache import SESSIONS
@@ -40,7 +40,7 @@ def test_what_is_served_is_told_with_agents_tools_and_handoffs(served: Serve) ->
 
 
 async def said(store: Store, name: str, *messages: str, workflow: str = "hello") -> None:
-    facts = [Opened(at=1, ledger=name, workflow=workflow), *(Said(at=2, content=message) for message in messages)]
+    facts = [Opened(at=1, ledger=name, workflow=workflow), *(MessageReceived(at=2, content=message) for message in messages)]
     await store.append(name, 0, facts, born=name)
 
 

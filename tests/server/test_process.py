@@ -247,7 +247,7 @@ def test_it_refuses_to_start_and_says_why(place: Place, arguments: list[str], wo
 
 def test_the_console_is_opened_through_a_file_that_has_its_address_and_the_token_is_on_no_command_line(place: Place) -> None:
     opener = place.folder / "browser"
-    opener.write_text(f"#!/bin/sh\necho \"$@\" > {place.folder}/opened\ncp \"${{1#file://}}\" {place.folder}/page\n")
+    opener.write_text(f'#!/bin/sh\necho "$@" > {place.folder}/opened\ncp "${{1#file://}}" {place.folder}/page\n')
     opener.chmod(0o755)
     process, client = place.served("--open", BROWSER=f"{opener} %s")
     page = eventually(lambda: (place.folder / "page").exists() and (place.folder / "page").read_text(), "no browser was opened")

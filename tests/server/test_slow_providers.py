@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow
-from legato.core.facts import Answered, Attempted
+from legato.core.facts import ModelReplied, ModelRequestFailed
 from legato.emulator import serve as emulate
 from legato.models import OpenAIResponses
 from legato.server import serve
@@ -45,10 +45,10 @@ async def test_restarted_server_waits_for_recorded_retry(tmp_path: Path) -> None
             with client.events("s") as events:
                 assert any(event["event"] == "model_failed" for event in events)
         async with SQLiteStore(path) as store:
-            (attempted,) = [fact for fact in await store.read("s") if isinstance(fact, Attempted)]
+            (attempted,) = [fact for fact in await store.read("s") if isinstance(fact, ModelRequestFailed)]
             assert 3000 <= attempted.retry_at - attempted.at <= 3250
             with serve(desk, store=SQLiteStore(path)) as server:
                 Client(server).until("s", "waiting")
-            (answered,) = [fact for fact in await store.read("s") if isinstance(fact, Answered)]
+            (answered,) = [fact for fact in await store.read("s") if isinstance(fact, ModelReplied)]
             assert answered.at - answered.took >= attempted.retry_at
         assert provider.log.requests == 2

@@ -182,7 +182,7 @@ def test_pictures_and_files_are_kept_by_the_session_and_come_back_harmless(serve
     assert all("sandbox" in answer.headers["content-security-policy"] for answer in shown)
     assert "content-disposition" not in shown[0].headers
     assert shown[2].headers["content-disposition"] == "attachment; filename*=UTF-8''a%20%22page%22%0D%0A.html"
-    frame = next(fact["frame"] for fact in api.get("/api/sessions/s/facts")["facts"] if fact["fact"] == "answered")
+    frame = next(fact["frame"] for fact in api.get("/api/sessions/s/facts")["facts"] if fact["fact"] == "model_replied")
     assert api.ask("GET", f"/api/sessions/s/contents/{frame}").status == 404  # no picture, no file
     broken = [{"part": "image", "base64": "*"}]
     assert api.ask("POST", "/api/sessions/s/messages", {"message": broken}).error == "bad_input"

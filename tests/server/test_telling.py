@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from legato.core.facts import IMPORTED, STANDING, Decided, HandedOff, Said
+from legato.core.facts import IMPORTED, STANDING, Decided, HandedOff, MessageReceived
 from legato.core.planner import resting
 from legato.core.state import fold
 from legato.runtime.driver import SETTLED
@@ -52,7 +52,7 @@ async def test_from_the_ledger_every_message_call_output_and_handoff_is_told_onc
     messages = [(each.position, each.author_name, each.text) for each in session.messages if each.role == "assistant"]
     assert sorted(spoken) == sorted(messages)
     heard = [moment.position for moment in told if isinstance(moment, Heard)]
-    assert heard == [at for at, fact in enumerate(facts) if isinstance(fact, Said)]
+    assert heard == [at for at, fact in enumerate(facts) if isinstance(fact, MessageReceived)]
     calls = [call.ref for group in session.state.groups for call in group.calls]
     assert [moment.call for moment in told if isinstance(moment, Called)] == sorted(calls)
     ended = [moment.called.call for moment in told if isinstance(moment, Ended)]
@@ -108,7 +108,7 @@ async def test_looked_on_at_while_it_happens_pieces_are_what_is_said_or_are_with
 async def test_the_first_rest_after_a_message_is_where_the_session_first_rested(name: str) -> None:
     session = await told_of(STORIES[name])
     graph, facts = session.workflow.definition.graph, session.facts
-    for position in [at for at, fact in enumerate(facts) if isinstance(fact, Said)]:
+    for position in [at for at, fact in enumerate(facts) if isinstance(fact, MessageReceived)]:
         rests = [length for length in range(position + 1, len(facts) + 1) if resting(fold(facts[:length], session.id), graph)[0] in SETTLED]
         assert await first_rest(session, position) == (rests[0] if rests else 0)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from legato.core.facts import AnyFact, Opened, Said
+from legato.core.facts import AnyFact, MessageReceived, Opened
 from legato.core.messages import Sendable
 from legato.core.view import Request
 from legato.errors import LedgerConflict, LedgerExists, StoreError
@@ -185,7 +185,7 @@ class Incarnation(Ledger):
         if is_replaced and not all(group.fact in self._facts_at(group.position) for group in request.groups if group.fact is not None):
             return False
         return (last is None or last in self._facts_at(request.upto)) and all(
-            group.content in [fact.content for fact in self._facts_at(group.position) if isinstance(fact, Said)]
+            group.content in [fact.content for fact in self._facts_at(group.position) if isinstance(fact, MessageReceived)]
             for group in request.groups
             if group.kind == "said"
         )

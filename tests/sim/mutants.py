@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from legato.core import groups, planner, redaction, state, state_copy, view
 from legato.core.facts import (
     NO_OPTIONS,
-    Answered,
-    Attempted,
+    ApprovalChecked,
+    CallReturned,
     Decided,
-    Gated,
+    GuardrailJudged,
     HandedOff,
-    Judged,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Opened,
     Origin,
     Redacted,
-    Returned,
-    Said,
     Words,
 )
 from legato.core.messages import Message, parts_of
@@ -108,15 +108,15 @@ def _patch_rule(patch: Patch, kind: type, rule: Callable[[Any, Any], None]) -> N
 
 @mutant("a message that came while the model was thinking is put before its reply")
 def _(patch: Patch) -> None:
-    before = _rule(Answered)
+    before = _rule(ModelReplied)
 
-    def answered(self: state.State, fact: Answered) -> None:
+    def answered(self: state.State, fact: ModelReplied) -> None:
         before(self, fact)
         group = self.groups.pop()
         self.groups += [*self.tail, group]
         self.tail.clear()
 
-    _patch_rule(patch, Answered, answered)
+    _patch_rule(patch, ModelReplied, answered)
 
 
 @mutant("of two messages that nobody has answered the later is sent first")
@@ -210,7 +210,7 @@ def _(patch: Patch) -> None:
     before = outcomes.recordable
 
     def recordable(fact: Any, now: state.State, *more: Any) -> Any:
-        return before(replace(fact, upto=now.length - 1) if isinstance(fact, Answered) else fact, now, *more)
+        return before(replace(fact, upto=now.length - 1) if isinstance(fact, ModelReplied) else fact, now, *more)
 
     patch(outcomes, "recordable", recordable)
 
@@ -221,9 +221,9 @@ def _(patch: Patch) -> None:
 
     def recordable(fact: Any, now: state.State, *more: Any) -> Any:
         recorded = before(fact, now, *more)
-        if not isinstance(recorded, Attempted):
+        if not isinstance(recorded, ModelRequestFailed):
             return recorded
-        return Answered(at=0, agent=fact.agent, frame=fact.frame, upto=now.length - 1, items=(Words("half of "),))
+        return ModelReplied(at=0, agent=fact.agent, frame=fact.frame, upto=now.length - 1, items=(Words("half of "),))
 
     patch(outcomes, "recordable", recordable)
 
@@ -286,9 +286,9 @@ def _(patch: Patch) -> None:
 
 @mutant("a late outcome is sent as a second output")
 def _(patch: Patch) -> None:
-    rule = _rule(Returned)
+    rule = _rule(CallReturned)
 
-    def returned(self: state.State, fact: Returned) -> None:
+    def returned(self: state.State, fact: CallReturned) -> None:
         call = self.call(fact.call)
         if call is not None and call.output is not None and fact.attempt and not fact.late:
             call.output = groups.Output(fact.output, fact.status, self.length)
@@ -298,11 +298,11 @@ def _(patch: Patch) -> None:
             return
         rule(self, fact)
 
-    _patch_rule(patch, Returned, returned)
+    _patch_rule(patch, CallReturned, returned)
     before = outcomes.recordable
 
     def recordable(fact: Any, *more: Any) -> Any:
-        return fact if isinstance(fact, Returned) else before(fact, *more)
+        return fact if isinstance(fact, CallReturned) else before(fact, *more)
 
     patch(outcomes, "recordable", recordable)
 
@@ -416,7 +416,7 @@ def _(patch: Patch) -> None:
 
 @mutant("an attempt whose outcome is unknown is answered as failed, and nobody is asked")
 def _(patch: Patch) -> None:
-    rule = _rule(planner.Lost)
+    rule = _rule(planner.CallLost)
 
     def lost(self: state.State, fact: Any) -> None:
         rule(self, fact)
@@ -424,13 +424,13 @@ def _(patch: Patch) -> None:
         assert call is not None
         state._give_output(self, call, groups.Output("It failed.", "error", self.length))
 
-    _patch_rule(patch, planner.Lost, lost)
+    _patch_rule(patch, planner.CallLost, lost)
 
 
 @mutant("a delivery's key is ignored")
 def _(patch: Patch) -> None:
-    rule = _rule(Said)
-    _patch_rule(patch, Said, lambda self, fact: rule(self, msgspec.structs.replace(fact, key="")))
+    rule = _rule(MessageReceived)
+    _patch_rule(patch, MessageReceived, lambda self, fact: rule(self, msgspec.structs.replace(fact, key="")))
 
 
 @mutant("cancel stops the world: the user's next message gets no answer")
@@ -448,8 +448,8 @@ def _(patch: Patch) -> None:
 
 @mutant("a message that is yet to be judged is part of the conversation at once")
 def _(patch: Patch) -> None:
-    rule = _rule(Said)
-    _patch_rule(patch, Said, lambda self, fact: rule(self, replace(fact, guarded=False)))
+    rule = _rule(MessageReceived)
+    _patch_rule(patch, MessageReceived, lambda self, fact: rule(self, replace(fact, guarded=False)))
 
 
 @mutant("a model is asked while a message is being judged")
@@ -480,14 +480,14 @@ def _(patch: Patch) -> None:
 
 @mutant("a message that is withheld begins a new run all the same")
 def _(patch: Patch) -> None:
-    rule = _rule(Judged)
+    rule = _rule(GuardrailJudged)
 
-    def judged(self: state.State, fact: Judged) -> None:
+    def judged(self: state.State, fact: GuardrailJudged) -> None:
         rule(self, fact)
         if fact.kind == "input" and fact.stop:
             self.tally = self.tally.following()
 
-    _patch_rule(patch, Judged, judged)
+    _patch_rule(patch, GuardrailJudged, judged)
 
 
 # -- agents that work as tools, and wait for people ----------------------------------------------------------------------
@@ -705,7 +705,7 @@ def _(patch: Patch) -> None:
 
     def gate(self: Any, now: state.State, effect: Any) -> Any:
         fact = before(self, now, effect)
-        return msgspec.structs.replace(fact, needed=False) if isinstance(fact, Gated) else fact
+        return msgspec.structs.replace(fact, needed=False) if isinstance(fact, ApprovalChecked) else fact
 
     patch(claims.Claims, "gate", gate)
 
@@ -783,7 +783,6 @@ def _(patch: Patch) -> None:
             self.tail.clear()
 
     _patch_rule(patch, Decided, decided)
-
 
 
 # -- what makes it quick -------------------------------------------------------------------------------------------------

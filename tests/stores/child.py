@@ -3,7 +3,6 @@
 Every function prints what it has done *after* the store acknowledged it, and flushes, so that what a test has read is a promise.
 """
 
-
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +12,7 @@ import sqlite3
 import sys
 import time
 
-from legato.core.facts import AnyFact, Said
+from legato.core.facts import AnyFact, MessageReceived
 from legato.errors import LedgerConflict, StoreError
 from legato.stores import PostgresStore, SQLiteStore
 
@@ -28,7 +27,7 @@ def opened(where: str) -> SQLiteStore | PostgresStore:
 
 
 def fact(text: str, size: int = 0) -> AnyFact:
-    return Said(at=1, content=text + " " + "x" * size)
+    return MessageReceived(at=1, content=text + " " + "x" * size)
 
 
 async def race(path: str, tag: str, count: str) -> None:

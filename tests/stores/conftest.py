@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from legato.core.facts import AnyFact, Said
+from legato.core.facts import AnyFact, MessageReceived
 from legato.stores import Lease, SQLiteStore, Store
 
 SCRIPT = Path(__file__).with_name("child.py")
@@ -114,4 +114,4 @@ async def until_renewed(dsn: str, ledger: str) -> None:
 
 
 def said(*numbers: int, size: int = 0) -> list[AnyFact]:
-    return [Said(at=1000 + number, content=f"fact {number} {'x' * size}") for number in numbers]
+    return [MessageReceived(at=1000 + number, content=f"fact {number} {'x' * size}") for number in numbers]

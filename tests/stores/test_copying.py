@@ -12,7 +12,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, file, tool
 from legato.core.child_session_ids import child_session_id
-from legato.core.facts import Reasoning, Redacted, Returned, Started, Words
+from legato.core.facts import CallReturned, CallStarted, Reasoning, Redacted, Words
 from legato.core.messages import contents_of
 from legato.core.messages_to_model import ERASED
 from legato.core.view import Request
@@ -78,8 +78,8 @@ async def test_sessions_arrive_as_they_are_and_go_on(stores: tuple[Store, Store]
     assert (done.sessions, done.new, done.facts) == (2, 2, len(await source.read("s")) + len(await source.read("t")))
     await same(source, target, "s", "t")
     await talk(target, "s", "Ida")  # with tools: a lease there is newer than what the facts name
-    assert isinstance((await target.read("s"))[-2], Returned)
-    assert len([fact for fact in await target.read("s") if isinstance(fact, Started)]) == 3
+    assert isinstance((await target.read("s"))[-2], CallReturned)
+    assert len([fact for fact in await target.read("s") if isinstance(fact, CallStarted)]) == 3
 
 
 async def test_copied_session_can_be_driven(stores: tuple[Store, Store]) -> None:
@@ -247,10 +247,10 @@ async def test_what_was_erased_since_is_erased_in_the_target_too(stores: tuple[S
     await (await desk().session("s", store=source).refresh()).fork(id="f")
     await copy(source, target)
     old = list(await target.read("s"))
-    digests = contents_of(next(fact for fact in old if isinstance(fact, Returned)))
+    digests = contents_of(next(fact for fact in old if isinstance(fact, CallReturned)))
     await talk(source, "s", "after that")
     session = await desk().session("s", store=source).refresh()
-    first = next(position for position, fact in enumerate(session.facts) if isinstance(fact, Returned))
+    first = next(position for position, fact in enumerate(session.facts) if isinstance(fact, CallReturned))
     quoted = (await session.redact(1, 2, first)).quoted
     await session.redact(*quoted)
     await talk(source, "s", "and more")
@@ -407,5 +407,3 @@ def test_the_order_is_parents_first_whatever_the_order_of_the_list() -> None:
 
     infos = [LedgerInfo("c", 1, 9, "b"), LedgerInfo("a", 1, 8, ""), LedgerInfo("b", 1, 7, "a"), LedgerInfo("x", 1, 6, "gone")]
     assert [info.ledger for info in module.in_order(infos)] == ["x", "a", "b", "c"]
-
-

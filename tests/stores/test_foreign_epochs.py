@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, tool
-from legato.core.facts import MAX_COUNT, AnyFact, Started
+from legato.core.facts import MAX_COUNT, AnyFact, CallStarted
 from legato.core.messages import contents_of
 from legato.errors import CodecError, StoreError
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy
@@ -52,7 +52,7 @@ async def text_with_epoch(epoch: int) -> str:
 
 
 def starts(facts: list[AnyFact]) -> list[int]:
-    return [fact.epoch for fact in facts if isinstance(fact, Started)]
+    return [fact.epoch for fact in facts if isinstance(fact, CallStarted)]
 
 
 @pytest.mark.parametrize("epoch", [2**53 + 1, 2**63 - 1, -1])
@@ -75,7 +75,9 @@ async def test_largest_epoch_stops_its_own_session_alone(store: Store) -> None:
         session = desk().session("s", store=elsewhere)
         await session.run("Ann")
         facts = list(await elsewhere.read("s"))
-        made_up = [Started(at=fact.at, call=fact.call, attempt=1, epoch=MAX_COUNT) if isinstance(fact, Started) else fact for fact in facts]
+        made_up = [
+            CallStarted(at=fact.at, call=fact.call, attempt=1, epoch=MAX_COUNT) if isinstance(fact, CallStarted) else fact for fact in facts
+        ]
         async with MemoryStore() as hostile:
             contents = {digest: await elsewhere.content("s", digest) for digest in set().union(*map(contents_of, facts))}
             await hostile.append("s", 0, made_up, contents=contents, born=await elsewhere.born("s"))

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.errors import BadInput, LegatoError, StoreError
 from legato.stores import Lease, MemoryStore, PostgresStore, SQLiteStore, open_store, postgres_line, postgres_schema
 from legato.stores import postgres_statements as statements
@@ -449,6 +449,6 @@ async def test_a_name_that_postgres_cannot_keep_is_refused_and_nothing_is_writte
     async with PostgresStore(database) as store:
         for name in ("a\x00b", "\ud800", "".join(chr(256 + number % 5000) for number in range(9000))):
             with pytest.raises(BadInput):
-                await store.append(name, 0, [Said(at=1, content="x")])
+                await store.append(name, 0, [MessageReceived(at=1, content="x")])
         assert await store.list() == []
         assert await store.append("s", 0, said(0)) == 1

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.errors import (
     BadInput,
     DamagedStore,
@@ -62,7 +62,7 @@ async def test_what_was_acknowledged_survives_kill_9_of_the_server(own_server: P
             for number, acknowledged in enumerate(told):
                 facts = await store.read(f"s{number}")
                 assert acknowledged <= len(facts) <= acknowledged + 1, "nothing is missing, and one at most was under way"
-                assert [int(fact.content.split()[0]) for fact in facts if isinstance(fact, Said)] == list(range(len(facts)))
+                assert [int(fact.content.split()[0]) for fact in facts if isinstance(fact, MessageReceived)] == list(range(len(facts)))
                 await store.delete(f"s{number}")
             assert await store.verify() == []
         children = [child("append_to", own_server.dsn, f"s{number}") for number in range(3)] if round == 0 else []
@@ -320,7 +320,7 @@ async def test_a_really_full_disk_is_told_and_works_on_when_there_is_room(own_se
                 with contextlib.suppress(StoreFull):
                     while length < 2000:
                         dice = random.Random(length)
-                        length = await store.append("s", length, [Said(at=1, content=dice.randbytes(2_500).hex())])
+                        length = await store.append("s", length, [MessageReceived(at=1, content=dice.randbytes(2_500).hex())])
                 assert length < 2000
                 assert len(await store.read("s")) == length
                 if mounted:
@@ -346,9 +346,7 @@ async def test_no_changed_byte_of_a_stored_fact_or_content_is_ever_taken_for_one
                 await store.append(name, 0, facts, contents={"d": b"a body"})
                 position = dice.randrange(8)
                 change, given = _changes(dice)
-                changed = connection.execute(
-                    change, {"id": _number(connection, name), "position": position, **given}
-                ).rowcount
+                changed = connection.execute(change, {"id": _number(connection, name), "position": position, **given}).rowcount
                 content = _CONTENT in change
                 if content:
                     with pytest.raises(DamagedStore):

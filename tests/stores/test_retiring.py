@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from legato.core.child_session_ids import child_session_id
-from legato.core.facts import Opened, Said
+from legato.core.facts import MessageReceived, Opened
 from legato.errors import BadInput
 from legato.stores import MemoryStore, PostgresStore, SQLiteStore, Store, copy, retire
 from legato.testing import Died, FailingStore, Fault
@@ -30,7 +30,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def said(store: Store, name: str, at: int, *words: str) -> None:
     """A session whose facts are of this time."""
-    facts = [Opened(at=at, ledger=f"born {name}", workflow="w"), *(Said(at=at, content=each) for each in words)]
+    facts = [Opened(at=at, ledger=f"born {name}", workflow="w"), *(MessageReceived(at=at, content=each) for each in words)]
     await store.append(name, 0, facts, born=f"born {name}")
 
 
@@ -84,7 +84,7 @@ async def test_one_that_grows_while_it_is_archived_stays_with_what_was_said(stor
         async def append(self, ledger, expected, facts, **options):  # type: ignore[no-untyped-def]
             length = await super().append(ledger, expected, facts, **options)
             if ledger == "s" and expected == 0:
-                await store.append("s", 2, [Said(at=2000, content="wait")], born="born s")
+                await store.append("s", 2, [MessageReceived(at=2000, content="wait")], born="born s")
             return length
 
     archive = Late()
@@ -97,8 +97,8 @@ async def test_one_that_grows_while_it_is_archived_stays_with_what_was_said(stor
 
 async def test_what_forks_share_stays_with_them_and_is_shared_in_the_archive(store: Store) -> None:
     await said(store, "s", 1000, "hello", "again")
-    await store.fork("s", 2, "old fork", [Said(at=1500, content="branch")], born="f1")
-    await store.fork("s", 2, "new fork", [Said(at=NOW, content="branch")], born="f2")
+    await store.fork("s", 2, "old fork", [MessageReceived(at=1500, content="branch")], born="f1")
+    await store.fork("s", 2, "new fork", [MessageReceived(at=NOW, content="branch")], born="f2")
     archive = MemoryStore()
     done = await retire(store, MONTHS, archive=archive)
     assert sorted(done.retired) == ["old fork", "s"]
@@ -135,7 +135,7 @@ async def test_killed_at_every_operation_nothing_is_lost_and_the_next_run_finish
         store, archive = MemoryStore(), MemoryStore()
         for name in ("s", "t"):
             await said(store, name, 1000, "hello")
-        await store.fork("s", 2, "f", [Said(at=1500, content="branch")], born="f")
+        await store.fork("s", 2, "f", [MessageReceived(at=1500, content="branch")], born="f")
         dying = FailingStore(store, [Fault(at, when, Died)])  # type: ignore[arg-type]
         try:
             await retire(dying, MONTHS, archive=archive)

@@ -1,6 +1,5 @@
 """What the SQLite store does beyond the contract: how much it writes, how little it costs, and what it leaves behind."""
 
-
 from __future__ import annotations
 
 import asyncio

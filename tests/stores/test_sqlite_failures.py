@@ -1,6 +1,5 @@
 """What can befall a file, done to real files: changed bytes, no room, no rights, a lock, another program's data."""
 
-
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from legato.core.facts import AnyFact, Said
+from legato.core.facts import AnyFact, MessageReceived
 from legato.errors import (
     BadInput,
     CodecError,
@@ -235,11 +234,11 @@ async def test_a_database_that_may_not_grow_is_told_as_full_and_works_on_when_it
         limit = await store._writer.submit(lambda connection: connection.execute("PRAGMA max_page_count").fetchone()[0])
         await store._writer.submit(lambda connection: connection.execute("PRAGMA max_page_count=12"))
         with pytest.raises(StoreFull, match="no room"):
-            await store.append("s", 1, [Said(at=1, content="x" * 100_000)], contents={"d": b"body"})
+            await store.append("s", 1, [MessageReceived(at=1, content="x" * 100_000)], contents={"d": b"body"})
         assert await store.read("s") == said(0)
         assert await store.append("s", 1, said(1)) == 2  # what fits is still taken
         await store._writer.submit(lambda connection: connection.execute(f"PRAGMA max_page_count={limit}"))
-        assert await store.append("s", 2, [Said(at=1, content="x" * 100_000)]) == 3
+        assert await store.append("s", 2, [MessageReceived(at=1, content="x" * 100_000)]) == 3
         with pytest.raises(StoreError, match="no content"):
             await store.content("s", "d")
 
@@ -250,7 +249,7 @@ async def test_appends_that_shared_a_failed_commit_are_tried_one_by_one(tmp_path
         await store._writer.submit(lambda connection: connection.execute("PRAGMA max_page_count=20"))
         results = await asyncio.gather(
             *[store.append(f"small {number}", 0, said(number)) for number in range(5)],
-            store.append("large", 0, [Said(at=1, content="x" * 100_000)]),
+            store.append("large", 0, [MessageReceived(at=1, content="x" * 100_000)]),
             *[store.append(f"more {number}", 0, said(number)) for number in range(5)],
             store.append("s", 0, said(9)),
             return_exceptions=True,
@@ -285,7 +284,7 @@ async def test_a_really_full_disk_is_told_and_works_on_when_there_is_room(tmp_pa
                 await store._writer.submit(lambda connection: connection.execute("PRAGMA max_page_count=60"))
             with contextlib.suppress(StoreFull):
                 while length < 1000:
-                    length = await store.append("s", length, [Said(at=1, content="x" * 5_000)])
+                    length = await store.append("s", length, [MessageReceived(at=1, content="x" * 5_000)])
             assert length < 1000
             assert len(await store.read("s")) == length
             (disk / "other").unlink()
@@ -432,7 +431,7 @@ async def test_a_fact_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> No
 async def test_a_fact_that_cannot_be_written_leaves_nothing_of_its_append(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "store.db") as store:
         with pytest.raises(CodecError):
-            await store.append("s", 0, [*said(0), Said(at=1, content="\ud800")], contents={"d": b""})
+            await store.append("s", 0, [*said(0), MessageReceived(at=1, content="\ud800")], contents={"d": b""})
         assert await store.read("s") == []
 
 

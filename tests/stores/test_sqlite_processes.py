@@ -1,6 +1,5 @@
 """Several processes on one file: racing, dying, forking, waiting for one another."""
 
-
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.stores import SQLiteStore
 from tests.stores.conftest import Child, leased, said
 
@@ -28,7 +27,7 @@ async def test_two_processes_that_race_500_times_each_lose_nothing(tmp_path: Pat
         racer.tell("go")
     assert [racer.end() for racer in racers] == [("", ""), ("", "")]
     async with SQLiteStore(path) as store:
-        texts = [fact.content for fact in await store.read("s") if isinstance(fact, Said)]
+        texts = [fact.content for fact in await store.read("s") if isinstance(fact, MessageReceived)]
     for tag in ("left", "right"):
         assert [text for text in texts if str(text).startswith(tag)] == [f"{tag} {number} " for number in range(500)]
     assert len(texts) == 1000
@@ -80,7 +79,7 @@ async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, child: Star
         async with SQLiteStore(path) as store:
             facts = await store.read("s")
             assert len(facts) in (acknowledged, acknowledged + 1)  # one may have been recorded and not yet told
-            assert [str(fact.content).split()[0] for fact in facts if isinstance(fact, Said)] == [
+            assert [str(fact.content).split()[0] for fact in facts if isinstance(fact, MessageReceived)] == [
                 str(position) for position in range(len(facts))
             ]
             assert await store.verify() == []
@@ -102,7 +101,7 @@ def test_a_log_cut_off_anywhere_leaves_a_prefix_that_can_be_continued(tmp_path: 
         Path(f"{copy}-wal").write_bytes(log[:cut])
         async with SQLiteStore(copy) as store:
             facts = await store.read("s")
-            assert [str(fact.content).split()[0] for fact in facts if isinstance(fact, Said)] == [
+            assert [str(fact.content).split()[0] for fact in facts if isinstance(fact, MessageReceived)] == [
                 str(position) for position in range(len(facts))
             ]
             assert await store.append("s", len(facts), said(99)) == len(facts) + 1

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from legato.core.facts import File, Said
+from legato.core.facts import File, MessageReceived
 from legato.core.redaction import Erasing
 from legato.errors import StoreLocked
 from legato.stores import SQLiteStore
@@ -32,7 +32,7 @@ async def many_conversations(store: SQLiteStore, dice: Random) -> dict[tuple[str
     for _ in range(1500):
         number = dice.randrange(40)
         word = words[f"s{number}", lengths[number]] = f"{dice.getrandbits(80):020x}"
-        said = Said(at=1, content=" ".join([word] * dice.choice((1, 2, 5, 20, 60, 300))))
+        said = MessageReceived(at=1, content=" ".join([word] * dice.choice((1, 2, 5, 20, 60, 300))))
         await store.append(f"s{number}", lengths[number], [said])
         lengths[number] += 1
     return words
@@ -66,7 +66,12 @@ async def test_a_store_that_only_overwrites_the_rows_is_caught(tmp_path: Path, m
 async def test_a_file_that_was_attached_is_gone_with_the_message_that_showed_it(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "s.db") as store:
         body = b"passport of Ann " * 20_000
-        await store.append("s", 0, [Said(at=1, content=(File("p.pdf", digest="d"),)), Said(at=2, content="hello")], contents={"d": body})
+        await store.append(
+            "s",
+            0,
+            [MessageReceived(at=1, content=(File("p.pdf", digest="d"),)), MessageReceived(at=2, content="hello")],
+            contents={"d": body},
+        )
         await store.fork("s", 2, "f", [])
         assert found(store, "passport")
         await store.redact("f", erasing(0))
@@ -76,7 +81,7 @@ async def test_a_file_that_was_attached_is_gone_with_the_message_that_showed_it(
 
 async def test_what_was_deleted_is_gone_from_the_file_after_a_scrub(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "s.db") as store:
-        await store.append("s", 0, [Said(at=1, content="xylophone " * 500)])
+        await store.append("s", 0, [MessageReceived(at=1, content="xylophone " * 500)])
         await store.delete("s")
         assert found(store, "xylophone")
         await store.scrub()
@@ -85,7 +90,7 @@ async def test_what_was_deleted_is_gone_from_the_file_after_a_scrub(tmp_path: Pa
 
 async def test_while_somebody_reads_the_old_log_it_is_said_that_bytes_are_left_and_scrub_finishes_it(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "s.db", busy_timeout=0.3) as store:
-        await store.append("s", 0, [Said(at=1, content="xylophone")])
+        await store.append("s", 0, [MessageReceived(at=1, content="xylophone")])
         reader = sqlite3.connect(store.path, isolation_level=None)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM facts").fetchone()
@@ -101,7 +106,7 @@ async def test_a_cancelled_erasure_is_whole_or_not_at_all_and_leaves_no_bytes(tm
     async with SQLiteStore(tmp_path / "s.db") as store:
         for round in range(12):
             name = f"s{round}"
-            await store.append(name, 0, [Said(at=1, content=f"xylophone{round:02}")])
+            await store.append(name, 0, [MessageReceived(at=1, content=f"xylophone{round:02}")])
             doing = asyncio.ensure_future(store.redact(name, erasing(0)))
             for _ in range(round):
                 await asyncio.sleep(0)

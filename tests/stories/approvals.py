@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Limits, Secret, ToolContext, Workflow, tool
-from legato.core.facts import Answered, Decided, Gated, Lost, Returned, Said, Started
+from legato.core.facts import ApprovalChecked, CallLost, CallReturned, CallStarted, Decided, MessageReceived, ModelReplied
 from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
@@ -69,7 +69,7 @@ def three_outputs(first: str, second: str) -> Any:
             assert told.world.times(f"cleaned old {target}") == (verdict == "edit")
         recorded = [type(fact) for fact in told.session.facts]
         lost = any(isinstance(fact, Decided) and fact.kind == "outcome" for fact in told.session.facts)
-        assert lost or recorded.index(Returned) < recorded.index(Decided)  # the open one ran while the others waited
+        assert lost or recorded.index(CallReturned) < recorded.index(Decided)  # the open one ran while the others waited
 
     return check
 
@@ -219,7 +219,7 @@ def sometimes_gated(world: World) -> Workflow:
 
 def asked_for_the_large_one(told: Told, requests: list[Request]) -> None:
     facts = told.session.facts
-    gates = {nth_call(facts, fact.call): fact.needed for fact in facts if isinstance(fact, Gated)}
+    gates = {nth_call(facts, fact.call): fact.needed for fact in facts if isinstance(fact, ApprovalChecked)}
     assert gates == {0: False, 1: True}
     assert outputs(requests[1]) == ["refunded 10", "Not run: a person declined this call. Too much."]
     assert [told.world.times(f"refunded {cents}") for cents in (10, 5000)] == [1, 0]
@@ -256,7 +256,7 @@ def outside(request: Pending) -> Verdict:
 
 def results_arrived(told: Told, requests: list[Request]) -> None:
     assert [json.loads(outputs(requests[1])[0]), outputs(requests[1])[1]] == [{"covered": True}, "Yes, it is legal."]
-    assert not any(isinstance(fact, Started) for fact in told.session.facts)
+    assert not any(isinstance(fact, CallStarted) for fact in told.session.facts)
 
 
 STORIES["a deferred tool's result is supplied from outside, after approval where that is needed"] = story(
@@ -308,8 +308,8 @@ def capped_desk(world: World) -> Workflow:
 def stopped_after_four(told: Told, requests: list[Request]) -> None:
     # Two, and once more as many; an attempt that was lost and run again counts too, so a death may cost a step.
     steps = [told.world.times(f"step {number}") for number in range(5)]
-    starts = sum(isinstance(fact, Started) for fact in told.session.facts)
-    lost = sum(isinstance(fact, Lost) for fact in told.session.facts)
+    starts = sum(isinstance(fact, CallStarted) for fact in told.session.facts)
+    lost = sum(isinstance(fact, CallLost) for fact in told.session.facts)
     assert 4 <= starts <= 4 + lost  # what a limit finds started, and a person wants run again, comes to its end
     assert max(steps) == 1
     assert lost or steps == sorted(steps, reverse=True)
@@ -344,7 +344,7 @@ def knows_the_password(request: Pending) -> Verdict:
 def nothing_leaked(told: Told, requests: list[Request]) -> None:
     for event in told.events:
         assert "hunter2" not in str(event)
-    (first, *_) = [fact for fact in told.session.facts if isinstance(fact, Answered)]
+    (first, *_) = [fact for fact in told.session.facts if isinstance(fact, ModelReplied)]
     assert "hunter2" in str(first)  # the ledger has it, and so do requests
     assert any("hunter2" in call.arguments for message in requests[1].messages for call in message.calls)
     assert told.world.times("welcome ada") == 1
@@ -357,7 +357,7 @@ STORIES["a secret argument is in the ledger and in requests, and masked in every
 
 
 def nothing_said_while_waiting(told: Told, requests: list[Request]) -> None:
-    assert sum(isinstance(fact, Said) for fact in told.session.facts) == 3
+    assert sum(isinstance(fact, MessageReceived) for fact in told.session.facts) == 3
     assert requests[1].messages[-1].text == "Third"
     assert requests[1].messages[-2].text == "Second"
     assert outputs(requests[1]) == ["refunded 7"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Message, ToolContext, Workflow, tool
-from legato.core.facts import Answered, Judged, Prompted, Said
+from legato.core.facts import AgentPrompted, GuardrailJudged, MessageReceived, ModelReplied
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.story import Story, Told, World
@@ -30,9 +30,9 @@ def prompted(*runs: int) -> Callable[[Told, list[Request]], None]:
     def check(told: Told, requests: list[Request]) -> None:
         counts: list[int] = []
         for fact in told.session.facts:
-            if isinstance(fact, Said):
+            if isinstance(fact, MessageReceived):
                 counts.append(0)
-            elif isinstance(fact, Prompted):
+            elif isinstance(fact, AgentPrompted):
                 counts[-1] += 1
                 assert fact.text == "Next chapter."
         assert counts == list(runs)
@@ -69,7 +69,7 @@ def autonomous_pair(world: World) -> Workflow:
 def counted_since_control_came(told: Told, requests: list[Request]) -> None:
     agents = [request.agent for request in requests]
     assert agents == ["thinker"] * 4 + ["writer"] * 2 + ["thinker"] * 3
-    assert sum(isinstance(fact, Prompted) for fact in told.session.facts) == 2 + 1 + 2
+    assert sum(isinstance(fact, AgentPrompted) for fact in told.session.facts) == 2 + 1 + 2
     assert told.world.times("rain is known") == 1
     assert told.session.status == "waiting"
     assert told.session.messages[-1].text == "Three."
@@ -122,8 +122,8 @@ def ended_and_began_anew(told: Told, requests: list[Request]) -> None:
     assert told.world.times("refunded 7") == 1
     assert [request.agent for request in requests] == ["triage", "triage", "refunds", "refunds", "refunds", "refunds"]
     facts = told.session.facts
-    replies = [position for position, fact in enumerate(facts) if isinstance(fact, Answered)]
-    verdicts = {fact.position: fact.stop for fact in facts if isinstance(fact, Judged) and fact.kind == "termination"}
+    replies = [position for position, fact in enumerate(facts) if isinstance(fact, ModelReplied)]
+    verdicts = {fact.position: fact.stop for fact in facts if isinstance(fact, GuardrailJudged) and fact.kind == "termination"}
     assert [verdicts[reply] for reply in replies] == [False, False, False, True, False, True]
     # After a terminated run a new message starts a new run in the same conversation, with its history.
     assert said(requests[4]) == ["Refund order 7", "Hello.", "Refunding.", "Goodbye.", "One more thing"]

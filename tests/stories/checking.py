@@ -13,19 +13,19 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from legato.core.facts import (
-    Answered,
+    AgentPrompted,
     AnyFact,
     Call,
     CallRef,
+    CallReturned,
+    CallStarted,
     Content,
     Decided,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Prompted,
+    MessageReceived,
+    ModelReplied,
     Refusal,
-    Returned,
-    Said,
-    Started,
     Text,
     Words,
 )
@@ -60,7 +60,7 @@ async def requests_of(session: Session) -> list[Request]:
     """The request behind each reply of a session, as the ledger shows it; each is checked."""
     await session.refresh()
     facts = session.facts
-    shown = [await session.seen(number) for number in range(sum(isinstance(fact, Answered) for fact in facts))]
+    shown = [await session.seen(number) for number in range(sum(isinstance(fact, ModelReplied) for fact in facts))]
     for request in shown:
         check_request(request, facts)
     return shown
@@ -126,18 +126,18 @@ def _line(message: Message) -> Line:
 def transcript(facts: Sequence[AnyFact], upto: int) -> list[Line]:
     """The conversation up to a position, as an agent that sees everything must be told it."""
     facts = facts[: upto + 1]
-    withheld = {fact.position for fact in facts if isinstance(fact, Judged) and fact.kind == "input" and fact.stop}
+    withheld = {fact.position for fact in facts if isinstance(fact, GuardrailJudged) and fact.kind == "input" and fact.stop}
     lines: list[Line] = []
     waiting: list[tuple[int, Line]] = []  # said, and not yet seen by any reply
     for position, fact in enumerate(facts):
         match fact:
-            case Said() if position not in withheld:
+            case MessageReceived() if position not in withheld:
                 waiting.append((position, ("user", _parts(fact.content))))
-            case Prompted():
+            case AgentPrompted():
                 lines.append(("prompt",))
-            case Judged(kind="output", stop=True):
+            case GuardrailJudged(kind="output", stop=True):
                 lines.append(("prompt",))
-            case Answered():
+            case ModelReplied():
                 lines += [line for at, line in waiting if at <= fact.upto]
                 waiting = [(at, line) for at, line in waiting if at > fact.upto]
                 calls = [(f"{position}.{index}", item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
@@ -181,9 +181,9 @@ def _check_output(message: Message, facts: Sequence[AnyFact]) -> None:
     assert len(answers) == 1, f"call {message.call} was answered by {answers}"
     told = message.text
     match answers[0]:
-        case Returned(output=output) | Decided(verdict="answer", output=output):
+        case CallReturned(output=output) | Decided(verdict="answer", output=output):
             assert str(output) in told, f"{message.call}: {output!r} is missing in {told!r}"
-        case Decided(words=words) | Judged(words=words):
+        case Decided(words=words) | GuardrailJudged(words=words):
             assert words in told, f"{message.call}: {words!r} is missing in {told!r}"
         case HandedOff(target=target):
             assert target in told, f"{message.call}: {target!r} is missing in {told!r}"
@@ -194,11 +194,11 @@ def answers_of(facts: Sequence[AnyFact], ref: str) -> list[AnyFact]:
     found: list[AnyFact] = []
     for fact in facts:
         match fact:
-            case Returned(late=False) if str(fact.call) == ref:
+            case CallReturned(late=False) if str(fact.call) == ref:
                 found.append(fact)
             case Decided(verdict="reject" | "answer") if str(fact.call) == ref:
                 found.append(fact)
-            case Judged(kind="tool", stop=True) if f"{fact.position}.{fact.index}" == ref:
+            case GuardrailJudged(kind="tool", stop=True) if f"{fact.position}.{fact.index}" == ref:
                 found.append(fact)
             case HandedOff() if not found and str(fact.call.position) == ref.split(".")[0]:
                 found.append(fact)
@@ -210,7 +210,7 @@ def answers_of(facts: Sequence[AnyFact], ref: str) -> list[AnyFact]:
 def nth_call(facts: Sequence[AnyFact], ref: CallRef) -> int:
     """The how manieth call of its reply this is, from 0. Words and thoughts may stand before it."""
     reply = facts[ref.position]
-    assert isinstance(reply, Answered)
+    assert isinstance(reply, ModelReplied)
     return sum(isinstance(item, Call) for item in reply.items[: ref.index])
 
 
@@ -219,12 +219,12 @@ def nth_call(facts: Sequence[AnyFact], ref: CallRef) -> int:
 
 def check_ledger(facts: Sequence[AnyFact]) -> None:
     """No key twice, no attempt twice, no call answered twice."""
-    keys = [fact.key for fact in facts if isinstance(fact, Said | Decided) and fact.key]
+    keys = [fact.key for fact in facts if isinstance(fact, MessageReceived | Decided) and fact.key]
     assert len(keys) == len(set(keys)), f"a delivery was recorded twice: {keys}"
-    starts = [(fact.call, fact.attempt) for fact in facts if isinstance(fact, Started)]
+    starts = [(fact.call, fact.attempt) for fact in facts if isinstance(fact, CallStarted)]
     assert len(starts) == len(set(starts)), f"an attempt was started twice: {starts}"
     for position, fact in enumerate(facts):
-        for index, item in enumerate(fact.items if isinstance(fact, Answered) else ()):
+        for index, item in enumerate(fact.items if isinstance(fact, ModelReplied) else ()):
             if isinstance(item, Call):
                 answers = answers_of(facts, f"{position}.{index}")
                 assert len(answers) <= 1, f"call {position}.{index} ({item.tool}) was answered {len(answers)} times: {answers}"
@@ -239,7 +239,7 @@ def check_growth(shown: Sequence[Request]) -> None:
 
 def check_shown(asked: Sequence[Request], shown: Sequence[Request], facts: Sequence[AnyFact]) -> None:
     """A request shown from the ledger is the one that was really asked (of several attempts: the one that was answered)."""
-    replies = [fact for fact in facts if isinstance(fact, Answered)]
+    replies = [fact for fact in facts if isinstance(fact, ModelReplied)]
     for request in asked:
         if request.turn < len(replies):
             reply = replies[request.turn]
@@ -250,7 +250,7 @@ def check_shown(asked: Sequence[Request], shown: Sequence[Request], facts: Seque
 
 def check_deeds(told: Told, facts: Sequence[AnyFact]) -> None:
     """Nothing was done for a call that never started."""
-    started = {str(fact.call) for fact in facts if isinstance(fact, Started)}
+    started = {str(fact.call) for fact in facts if isinstance(fact, CallStarted)}
     name = facts[0].ledger if facts else ""  # type: ignore[union-attr]
     for key, what in told.world.deeds:
         ledger, _, ref = key.partition(":")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from legato import Agent, ClientTool, HandoffBuilder, ToolContext, Workflow, tool
-from legato.core.facts import Decided, Gated, Judged
+from legato.core.facts import ApprovalChecked, Decided, GuardrailJudged
 from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
@@ -60,7 +60,7 @@ def each_page_was_opened(told: Told, requests: list[Request]) -> None:
     assert wrong.startswith("the arguments of open_page are not valid, and it did not run")
     assert (noted, clock, first, second) == ("noted a", "clock noon", "open_page x", "open_page y")
     assert told.world.times("noted a") == 1
-    assert [fact.needed for fact in told.session.facts if isinstance(fact, Gated)] == [False] * 3
+    assert [fact.needed for fact in told.session.facts if isinstance(fact, ApprovalChecked)] == [False] * 3
     assert len([fact for fact in told.session.facts if isinstance(fact, Decided) and fact.kind == "result"]) == 3
     assert told.session.messages[-1].text == "Both are open."
 
@@ -82,7 +82,7 @@ def formatted(world: World) -> Workflow:
 
 def answer_fits(told: Told, requests: list[Request]) -> None:
     assert [json.loads(request.frame.output) for request in requests] == [ANSWER] * 4
-    assert [fact.stop for fact in told.session.facts if isinstance(fact, Judged)] == [True, True, False]
+    assert [fact.stop for fact in told.session.facts if isinstance(fact, GuardrailJudged)] == [True, True, False]
     assert [message.text for message in told.session.messages[1:]] == ["I ask the desk.", '{"city": "Bonn"}']
 
 

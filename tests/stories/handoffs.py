@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from legato import Agent, HandoffBuilder, Limits, ToolContext, Workflow, file, history, image, tool
-from legato.core.facts import Call, HandedOff, Prompted, Said
+from legato.core.facts import AgentPrompted, Call, HandedOff, MessageReceived
 from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
@@ -244,9 +244,7 @@ def one_reply_at_a_time(told: Told, requests: list[Request]) -> None:
     assert [len(request.messages) for request in requests] == [1 + 2 * turn for turn in range(9)]
 
 
-STORIES["hand back and forth in one run: each request is one call and one output longer"] = story(
-    ping_pong, ["Play"], one_reply_at_a_time
-)
+STORIES["hand back and forth in one run: each request is one call and one output longer"] = story(ping_pong, ["Play"], one_reply_at_a_time)
 
 # -- 11: who gets the second message -----------------------------------------------------------------------------------
 
@@ -429,7 +427,7 @@ def loop_was_stopped(told: Told, requests: list[Request]) -> None:
     assert told.session.status == "waiting"
     stopped = [output for output in outputs(requests[-1]) if "limit stopped" in output]
     assert len(stopped) == 1
-    assert not any(isinstance(fact, Prompted) for fact in told.session.facts)
+    assert not any(isinstance(fact, AgentPrompted) for fact in told.session.facts)
 
 
 STORIES["an agent that always hands on is paused by a limit that names the loop; rejected, the turn goes back to the user"] = story(
@@ -439,7 +437,7 @@ STORIES["an agent that always hands on is paused by a limit that names the loop;
 
 def turns_were_counted(told: Told, requests: list[Request]) -> None:
     facts = told.session.facts
-    second = [position for position, fact in enumerate(facts) if isinstance(fact, Said)][1]
+    second = [position for position, fact in enumerate(facts) if isinstance(fact, MessageReceived)][1]
     assert sum(request.upto < second for request in requests) == 3
     assert told.session.messages[-1].text == "Stopped."
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from legato import Agent, HandoffBuilder, Middleware, Provided, ToolContext, Turn, Workflow, guardrail, tool
-from legato.core.facts import Attempted, Judged
+from legato.core.facts import GuardrailJudged, ModelRequestFailed
 from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.errors import ModelFailed
@@ -37,7 +37,7 @@ def message_was_withheld(told: Told, requests: list[Request]) -> None:
     assert said(requests[1]) == ["Hi", "Hello.", "Sorry, no card"]
     texts = [message.text for message in told.session.messages]
     assert texts == ["Hi", "Hello.", "My card is 4111", "Please do not send card numbers.", "Sorry, no card", "Noted."]
-    assert sum(isinstance(fact, Judged) and fact.kind == "input" for fact in told.session.facts) == 3
+    assert sum(isinstance(fact, GuardrailJudged) and fact.kind == "input" for fact in told.session.facts) == 3
 
 
 STORIES["an input guardrail withholds a message from every request and answers it in its own words"] = story(
@@ -129,7 +129,7 @@ def asked_after_retries(request: Pending) -> Verdict:
 def gave_up_at_the_limit(told: Told, requests: list[Request]) -> None:
     assert told.session.status == "waiting"
     assert len(requests) == 3  # one, one retry, and one more that a person allowed
-    assert sum(isinstance(fact, Judged) and fact.kind == "output" and fact.stop for fact in told.session.facts) == 3
+    assert sum(isinstance(fact, GuardrailJudged) and fact.kind == "output" and fact.stop for fact in told.session.facts) == 3
 
 
 STORIES["a typed output that never fits asks a person after its retries; rejected, the turn is the user's again"] = story(
@@ -235,7 +235,7 @@ def stumbling(world: World) -> Workflow:
 def no_word_of_the_broken_one(told: Told, requests: list[Request]) -> None:
     assert len(requests) == 1
     assert [message.text for message in told.session.messages] == ["What is it?", "The answer is 42."]
-    assert all("line broke" in fact.error for fact in told.session.facts if isinstance(fact, Attempted))
+    assert all("line broke" in fact.error for fact in told.session.facts if isinstance(fact, ModelRequestFailed))
 
 
 STORIES["a stream that breaks leaves an attempt and no words; the retry is whole"] = story(

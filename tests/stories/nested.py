@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
-from legato.core.facts import Paused, Returned, Said
+from legato.core.facts import CallPaused, CallReturned, MessageReceived
 from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
@@ -62,7 +62,7 @@ async def nested_calls_were_decided(told: Told, requests: list[Request]) -> None
     assert (looked_up, ann) == ("looked up ann", "paid 5 to ann")
     assert "Not Bob." in bob
     assert cyd.endswith("paid 1 to cyd")
-    assert sum(isinstance(fact, Said) for fact in await told.session.store.read(inner[-1].session)) == 1
+    assert sum(isinstance(fact, MessageReceived) for fact in await told.session.store.read(inner[-1].session)) == 1
     asked = [event.data for event in told.events if event.type == "request_info" and isinstance(event.data, Pending)]
     by_kind = {(request.kind, request.tool) for request in asked}
     assert by_kind <= {("approval", "pay"), ("outcome", "pay"), ("outcome", "look_up"), ("outcome", "ask_payer")}
@@ -118,9 +118,9 @@ async def given_up(told: Told, requests: list[Request]) -> None:
     # Whoever died after the conversation was stopped, and before the call was answered, left a call that goes on, to a stopped end.
     assert "the user sent a new message first" in output or output.endswith("payer did not finish: cancelled")
     assert requests[1].messages[-1].text == "Stop, do not pay"
-    (paused, *_) = [fact for fact in told.session.facts if isinstance(fact, Paused)]
+    (paused, *_) = [fact for fact in told.session.facts if isinstance(fact, CallPaused)]
     inner = await told.session.store.read(paused.session)
-    assert [fact.status for fact in inner if isinstance(fact, Returned)] == ["cancelled"]
+    assert [fact.status for fact in inner if isinstance(fact, CallReturned)] == ["cancelled"]
 
 
 STORIES["a message supersedes a call that waits for another conversation: that is stopped first, and nothing of it runs"] = story(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, history, tool
-from legato.core.facts import Answered, Compacted
+from legato.core.facts import Compacted, ModelReplied
 from legato.core.view import Request
 from legato.testing import ScriptedModel, call, handoff
 from legato.testing.story import Story, Told, World
@@ -132,7 +132,7 @@ def filtered(world: World) -> Workflow:
 def monk_heard_no_chatter(told: Told, requests: list[Request]) -> None:
     assert said(requests[-1]) == ["Speak", "...", "Go on"]
     assert calls(requests[-1]) == []
-    kept = [fact.kept for fact in told.session.facts if isinstance(fact, Answered) and fact.agent == "monk"]
+    kept = [fact.kept for fact in told.session.facts if isinstance(fact, ModelReplied) and fact.agent == "monk"]
     assert kept == [((0, 0),), ((0, 0), (3, 4))]
 
 

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from legato import ToolContext
-from legato.core.facts import AnyFact, Opened, Said
+from legato.core.facts import AnyFact, MessageReceived, Opened
 from legato.core.pending_requests import Pending
 from legato.core.view import Request
 from legato.runtime.definition import called
@@ -65,7 +65,7 @@ async def facts_of(request: Pending) -> Sequence[AnyFact]:
 async def messages_said(request: Pending) -> int:
     """How many messages the user has sent in the session of this request, or in the outermost that it is asked for."""
     store, _ = _here.get()
-    return sum(isinstance(fact, Said) for fact in await store.read(request.session.partition("/")[0]))
+    return sum(isinstance(fact, MessageReceived) for fact in await store.read(request.session.partition("/")[0]))
 
 
 def done(world: World, ctx: ToolContext[Any], what: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Limits, Session, Workflow, image, tool
-from legato.core.facts import Answered, Call, CallRef, HandedOff, Opened, Returned, Said, Started
+from legato.core.facts import Call, CallRef, CallReturned, CallStarted, HandedOff, MessageReceived, ModelReplied, Opened
 from legato.core.messages import text_of
 from legato.core.state import fold
 from legato.errors import IllegalFact
@@ -147,7 +147,7 @@ async def test_fork_anywhere_refuses_same_calls(store: Store) -> None:
     desk = Desk([*calls(3), call("look", key="x" * 2000)], "Done.")
     session = desk.workflow(calls_per_reply=3, argument_bytes=1000).session("s", store=store)
     await session.run("Look")
-    reply = next(at for at, fact in enumerate(session.facts) if isinstance(fact, Answered))
+    reply = next(at for at, fact in enumerate(session.facts) if isinstance(fact, ModelReplied))
     for at in range(reply + 1, len(session.facts)):
         original = await desk.workflow(calls_per_reply=None, argument_bytes=None).session("s", store=store).refresh()
         branch = await original.fork(at)
@@ -163,7 +163,7 @@ async def test_fork_anywhere_refuses_same_calls(store: Store) -> None:
 async def test_too_large_output_is_an_error(value: Callable[[], Any], size: int) -> None:
     session = returning(value, output_bytes=1000)
     assert (await session.run("Fetch it")).text == "Done."
-    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
     assert (returned.status, returned.attempt, returned.full) == ("error", 1, "")
     words = f"'fetch' ran, and what it did stands. Its output was {size:,} bytes; at most 1,000 are passed on. Ask for less."
     assert returned.output == words
@@ -192,10 +192,10 @@ async def test_default_output_limit_is_10_mib() -> None:
 
 
 def test_refused_calls_cannot_start() -> None:
-    reply = Answered(at=0, agent="a", frame="", upto=1, items=(Call("look"), handoff("b"), Call("look")), calls_allowed=2)
-    facts = [Opened(at=0, ledger="l", workflow="w"), Said(at=0, content="go"), reply]
+    reply = ModelReplied(at=0, agent="a", frame="", upto=1, items=(Call("look"), handoff("b"), Call("look")), calls_allowed=2)
+    facts = [Opened(at=0, ledger="l", workflow="w"), MessageReceived(at=0, content="go"), reply]
     with pytest.raises(IllegalFact, match="beyond a limit"):
-        fold([*facts, Started(at=0, call=CallRef(2, 2), attempt=1, epoch=1)])
-    done = [Returned(at=0, call=CallRef(2, index), status="error", output="no") for index in (0, 2)]
+        fold([*facts, CallStarted(at=0, call=CallRef(2, 2), attempt=1, epoch=1)])
+    done = [CallReturned(at=0, call=CallRef(2, index), status="error", output="no") for index in (0, 2)]
     with pytest.raises(IllegalFact, match="not a handoff that may be taken"):
         fold([*facts, *done, HandedOff(at=0, call=CallRef(2, 1), source="a", target="b")])

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from legato import Agent, ClientTool, HandoffBuilder, Workflow, guardrail, tool
-from legato.core.facts import Decided, Refusal, Returned, Started
+from legato.core.facts import CallReturned, CallStarted, Decided, Refusal
 from legato.errors import BadInput, NotPending
 from legato.stores import MemoryStore, SQLiteStore, Store
 from legato.testing import ScriptedModel, call
@@ -45,7 +45,7 @@ async def test_another_process_takes_the_output_of_the_call(stores) -> None:
     seen = await session.seen()
     assert outputs(seen) == ["a page"]
     assert [spec.name for spec in seen.frame.tools] == ["open_page"]
-    assert not any(isinstance(fact, Started) for fact in session.facts)
+    assert not any(isinstance(fact, CallStarted) for fact in session.facts)
     await first.close()
     await session.store.close()
 
@@ -78,7 +78,7 @@ async def test_wrong_arguments_are_told_to_the_model_again_and_again() -> None:
     session = desk(call("open_page", url=7), call("open_page"), call("open_page", url="x"), "Opened.").session()
     (request,) = (await session.run("Open x", tools=[PAGE])).pending
     assert request.arguments == {"url": "x"}
-    told = [fact.output for fact in session.facts if isinstance(fact, Returned)]
+    told = [fact.output for fact in session.facts if isinstance(fact, CallReturned)]
     assert [str(words).splitlines()[1] for words in told] == ["  - url: 7 is not of type 'string'", "  - 'url' is a required property"]
 
 

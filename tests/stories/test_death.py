@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
-from legato.core.facts import Lost, Returned, Started
+from legato.core.facts import CallLost, CallReturned, CallStarted
 from legato.errors import DamagedStore, NotPending, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from legato.stores import MemoryStore, SQLiteStore
 from legato.stores.contract import Store
@@ -49,7 +49,7 @@ def payer(world: World, idempotent: bool = False) -> Workflow:
 async def lost_payment(store: Store, world: World, idempotent: bool = False) -> Any:
     """A session that ended between the effect of a tool and its record, opened again."""
     with pytest.raises(StoreFull):
-        await payer(world, idempotent).session("s", store=Dying(store, Returned)).run("Pay")
+        await payer(world, idempotent).session("s", store=Dying(store, CallReturned)).run("Pay")
     assert world.times("paid") == 1
     session = payer(world, idempotent).session("s", store=store)
     await session.resume()
@@ -64,7 +64,7 @@ async def test_ended_between_effect_and_record_the_session_says_that_the_outcome
     (request,) = session.pending
     assert (request.kind, request.tool) == ("outcome", "pay")
     assert "nobody knows how it ended" in request.prompt
-    assert any(isinstance(fact, Lost) for fact in session.facts)
+    assert any(isinstance(fact, CallLost) for fact in session.facts)
 
 
 @pytest.mark.parametrize("way", ["rerun", "supply", "fail"])
@@ -94,7 +94,7 @@ async def test_an_idempotent_tool_is_started_again_unasked_with_the_same_key(sto
     assert session.status == "waiting"
     assert world.times("paid") == 2
     assert len({key for key, _ in world.deeds}) == 1
-    assert [fact.attempt for fact in session.facts if isinstance(fact, Started)] == [1, 2]
+    assert [fact.attempt for fact in session.facts if isinstance(fact, CallStarted)] == [1, 2]
 
 
 async def test_killed_with_signal_9_while_a_tool_runs_the_session_asks_and_goes_on(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_an_agent_as_a_tool_restarted_after_its_reply_was_recorded_gives_t
         return HandoffBuilder("office", [Agent("boss", model=model, tools=[helper.as_tool()])]).build()
 
     with pytest.raises(StoreFull):
-        await workflow().session("s", store=Dying(store, Returned)).run("Ask")
+        await workflow().session("s", store=Dying(store, CallReturned)).run("Ask")
     assert len(asked) == 1
     session = workflow().session("s", store=store)
     assert (await session.resume()).text == "So it is."

@@ -11,7 +11,7 @@ import pytest
 
 from legato import Agent, HandoffBuilder, Limits, ToolContext, Workflow, guardrail, tool
 from legato.core.child_session_ids import root_session_id
-from legato.core.facts import Answered, Cancelled, Paused, Returned, Started, Usage
+from legato.core.facts import CallPaused, CallReturned, CallStarted, Cancelled, ModelReplied, Usage
 from legato.core.view import Request
 from legato.errors import BadInput, DefinitionChanged, LedgerExists, ModelFailed
 from legato.models.base import Emit, Reply
@@ -120,7 +120,7 @@ async def test_refused_limit_says_that_the_child_began(store: Store) -> None:
     (request,) = (await session.run("Go")).pending
     await session.reject(request)
     await session.resume()
-    (output,) = [fact.output for fact in session.facts if isinstance(fact, Returned)]
+    (output,) = [fact.output for fact in session.facts if isinstance(fact, CallReturned)]
     assert output.startswith("'ask_spender' had begun when a limit stopped this run, and did not finish. It may have taken effect")
 
 
@@ -148,7 +148,7 @@ async def test_child_without_room_waits_for_sibling() -> None:
     session = boss(first.as_tool(), spender(looks(1)).as_tool(), calls=calls, limits=Limits(turns=2)).session("s", store=store)
     driving = asyncio.ensure_future(_run(session))
     facts = await store.read("s")
-    while not any(isinstance(fact, Paused) for fact in facts):
+    while not any(isinstance(fact, CallPaused) for fact in facts):
         await store.wait("s", len(facts), 5)
         facts = await store.read("s")
     for _ in range(200):
@@ -156,7 +156,7 @@ async def test_child_without_room_waits_for_sibling() -> None:
     go.set()
     await driving
     assert [request.kind for request in session.pending] == ["limit"]
-    assert sum(isinstance(fact, Started) for fact in session.facts) == 2
+    assert sum(isinstance(fact, CallStarted) for fact in session.facts) == 2
 
 
 @pytest.mark.parametrize("turns", range(4, 16))
@@ -186,7 +186,7 @@ async def test_parallel_grandchildren_share_one_budget(turns: int) -> None:
     calls = [call("ask_middle", task="One"), call("ask_middle", task="Two")]
     session = boss(middle.as_tool(), calls=calls, limits=Limits(turns=turns)).session("s", store=store)
     await session.run("Go")
-    replies = [fact for name in await lengths(store) for fact in await store.read(name) if isinstance(fact, Answered)]
+    replies = [fact for name in await lengths(store) for fact in await store.read(name) if isinstance(fact, ModelReplied)]
     assert len(replies) <= turns
 
 
@@ -244,7 +244,7 @@ async def test_child_with_refused_limit_is_no_answer(store: Store) -> None:
     session = boss(inner.as_tool(limits=Limits(turns=2)), calls=call("ask_spender", task="Look")).session("s", store=store)
     await session.reject((await session.run("Go")).pending[0], "enough")
     await session.resume()
-    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
     assert returned.status == "error"
     assert "stopped at its limit" in str(returned.output)
 
@@ -276,7 +276,7 @@ async def test_failed_child_pauses_its_parent(store: Store, stream: bool) -> Non
     result = await session.run("Go", stream=stream)
     assert result.status == "failed"
     assert "overloaded" in result.error
-    assert not any(isinstance(fact, Returned) for fact in session.facts)
+    assert not any(isinstance(fact, CallReturned) for fact in session.facts)
     broken[0] = False
     result = await session.resume(stream=stream)
     assert result.text == "All done."
@@ -397,7 +397,7 @@ async def test_branch_before_child_began_asks_for_outcome(store: Store) -> None:
     session = await waiting(store, world)
     await session.approve(session.pending[0])
     await session.resume()
-    started = next(position for position, fact in enumerate(session.facts) if isinstance(fact, Started))
+    started = next(position for position, fact in enumerate(session.facts) if isinstance(fact, CallStarted))
     branch = await session.fork(at=started + 1)
     result = await branch.resume()
     assert [(request.kind, request.tool) for request in result.pending] == [("outcome", "ask_payer")]
@@ -597,5 +597,5 @@ async def test_cancelled_family_stays_whole(store: Store) -> None:
     await session.cancel("enough")
     facts = [await store.read(name) for name in await lengths(store)]
     assert all(any(isinstance(fact, Cancelled) for fact in each) for each in facts)
-    assert sum(isinstance(fact, Paused) for each in facts for fact in each) == 1
+    assert sum(isinstance(fact, CallPaused) for each in facts for fact in each) == 1
     await all_is_kept(store)

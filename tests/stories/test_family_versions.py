@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, Result, ToolContext, Workflow, tool
-from legato.core.facts import Lost, Paused, Started, UsageReported
+from legato.core.facts import CallLost, CallPaused, CallStarted, ChildUsageReported
 from legato.core.view import Request
 from legato.errors import LedgerExists, ModelFailed
 from legato.models.base import Emit, Reply
@@ -55,7 +55,7 @@ async def test_branch_of_a_working_child_asks(store: Store) -> None:
     await session.run("Go")
     await session.resume()
     assert world.times("paid") == 1
-    last = max(at for at, fact in enumerate(session.facts) if isinstance(fact, UsageReported))
+    last = max(at for at, fact in enumerate(session.facts) if isinstance(fact, ChildUsageReported))
     result = await (await session.fork(last, id="branch")).resume()
     assert [(request.kind, request.tool) for request in result.pending] == [("outcome", "ask_inner")]
     assert world.times("paid") == 1
@@ -97,19 +97,19 @@ async def test_new_attempt_of_a_missing_child_is_not_missing(store: Store) -> No
     await session.run("Pay ann")
     begun.clear()
     end.clear()
-    started = [at for at, fact in enumerate(session.facts) if isinstance(fact, Started)]
+    started = [at for at, fact in enumerate(session.facts) if isinstance(fact, CallStarted)]
     branch = await session.fork(max(started[:2]) + 1, id="branch")
     driving = asyncio.ensure_future(_resumed(branch))
     await begun.wait()
     person = await workflow().session("branch", store=store).refresh()
     await person.approve(person.pending[0])
-    while not any(isinstance(fact, Paused) for fact in person.facts):
+    while not any(isinstance(fact, CallPaused) for fact in person.facts):
         await store.wait("branch", person.state.length, 5)
         await person.refresh()
     end.set()
     result = await driving
     assert [(request.kind, request.tool) for request in result.pending] == [("approval", "pay")]
-    assert sum(isinstance(fact, Lost) and fact.missing for fact in branch.facts) == 1
+    assert sum(isinstance(fact, CallLost) and fact.missing for fact in branch.facts) == 1
 
 
 async def _resumed(session: Session) -> Result:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, ToolContext, tool
-from legato.core.facts import Answered, Opened, Started
+from legato.core.facts import CallStarted, ModelReplied, Opened
 from legato.errors import BadInput, LegatoError, NotPending
 from legato.stores.contract import Store
 from legato.testing import ScriptedModel, call
@@ -110,7 +110,7 @@ async def test_fork_in_the_middle_of_a_batch_whose_tool_is_running_the_branch_as
     assert len(set(keys)) == 1  # the key names the original call, so a service that knows keys pays once
     await checking.requests_of(trunk)
     await checking.requests_of(branch)
-    assert [fact.attempt for fact in branch.facts if isinstance(fact, Started)] == [1, 2]
+    assert [fact.attempt for fact in branch.facts if isinstance(fact, CallStarted)] == [1, 2]
 
 
 async def _text(run: Any) -> str:
@@ -158,7 +158,7 @@ async def test_what_an_agent_saw_can_be_shown_in_a_fork_too(store: Store) -> Non
     trunk = workflow.session("trunk", store=store)
     await Person(["My order came broken", "Order 7", "Thanks"]).play(trunk)
     branch = await trunk.fork(id="branch")
-    replies = sum(isinstance(fact, Answered) for fact in branch.facts)
+    replies = sum(isinstance(fact, ModelReplied) for fact in branch.facts)
     for number in range(replies):
         mine, theirs = await branch.seen(number), await trunk.seen(number)
         assert (mine.frame, mine.messages) == (theirs.frame, theirs.messages)

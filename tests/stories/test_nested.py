@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
-from legato.core.facts import Cancelled, Decided, Paused, Returned, Started
+from legato.core.facts import CallPaused, CallReturned, CallStarted, Cancelled, Decided
 from legato.core.pending_requests import Pending
 from legato.errors import CodecError, NotPending, StoreFull
 from legato.runtime.session import Session
@@ -142,7 +142,7 @@ async def test_a_result_a_limit_and_an_unknown_outcome_are_asked_and_answered_li
 
     looking = (call("look_up", to="ann"), "Ann is there.")
     with pytest.raises(StoreFull):
-        await office(world, *looking).session("o", store=Dying(store, Returned)).run("Look")
+        await office(world, *looking).session("o", store=Dying(store, CallReturned)).run("Look")
     session = office(world, *looking).session("o", store=store)
     await session.resume()
     (outcome,) = session.pending
@@ -240,7 +240,7 @@ class Watched:
         return getattr(self._store, name)
 
     async def read(self, ledger: str, start: int = 0, *, born: str = "") -> Any:
-        waits = any(isinstance(fact, Paused) for fact in await self._store.read("s"))
+        waits = any(isinstance(fact, CallPaused) for fact in await self._store.read("s"))
         if self._meanwhile is not None and waits and ledger != "s":
             meanwhile, self._meanwhile = self._meanwhile, None
             await meanwhile()
@@ -582,7 +582,7 @@ async def test_a_fork_at_every_position_asks_for_itself_and_does_nothing_twice_u
     await trunk.approve(trunk.pending[0])
     await trunk.resume()
     facts = trunk.facts
-    (paused,) = [position for position, fact in enumerate(facts) if isinstance(fact, Paused)]
+    (paused,) = [position for position, fact in enumerate(facts) if isinstance(fact, CallPaused)]
     for at in range(paused + 1, len(facts) + 1):
         branch = await trunk.fork(at, f"branch-{at}")
         result = await branch.resume()
@@ -714,6 +714,6 @@ async def test_waiting_costs_no_tool_call_of_the_limit_and_one_attempt_for_each_
         await session.approve(session.pending[0])
         await session.resume()
     assert session.state.tally.tool_calls == 1
-    assert [fact.attempt for fact in session.facts if isinstance(fact, Started)] == [1, 2, 3, 4]
+    assert [fact.attempt for fact in session.facts if isinstance(fact, CallStarted)] == [1, 2, 3, 4]
     assert all(isinstance(request, Pending) for request in session.pending)
     assert len(world.deeds) == 3

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Limits, Usage, Workflow, tool
-from legato.core.facts import Answered, HandedOff, Opened, Said, Words
+from legato.core.facts import HandedOff, MessageReceived, ModelReplied, Opened, Words
 from legato.core.view import Request
 from legato.models import Reply
 from legato.stores import MemoryStore, SQLiteStore
@@ -114,15 +114,15 @@ async def test_100_conversations_at_once_in_one_file(store: Store) -> None:
 async def test_a_10000_fact_conversation_opens_fast_and_costs_one_append_per_step(store: Store) -> None:
     async def frame_of_a_first_reply() -> str:
         await workflow.session("model", store=store).run("Hello")
-        (reply,) = [fact for fact in await store.read("model") if isinstance(fact, Answered)]
+        (reply,) = [fact for fact in await store.read("model") if isinstance(fact, ModelReplied)]
         return reply.frame
 
     workflow = HandoffBuilder("long", [Agent("a", model=ScriptedModel(lambda seen: "Short."))]).build()
     frame = await frame_of_a_first_reply()
     facts: list[Any] = [Opened(at=1, ledger="long-ledger", workflow="long")]
     while len(facts) < 10_000:
-        facts.append(Said(at=len(facts), content=f"Message {len(facts)}"))
-        facts.append(Answered(at=len(facts), agent="a", frame=frame, upto=len(facts) - 1, items=(Words(f"Reply {len(facts)}"),)))
+        facts.append(MessageReceived(at=len(facts), content=f"Message {len(facts)}"))
+        facts.append(ModelReplied(at=len(facts), agent="a", frame=frame, upto=len(facts) - 1, items=(Words(f"Reply {len(facts)}"),)))
     await store.append("long", 0, facts, contents={frame: await store.content("model", frame)})
     counting = Counting(store)
     session = workflow.session("long", store=counting)
@@ -163,7 +163,7 @@ async def test_usage_per_agent_per_handoff_and_in_all_adds_up_to_the_providers_n
     assert second[:2] == ("b", "a")
     before = sum((usage for _, usage in spent[:2]), Usage())  # before the first handoff
     assert before + first[2] + second[2] == total
-    assert sum((fact.usage for fact in session.facts if isinstance(fact, Answered)), Usage()) == total
+    assert sum((fact.usage for fact in session.facts if isinstance(fact, ModelReplied)), Usage()) == total
 
 
 async def test_a_budget_pauses_before_it_is_broken_and_goes_on_when_allowed(store: Store) -> None:

@@ -254,7 +254,7 @@ async def test_a_string_that_was_changed_is_refused_and_nothing_is_written(store
     await session.run("Clean up and check")
     text = await session.to_string()
     signed = await session.to_string(sign_with=b"key")
-    other_fact, other_type = text.replace('"said"', '"sung"'), text.replace(",true,", ",1,")
+    other_fact, other_type = text.replace('"message_received"', '"message_sung"'), text.replace(",true,", ",1,")
     other_shape, no_shape = text.replace('"needed"', '"call"'), text.replace("[1,", "[99,")
     for broken in ("", "{}", "[]", "null", "\x00", text[:-5], other_fact, other_type, other_shape, no_shape):
         assert broken != text
@@ -265,7 +265,7 @@ async def test_a_string_that_was_changed_is_refused_and_nothing_is_written(store
     with pytest.raises(CodecError):
         workflow.load(text, id="copy", store=store, verify_with=b"key")
     facts = json.loads(text)
-    facts["facts"] = [[fact for fact in rows if facts["shapes"][fact[0]][0] != "said"] for rows in facts["facts"]]
+    facts["facts"] = [[fact for fact in rows if facts["shapes"][fact[0]][0] != "message_received"] for rows in facts["facts"]]
     with pytest.raises(LegatoError):  # each fact is well-formed, but they cannot have happened
         workflow.load(json.dumps(facts), id="copy", store=store)
     assert await store.read("copy") == []

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.stores import MemoryStore
 from legato.stores.contract import Store
 from legato.testing.story import Story, Told
@@ -18,7 +18,7 @@ from tests.stories.all import STORIES
 async def test_story(story: Story, store: Store, stream: bool) -> None:
     told = await story.tell(store, stream)
     # Told without a death, every reply has a request that was really asked, and `checking` has compared the two.
-    replies = [fact for fact in told.session.facts if isinstance(fact, Answered)]
+    replies = [fact for fact in told.session.facts if isinstance(fact, ModelReplied)]
     asked = {(request.turn, request.upto, request.frame_digest) for request in told.requests}
     assert {(number, fact.upto, fact.frame) for number, fact in enumerate(replies)} <= asked
 

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Limits, Workflow, tool
-from legato.core.facts import Answered, Attempted, Cancelled, Prompted, Returned, Started
+from legato.core.facts import AgentPrompted, CallReturned, CallStarted, Cancelled, ModelReplied, ModelRequestFailed
 from legato.core.view import Request
 from legato.errors import ModelFailed, NotPending
 from legato.runtime.session import Session
@@ -105,7 +105,7 @@ async def test_cancel_while_tools_run_finished_ones_keep_their_outputs_and_runni
     session, other = workflow.session("s", store=store), workflow.session("s", store=store)
     driving = asyncio.create_task(drive(session, "Go", stream))
     await stuck.wait()
-    await until(other, lambda session: any(isinstance(fact, Returned) for fact in session.facts))
+    await until(other, lambda session: any(isinstance(fact, CallReturned) for fact in session.facts))
     await other.cancel("enough")
     events = await asyncio.wait_for(driving, 60)
     assert events[-1].data == "cancelled"
@@ -237,7 +237,7 @@ async def test_leaving_the_iterator_in_the_middle_loses_nothing_and_resume_goes_
     async for event in session.run("Go", stream=stream):
         if event.type == "tool_started":
             break
-    await until(session, lambda session: any(isinstance(fact, Returned) for fact in session.facts))
+    await until(session, lambda session: any(isinstance(fact, CallReturned) for fact in session.facts))
     await asyncio.sleep(0.03)
     await session.refresh()
     assert done == ["work"]  # what ran was finished and recorded; nothing new was begun
@@ -245,7 +245,7 @@ async def test_leaving_the_iterator_in_the_middle_loses_nothing_and_resume_goes_
     result = await session.resume(stream=stream)
     assert result.text == "Done."
     assert done == ["work", "work"]
-    assert sum(isinstance(fact, Started) for fact in session.facts) == 2
+    assert sum(isinstance(fact, CallStarted) for fact in session.facts) == 2
     await checking.requests_of(session)
 
 
@@ -269,7 +269,7 @@ async def test_a_broken_stream_is_withdrawn_before_the_message_comes_again_whole
             assert shown
             shown, resets = "", resets + 1
     assert (shown, resets) == ("The answer is 42.", 2)
-    assert [fact.number for fact in session.facts if isinstance(fact, Attempted)] == [1, 2]
+    assert [fact.number for fact in session.facts if isinstance(fact, ModelRequestFailed)] == [1, 2]
     assert [message.text for message in session.messages] == ["What?", "The answer is 42."]
 
 
@@ -371,9 +371,9 @@ async def test_an_autonomous_limit_survives_a_restart_and_every_turn_is_recorded
             if messages == left_after:
                 break
         again = autonomous.writer(World(), 3).session(id, store=store)
-        await until(again, lambda session: sum(isinstance(fact, Answered) for fact in session.facts) >= left_after)  # noqa: B023
+        await until(again, lambda session: sum(isinstance(fact, ModelReplied) for fact in session.facts) >= left_after)  # noqa: B023
         await again.resume(stream=stream)
-        assert sum(isinstance(fact, Prompted) for fact in again.facts) == 3
+        assert sum(isinstance(fact, AgentPrompted) for fact in again.facts) == 3
         assert [message.text for message in again.messages[1:]] == [f"Chapter {number}." for number in (1, 2, 3, 4)]
         assert again.status == "waiting"
         await checking.requests_of(again)
@@ -395,5 +395,5 @@ async def test_a_tool_that_returns_10_mb_is_cut_for_the_model_and_kept_whole(sto
     assert len(flooded) < 100_000
     assert "10000000" in flooded
     assert quickly == "quick"
-    (whole,) = [fact for fact in session.facts if isinstance(fact, Returned) and fact.full]
+    (whole,) = [fact for fact in session.facts if isinstance(fact, CallReturned) and fact.full]
     assert len(await store.content("s", whole.full)) == 10_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from legato import Agent, HandoffBuilder, Run, ToolContext, Workflow, tool
-from legato.core.facts import Answered, Decided, Lost, Said, Started
+from legato.core.facts import CallLost, CallStarted, Decided, MessageReceived, ModelReplied
 from legato.core.view import Request
 from legato.errors import NotPending
 from legato.stores.contract import Store
@@ -91,8 +91,8 @@ async def test_a_message_that_arrives_while_a_tool_runs_costs_nobody_a_result(st
     await asyncio.gather(driving, said)
     await first.refresh()
     assert gate.world.times("slow") == 1
-    assert sum(isinstance(fact, Started) for fact in first.facts) == 1
-    assert not any(isinstance(fact, Lost) for fact in first.facts)
+    assert sum(isinstance(fact, CallStarted) for fact in first.facts) == 1
+    assert not any(isinstance(fact, CallLost) for fact in first.facts)
     assert said.result() == "I heard 2 messages."
     requests = await checking.requests_of(first)
     assert [message.text for message in requests[-1].messages] == ["Go", "", "slowly done", "And this"]
@@ -105,7 +105,7 @@ async def _text(run: Run) -> str:
 async def recorded(store: Store, ledger: str, text: str) -> None:
     """Wait until somebody's message is part of a session."""
     async with asyncio.timeout(60):
-        while text not in [fact.content for fact in await store.read(ledger) if isinstance(fact, Said)]:  # noqa: ASYNC110
+        while text not in [fact.content for fact in await store.read(ledger) if isinstance(fact, MessageReceived)]:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
@@ -159,8 +159,8 @@ async def test_one_message_delivered_three_times_with_one_key_is_in_the_conversa
     again = await workflow.session("s", store=store).run("Order 7", stream=stream, key="delivery-1")
     (session, *_) = handles
     await session.refresh()
-    assert sum(isinstance(fact, Said) for fact in session.facts) == 1
-    assert sum(isinstance(fact, Answered) for fact in session.facts) == 1
+    assert sum(isinstance(fact, MessageReceived) for fact in session.facts) == 1
+    assert sum(isinstance(fact, ModelReplied) for fact in session.facts) == 1
     assert {result.text for result in (*results, again)} == {"1 heard."}  # whoever asks again is told the same
 
 

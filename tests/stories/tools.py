@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, tool
-from legato.core.facts import Call, Decided, Returned, Words
+from legato.core.facts import Call, CallReturned, Decided, Words
 from legato.core.view import Request
 from legato.models import Reply
 from legato.testing import ScriptedModel, call, handoff
@@ -66,7 +66,7 @@ async def each_was_answered(told: Told, requests: list[Request]) -> None:
     assert nothing == "(no output)"
     assert fine == "fine"
     assert told.world.times("fine") == told.world.times("burst") == 1
-    (whole,) = [fact for fact in told.session.facts if isinstance(fact, Returned) and fact.full]
+    (whole,) = [fact for fact in told.session.facts if isinstance(fact, CallReturned) and fact.full]
     assert await told.session.store.content(told.session.id, whole.full) == b"x" * LARGE
 
 
@@ -242,9 +242,7 @@ def ran_alone(told: Told, requests: list[Request]) -> None:
     assert len(outputs(requests[1])) == len(told.world.deeds) == 3
 
 
-STORIES["a tool that asks to run alone runs beside nobody, and its siblings run before and after it"] = story(
-    alone_desk, ["Go"], ran_alone
-)
+STORIES["a tool that asks to run alone runs beside nobody, and its siblings run before and after it"] = story(alone_desk, ["Go"], ran_alone)
 
 
 def agent_as_tool(world: World) -> Workflow:
@@ -271,7 +269,7 @@ async def helper_answered(told: Told, requests: list[Request]) -> None:
     store, mine = told.session.store, told.session.id
     (name,) = [info.ledger for info in await store.list() if info.ledger.startswith(f"{mine}/")]
     inner = await store.read(name)
-    assert sum(type(fact).__name__ == "Said" for fact in inner) == 1  # the task was delivered once, in however many lives
+    assert sum(type(fact).__name__ == "MessageReceived" for fact in inner) == 1  # the task was delivered once, in however many lives
     assert json.dumps([message.text for message in requests[2].messages]).count("How long is the wall?") == 0
 
 

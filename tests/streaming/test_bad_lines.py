@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from legato.core.facts import Answered, Attempted, Cancelled
+from legato.core.facts import Cancelled, ModelReplied, ModelRequestFailed
 from legato.runtime import deltas, driver, event_follower, event_projector
 from legato.runtime.event_cursor import Cursor
 from tests.streaming.chaos import play
@@ -28,11 +28,11 @@ def _any_letters(self: deltas.Ear, note: deltas.Note, state: Any) -> None:
 
 
 def _only_what_it_saw_itself(note: deltas.Note, state: Any) -> bool:
-    return any(isinstance(fact, Answered) for fact in state.facts[max(note.facts, state.length - 3) :])
+    return any(isinstance(fact, ModelReplied) for fact in state.facts[max(note.facts, state.length - 3) :])
 
 
 def _but_for_erasures(note: deltas.Note, state: Any) -> bool:
-    return any(isinstance(fact, (Answered, Attempted, Cancelled)) for fact in state.facts[note.facts :])
+    return any(isinstance(fact, (ModelReplied, ModelRequestFailed, Cancelled)) for fact in state.facts[note.facts :])
 
 
 def _older_ones_too(self: deltas.Ear, note: deltas.Note, state: Any) -> None:

@@ -84,7 +84,7 @@ async def test_what_was_waited_for_is_an_event_and_what_was_decided_is_with_the_
     ran = kept.one("execute_tool refund").attributes
     assert ran["legato.verdict"] == "approve", "it was decided between two runs: the call that ran says so"
     assert ran["legato.waited_ms"] >= 0
-    assert type(session.facts[ran["legato.position"]]).__name__ == "Returned"
+    assert type(session.facts[ran["legato.position"]]).__name__ == "CallReturned"
 
 
 async def test_what_is_decided_while_it_runs_is_an_event(kept):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from legato.core import codec
-from legato.core.facts import CallRef, Returned
+from legato.core.facts import CallRef, CallReturned
 from legato.tools import tool_output
 
 
@@ -103,5 +103,5 @@ anything = st.recursive(
 
 @given(anything)
 def test_every_output_can_be_recorded(value: object) -> None:
-    fact = Returned(at=0, call=CallRef(0, 0), output=tool_output(value))
+    fact = CallReturned(at=0, call=CallRef(0, 0), output=tool_output(value))
     assert codec.decode(codec.encode(fact)) == fact

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call, CallRef, Content, Usage
+from legato.core.facts import Call, CallRef, Content, ModelReplied, Usage
 from legato.core.groups import CallState, Group, Output
 from legato.core.model_reply import Reply
 from legato.core.turn_context import Frame, encode_frame
@@ -94,8 +94,8 @@ def _said(position: int, content: Content) -> Group:
 
 def _replied(position: int, reply: Reply) -> Group:
     group = Group("reply", position, "agent")
-    shared = {name: getattr(reply, name) for name in Answered.__struct_fields__ if name in Reply.__struct_fields__}
-    group.fact = Answered(at=0, agent="agent", frame="", upto=0, **shared)
+    shared = {name: getattr(reply, name) for name in ModelReplied.__struct_fields__ if name in Reply.__struct_fields__}
+    group.fact = ModelReplied(at=0, agent="agent", frame="", upto=0, **shared)
     for index, item in enumerate(reply.items):
         if isinstance(item, Call):
             state = CallState(CallRef(position, index), item, item.arguments)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, history, image, tool
-from legato.core.facts import Lost, Returned
+from legato.core.facts import CallLost, CallReturned
 from legato.engines.advance import Rest, advance, told
 from legato.engines.pace import Pace, Step
 from legato.errors import BadInput, ModelFailed, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreUnavailable, UnknownLedger
@@ -71,9 +71,9 @@ async def test_when_it_should_stop_what_runs_is_finished_and_recorded_and_nothin
     go.set()
     assert await under_way == Rest("left")
     facts = await store.read("s")
-    assert isinstance(facts[-1], Returned)
+    assert isinstance(facts[-1], CallReturned)
     assert await step(workflow, store) == Rest("waiting")
-    assert not any(isinstance(fact, Lost) for fact in await store.read("s"))
+    assert not any(isinstance(fact, CallLost) for fact in await store.read("s"))
 
 
 async def test_user_code_that_raises_breaks_the_step_and_its_words_are_not_told() -> None:

@@ -217,7 +217,7 @@ async def test_a_stop_finishes_and_records_what_runs_and_begins_nothing_more() -
         worker.stop()
         go_on.set()
     await session.refresh()
-    assert [type(fact).__name__ for fact in session.facts][-1] == "Returned"
+    assert [type(fact).__name__ for fact in session.facts][-1] == "CallReturned"
     assert (session.status, len(session.messages)) == ("running", 1)
     async with working(Worker(workflow, engine=LocalEngine(), store=store)):
         async with asyncio.timeout(60):

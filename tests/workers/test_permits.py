@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow
-from legato.core.facts import Attempted
+from legato.core.facts import ModelRequestFailed
 from legato.engines import Limit, ModelLimits, limits, permits, permits_postgres
 from legato.engines.limits import permits_of
 from legato.engines.permits import Permit, Permits, SQLitePermits
@@ -214,7 +214,7 @@ async def test_a_call_waits_for_its_permit_while_the_store_is_away_and_no_failur
         await asyncio.sleep(0.01)
     held.away = set()
     assert (await run).text == "Hello!"
-    assert not any(isinstance(fact, Attempted) for fact in await store.read("s"))
+    assert not any(isinstance(fact, ModelRequestFailed) for fact in await store.read("s"))
 
 
 async def test_a_store_that_fails_beside_a_model_ends_the_drive_and_is_no_failure_of_the_model() -> None:
@@ -225,7 +225,7 @@ async def test_a_store_that_fails_beside_a_model_ends_the_drive_and_is_no_failur
     store = MemoryStore()
     with pytest.raises(DamagedStore):
         await limited(["Hello!"], Broken(), store).session("s", store=store).run("Hi")
-    assert not any(isinstance(fact, Attempted) for fact in await store.read("s"))
+    assert not any(isinstance(fact, ModelRequestFailed) for fact in await store.read("s"))
 
 
 async def test_a_reply_is_not_lost_when_its_permit_cannot_be_given_back() -> None:

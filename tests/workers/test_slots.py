@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow
-from legato.core.facts import Attempted, Paused
+from legato.core.facts import CallPaused, ModelRequestFailed
 from legato.core.view import Request
 from legato.engines import LocalEngine, Worker
 from legato.engines.advance import advance
@@ -250,7 +250,7 @@ def test_child_with_silent_model_leaves_slots() -> None:
         assert await desk.seconds_to_answer(other, "healthy") < AT_ONCE_S
         assert max(await asyncio.gather(*waiting)) < 3 * 100 + AT_ONCE_S
         facts = await desk.store.read(f"team-{3 * SLOTS - 1}")
-        assert len([fact for fact in facts if isinstance(fact, Paused)]) <= 1  # a session that waits for a slot records nothing
+        assert len([fact for fact in facts if isinstance(fact, CallPaused)]) <= 1  # a session that waits for a slot records nothing
         await desk.stop()
 
     in_virtual_time(play)
@@ -296,9 +296,12 @@ def test_failed_attempts_count_across_steps() -> None:
         desk = Desk(limited)
         await desk.engine.session(limited, "s", desk.store).say("Hello")
         await asyncio.sleep(35)
-        attempts = [fact for fact in await desk.store.read("s") if isinstance(fact, Attempted)]
+        attempts = [fact for fact in await desk.store.read("s") if isinstance(fact, ModelRequestFailed)]
         assert [(fact.number, fact.final, bool(fact.retry_at)) for fact in attempts] == [
-            (1, False, True), (2, False, True), (3, False, True), (4, True, True)
+            (1, False, True),
+            (2, False, True),
+            (3, False, True),
+            (4, True, True),
         ]
         waits = [later - time for time, later in pairwise(requested["s"])]
         assert [10 <= wait <= 11.5 for wait in waits] == [True] * 3

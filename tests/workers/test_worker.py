@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, guardrail, tool
-from legato.core.facts import Answered, Said
+from legato.core.facts import MessageReceived, ModelReplied
 from legato.core.messages_to_model import ERASED
 from legato.engines import Dead, Engine, Pace, Worker, engine_at, worker
 from legato.engines.advance import Led, advance
@@ -172,7 +172,7 @@ async def test_what_an_agent_does_as_a_tool_is_done_for_its_caller_alone_althoug
     await worked(working, lambda: bool(engine.steps))
     assert (engine.woken, engine.steps) == (["s"], [Step("waiting")])
     assert paid == [{"customer": "s"}]
-    assert {fact.agent for fact in await store.read(inner) if isinstance(fact, Answered)} == {"helper"}
+    assert {fact.agent for fact in await store.read(inner) if isinstance(fact, ModelReplied)} == {"helper"}
 
 
 async def test_what_grew_in_a_conversation_that_no_call_waits_for_any_more_wakes_nobody_and_rests() -> None:
@@ -314,7 +314,7 @@ async def test_what_a_machine_said_whose_clock_is_ahead_is_found_at_the_second_l
     assert engine.woken == [], "it was given something more"
     await served._swept(an_hour_ago)
     assert engine.woken == ["s"]
-    await store.append("s", 3, [Said(at=now_ms() + 3_600_000, content="Hello?")])
+    await store.append("s", 3, [MessageReceived(at=now_ms() + 3_600_000, content="Hello?")])
     engine.woken = []
     await worked(Worker(workflow, engine=engine, store=store), lambda: engine.steps == [Step("waiting")])
 
@@ -370,7 +370,15 @@ def test_a_worker_that_cannot_work_is_refused(given: dict[str, Any], words: str)
 
 @pytest.mark.parametrize(
     "address",
-    ["http://x", "temporal://", "temporal://h:no", "temporal://h?quue=x", "temporal://h?heartbeat=soon", "restate://u:p@h", "restate://h?admin=9070"],
+    [
+        "http://x",
+        "temporal://",
+        "temporal://h:no",
+        "temporal://h?quue=x",
+        "temporal://h?heartbeat=soon",
+        "restate://u:p@h",
+        "restate://h?admin=9070",
+    ],
 )
 def test_an_address_that_is_none_is_refused_with_what_one_looks_like(address: str) -> None:
     with pytest.raises(BadInput):
@@ -556,7 +564,7 @@ async def test_who_knows_only_the_name_of_a_workflow_may_say_something_and_guard
         await engine.say("s", "desk", "A secret", store=store)
         await asyncio.wait_for(rested(session), 60)
         assert [message.text for message in session.messages if message.role == "assistant"] == expected
-        assert sum(isinstance(fact, Said) for fact in session.facts) == 2
+        assert sum(isinstance(fact, MessageReceived) for fact in session.facts) == 2
         worker.stop()
         await running
 
@@ -577,7 +585,10 @@ async def test_a_name_that_is_not_the_sessions_is_refused_and_nothing_is_recorde
     assert (len(await store.read("s")), engine.woken) == (2, ["s"])
 
 
-SECRETS = ("restate://127.0.0.1:9?admin=http://ops:hunter2@127.0.0.1:9", "restate://127.0.0.1:9?admin=http%3A%2F%2Fops:hunter2%40127.0.0.1:9")
+SECRETS = (
+    "restate://127.0.0.1:9?admin=http://ops:hunter2@127.0.0.1:9",
+    "restate://127.0.0.1:9?admin=http%3A%2F%2Fops:hunter2%40127.0.0.1:9",
+)
 
 
 @pytest.mark.parametrize("address", SECRETS)
@@ -590,7 +601,13 @@ async def test_who_comes_with_which_password_is_in_no_log_and_no_error_of_an_eng
     told += str(away.value)
     assert "127.0.0.1:9" in repr(engine_at("restate://127.0.0.1:9?reached=http://ops:hunter2@127.0.0.1:9"))
     told += repr(engine_at("restate://127.0.0.1:9?reached=http://ops:hunter2@127.0.0.1:9"))
-    for wrong in ("restate://ops:hunter2@h:9", "nothing://ops:hunter2@h:9", "ops:hunter2@h", f"{address}&x=1", "restate://h?admin=ops:hunter2@h"):
+    for wrong in (
+        "restate://ops:hunter2@h:9",
+        "nothing://ops:hunter2@h:9",
+        "ops:hunter2@h",
+        f"{address}&x=1",
+        "restate://h?admin=ops:hunter2@h",
+    ):
         with pytest.raises(BadInput) as refused:
             engine_at(wrong)
         told += str(refused.value)

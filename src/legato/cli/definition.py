@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from legato.cli.telling import Colours, symbol, tell, write_json
-from legato.core.facts import Opened, Said
+from legato.core.facts import MessageReceived, Opened
 from legato.core.view import request_for
 from legato.errors import BadInput
 from legato.inspection.plain import counted
@@ -46,7 +46,7 @@ async def _refusals(workflow: Workflow) -> list[str]:
     from legato.inspection.wired import compiled_for
 
     problems = []
-    said = fold([Opened(at=0, ledger="check", workflow=workflow.name), Said(at=0, content="Hello")], "check")
+    said = fold([Opened(at=0, ledger="check", workflow=workflow.name), MessageReceived(at=0, content="Hello")], "check")
     for agent in workflow.definition.agents.values():
         model = model_of(agent)
         if model is None:

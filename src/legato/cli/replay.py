@@ -16,7 +16,7 @@ import typer
 from legato.cli.options import Json, Named, SessionId, Stored, Tenant
 
 if TYPE_CHECKING:
-    from legato.core.facts import Answered
+    from legato.core.facts import ModelReplied
     from legato.core.state import State
     from legato.core.view import Request
     from legato.inspection.looking import Contents
@@ -60,7 +60,7 @@ async def _replay(id: str, store: str, workflow: str, tenant: str, as_json: bool
 
 async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any]]:
     """One for each reply."""
-    from legato.core.facts import Answered, Opened
+    from legato.core.facts import ModelReplied, Opened
     from legato.inspection.looking import Contents
     from legato.runtime.ledger import Ledger
     from legato.stores import MemoryStore
@@ -72,7 +72,7 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
     ledger = Ledger(again, session.id, session.workflow.name)
     number = 0
     for position, fact in enumerate(facts):
-        if not isinstance(fact, Answered):
+        if not isinstance(fact, ModelReplied):
             continue
         state = ledger.state
         contents = {fact.frame: await known.read(fact.frame)}
@@ -88,7 +88,7 @@ async def _steps(session: Session, compare: bool) -> AsyncIterator[dict[str, Any
         number += 1
 
 
-async def _step(session: Session, ledger: Ledger, fact: Answered, known: Contents, compare: bool) -> dict[str, Any]:
+async def _step(session: Session, ledger: Ledger, fact: ModelReplied, known: Contents, compare: bool) -> dict[str, Any]:
     from legato.core.view import request_seen
     from legato.inspection.hiding import shown_seen
     from legato.inspection.wired import sent, shown_sent
@@ -118,7 +118,7 @@ async def _step(session: Session, ledger: Ledger, fact: Answered, known: Content
     return told
 
 
-async def _now(session: Session, ledger: Ledger, fact: Answered, known: Contents) -> tuple[Request | None, str]:
+async def _now(session: Session, ledger: Ledger, fact: ModelReplied, known: Contents) -> tuple[Request | None, str]:
     """What the workflow would ask in this state; or why it would not."""
     from legato.core.planner import CallModel, plan
     from legato.runtime.model_requests import request_now
@@ -141,7 +141,7 @@ def _in_words(effect: Any, state: State) -> str:
     return f"{type(effect).__name__}({', '.join(f'{name}={getattr(effect, name)}' for name in effect.__struct_fields__)})"
 
 
-def _sent_now(session: Session, request: Request, fact: Answered) -> Wired:
+def _sent_now(session: Session, request: Request, fact: ModelReplied) -> Wired:
     """As the agent's model would be sent it now. Where it is sent to is no part of the definition: the address stays as it was."""
     from legato.cli.definition import model_of
     from legato.inspection.wired import would_be_sent

@@ -22,7 +22,7 @@ from legato.cli.seen import tell_seen
 from legato.cli.telling import USER, screen, symbol, tell
 from legato.cli.transcript import Transcript
 from legato.cli.usage import tell_usage
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.core.pending_requests import Pending
 from legato.errors import BadInput, LegatoError, NotPending
 from legato.inspection.exporting import told
@@ -159,7 +159,7 @@ class Talk:
     def greet(self) -> None:
         """Say which conversation this is, and how it stands."""
         session = self.session
-        said = [position for position, fact in enumerate(session.facts) if isinstance(fact, Said)]
+        said = [position for position, fact in enumerate(session.facts) if isinstance(fact, MessageReceived)]
         agents: list[tuple[str, str] | str] = []
         for name in self._workflow.agents:
             agents += [(name, self._screen.colours.of(name)), ", "]
@@ -383,11 +383,11 @@ class Talk:
                 raise BadInput(f"there is no command /{name}", do="/help lists them; a message that begins with a slash is typed with two")
 
     def _undo(self) -> None:
-        said = [position for position, fact in enumerate(self.session.facts) if isinstance(fact, Said)]
+        said = [position for position, fact in enumerate(self.session.facts) if isinstance(fact, MessageReceived)]
         if not said:
             raise BadInput("nothing has been said that could be undone")
         fact = self.session.facts[said[-1]]
-        assert isinstance(fact, Said)
+        assert isinstance(fact, MessageReceived)
         words = one_line(str(fact.content), 60)
         self._branch(said[-1])
         self._screen.note("again", f"as if you had not said: {words}")

@@ -21,24 +21,24 @@ call that it is about has its output, and void before."""
 INHERITED: dict[str, Inherited] = {
     # The conversation itself.
     "Opened": "kept",
-    "Said": "kept",  # its delivery key too: the message is part of the branch, so delivering it again adds nothing; and its options
-    "Answered": "kept",
-    "Attempted": "kept",
+    "MessageReceived": "kept",  # with its delivery key and its options: delivering it again in the branch adds nothing
+    "ModelReplied": "kept",
+    "ModelRequestFailed": "kept",
     "HandedOff": "kept",
-    "Prompted": "kept",
+    "AgentPrompted": "kept",
     "Compacted": "kept",
     "Redacted": "kept",
     "Cancelled": "kept",
-    "Judged": "kept",
+    "GuardrailJudged": "kept",
     # What a provider holds in a conversation of its own: the original goes on adding to it.
-    "Asked": "void",
+    "ConversationClaimed": "void",
     # Calls. A policy's verdict that a call needs approval is kept; the approval is not.
-    "Gated": "kept",
-    "Started": "void until answered",  # its driver runs it for the original; here the attempt is lost
-    "Returned": "kept",
-    "Lost": "kept",
-    "Paused": "kept",  # the branch has a fork of the child session
-    "UsageReported": "kept",
+    "ApprovalChecked": "kept",
+    "CallStarted": "void until answered",  # its driver runs it for the original; here the attempt is lost
+    "CallReturned": "kept",
+    "CallLost": "kept",
+    "CallPaused": "kept",  # the branch has a fork of the child session
+    "ChildUsageReported": "kept",
     # What people decided. An answer or a rejection is the output of its call, and so part of the conversation. Delivery keys of
     # decisions are void: requests have other ids in the branch. The options of a run that came with them are kept: a tool of a client runs
     # only where its client is told of the call, and the branch asks for the result under an id of its own.

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from legato.core.facts import Judged
+from legato.core.facts import GuardrailJudged
 from legato.core.groups import Group
 from legato.core.history_policies import Custom, Dialogue, Everything, HistorySpec, Last, OwnTools, SinceHandoff, Summarised, arrival
 from legato.core.state import State
@@ -96,7 +96,9 @@ class _Telling:
         self._waiting = {group.position for group in state.waiting}
         self._judges: dict[int, str] = {}  # by message: the guardrail that withholds it
         if state.withheld:
-            self._judges = {fact.position: fact.by for fact in state.facts if type(fact) is Judged and fact.kind == "input" and fact.stop}
+            self._judges = {
+                fact.position: fact.by for fact in state.facts if type(fact) is GuardrailJudged and fact.kind == "input" and fact.stop
+            }
         self._from: Group | None = None  # the reply that handed over
         self._upto = -1  # where the summary ends
         if type(spec) is SinceHandoff:

@@ -275,11 +275,11 @@ class Opened(Fact, frozen=True, tag="opened"):
     origin: Origin | None = None
 
 
-class Said(Fact, frozen=True, tag="said"):
+class MessageReceived(Fact, frozen=True, tag="message_received"):
     """The user said something. `key` is the sender's name for this delivery.
 
-    `guarded`: an agent's input guardrails are yet to look at it. Until one of them has let it pass (`Judged`) it waits, and is part of
-    nothing.
+    `guarded`: an agent's input guardrails are yet to look at it. Until one of them has let it pass (`GuardrailJudged`), it is
+    part of nothing.
 
     `options`: what the client asks of the run, in force from here on; None: nothing, whatever was asked before.
     """
@@ -291,7 +291,7 @@ class Said(Fact, frozen=True, tag="said"):
     options: RunOptions | None = None
 
 
-class Answered(Fact, frozen=True, tag="answered"):
+class ModelReplied(Fact, frozen=True, tag="model_replied"):
     """A model's whole reply. `upto` is the last position its request saw; `frame` the digest of what surrounded it.
 
     `kept` is what a custom history policy chose, as inclusive runs of groups: what user code decided is a fact.
@@ -300,7 +300,7 @@ class Answered(Fact, frozen=True, tag="answered"):
     reply as `response_id`; `base`: what the request was chained on (a response, a conversation); `held`: the digest of the sequence
     that the provider holds after it, so that a later request can be proved to go on from there. `request_id` is the provider's own.
 
-    `guarded`: nobody is shown its words before its output type and the agent's output guardrails have accepted them (`Judged`).
+    `guarded`: nobody is shown its words before its output type and the agent's output guardrails have accepted them (`GuardrailJudged`).
 
     `extra`: what the provider said of the whole reply besides its items, as a JSON object; empty if there is nothing. Each API's format
     lists the members, and which of them a later request takes back.
@@ -331,8 +331,8 @@ class Answered(Fact, frozen=True, tag="answered"):
     extra: str = ""
 
 
-class Asked(Fact, frozen=True, tag="asked"):
-    """A request is about to go to a conversation that the provider keeps. Without an `Answered` after it, nobody knows what the
+class ConversationClaimed(Fact, frozen=True, tag="conversation_claimed"):
+    """A request is about to go to a conversation that the provider keeps. Without a `ModelReplied` after it, nobody knows what the
     provider holds in there: it is never used again."""
 
     agent: str
@@ -340,7 +340,7 @@ class Asked(Fact, frozen=True, tag="asked"):
     upto: Index
 
 
-class Attempted(Fact, frozen=True, tag="attempted"):
+class ModelRequestFailed(Fact, frozen=True, tag="model_request_failed"):
     """A model call that left no words: it failed, broke off, or was cancelled. `upto` is what it saw; `final`: not tried again unasked.
 
     `limit` names the limit that stopped it, which is no failure of the model: it is made again as the same attempt.
@@ -365,7 +365,7 @@ class Attempted(Fact, frozen=True, tag="attempted"):
     conversation_unchanged: bool = False
 
 
-class Gated(Fact, frozen=True, tag="gated"):
+class ApprovalChecked(Fact, frozen=True, tag="approval_checked"):
     """Whether a call needs a person's approval was decided; `digest` is of the exact arguments."""
 
     call: CallRef
@@ -401,7 +401,7 @@ class Decided(Fact, frozen=True, tag="decided"):
         return self.source not in (STANDING, IMPORTED)
 
 
-class Started(Fact, frozen=True, tag="started"):
+class CallStarted(Fact, frozen=True, tag="call_started"):
     """A tool is about to start: the claim on this attempt, recorded before anything happens."""
 
     call: CallRef
@@ -411,7 +411,7 @@ class Started(Fact, frozen=True, tag="started"):
     """Of the arguments that run; required where they were approved."""
 
 
-class Returned(Fact, frozen=True, tag="returned"):
+class CallReturned(Fact, frozen=True, tag="call_returned"):
     """A call has its output. `attempt` 0: the tool never ran. `late`: known only after the call had been answered, kept for people."""
 
     call: CallRef
@@ -423,7 +423,7 @@ class Returned(Fact, frozen=True, tag="returned"):
     took: Count = 0
 
 
-class Lost(Fact, frozen=True, tag="lost"):
+class CallLost(Fact, frozen=True, tag="call_lost"):
     """Nobody knows how this attempt ended: the driver that ran it is gone, or the tool itself cannot tell (`OutcomeUnknown`).
 
     `missing`: it worked in a child session whose ledger is not there. A new attempt would repeat the whole task, so a person decides,
@@ -435,7 +435,7 @@ class Lost(Fact, frozen=True, tag="lost"):
     missing: bool = False
 
 
-class Paused(Fact, frozen=True, tag="paused"):
+class CallPaused(Fact, frozen=True, tag="call_paused"):
     """An attempt ended because its child session cannot go on now: `session`, of which it had seen `length` facts.
 
     The attempt is over, and the call is not answered: it waits, and is started again when the child session can go on. `error`: the
@@ -454,7 +454,7 @@ class Paused(Fact, frozen=True, tag="paused"):
     retry_at: TimeMs = 0
 
 
-class UsageReported(Fact, frozen=True, tag="usage_reported"):
+class ChildUsageReported(Fact, frozen=True, tag="child_usage_reported"):
     """The child session of a call has used this much so far, its own children included: an agent's name and its usage, in pairs.
 
     `turns` is the number of model replies.
@@ -473,7 +473,7 @@ class HandedOff(Fact, frozen=True, tag="handed_off"):
     target: str
 
 
-class Judged(Fact, frozen=True, tag="judged"):
+class GuardrailJudged(Fact, frozen=True, tag="guardrail_judged"):
     """User code judged a message, a reply, a call or the conversation. `stop`: it said no (or, for termination: enough).
 
     `agent` is whose guardrails judged a message; `by` the one that objected.
@@ -488,7 +488,7 @@ class Judged(Fact, frozen=True, tag="judged"):
     agent: str = ""
 
 
-class Prompted(Fact, frozen=True, tag="prompted"):
+class AgentPrompted(Fact, frozen=True, tag="agent_prompted"):
     """An autonomous agent was told to go on. Synthetic: no user said this."""
 
     agent: str
@@ -531,20 +531,20 @@ class Redacted(Fact, frozen=True, tag="redacted"):
 
 AnyFact: TypeAlias = (
     Opened
-    | Said
-    | Answered
-    | Asked
-    | Attempted
-    | Gated
+    | MessageReceived
+    | ModelReplied
+    | ConversationClaimed
+    | ModelRequestFailed
+    | ApprovalChecked
     | Decided
-    | Started
-    | Returned
-    | Lost
-    | Paused
-    | UsageReported
+    | CallStarted
+    | CallReturned
+    | CallLost
+    | CallPaused
+    | ChildUsageReported
     | HandedOff
-    | Judged
-    | Prompted
+    | GuardrailJudged
+    | AgentPrompted
     | Compacted
     | Cancelled
     | Redacted

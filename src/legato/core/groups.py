@@ -16,15 +16,15 @@ from msgspec import Struct
 
 from legato.core.facts import (
     NO_OPTIONS,
-    Answered,
     Call,
+    CallPaused,
     CallRef,
+    ChildUsageReported,
     Content,
     Item,
-    Paused,
+    ModelReplied,
     Refusal,
     RunOptions,
-    UsageReported,
     Words,
 )
 from legato.core.messages import Message, SeenCall, contents_named, parts_of
@@ -45,7 +45,7 @@ class Attempt(Struct, eq=False):
     epoch: int
     lost: bool = False
     known: bool = False  # how it really ended is recorded, in time or late
-    paused: Paused | None = None  # it ended because its child session could not go on
+    paused: CallPaused | None = None  # it ended because its child session could not go on
     missing: bool = False  # its child session is not there, so it cannot be resumed
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class CallState(Struct, eq=False):
     guarded: bool = False  # a guardrail let it pass
     approved: bool = False
     redo: bool = False  # a person asked to run a lost attempt again
-    reported: UsageReported | None = None  # what its child session has used so far
+    reported: ChildUsageReported | None = None  # what its child session has used so far
     refused: str = ""  # why it does not run: it is beyond a limit that its reply names
     stopped: str = ""  # "cancelled", "limit" or "erased": it is not to run (any further), whatever the user says next
     attempts: tuple[Attempt, ...] = ()
@@ -108,12 +108,12 @@ class CallState(Struct, eq=False):
         return None
 
     @property
-    def paused(self) -> Paused | None:
+    def paused(self) -> CallPaused | None:
         """What it waits for, while its child session cannot go on."""
         return self.attempts[-1].paused if self.output is None and self.attempts else None
 
     @property
-    def waited(self) -> Paused | None:
+    def waited(self) -> CallPaused | None:
         """What it last waited for, although it may have gone on since."""
         return next((attempt.paused for attempt in reversed(self.attempts) if attempt.paused), None)
 
@@ -224,7 +224,7 @@ class Group(Struct, eq=False, weakref=True):
     agent: str = ""
     author: str = ""
     content: Content = ""
-    fact: Answered | None = None
+    fact: ModelReplied | None = None
     calls: list[CallState] = []
     unanswered: int = 0
     handed_to: str = ""
@@ -303,14 +303,14 @@ class Group(Struct, eq=False, weakref=True):
         return f"<{self.kind} at {self.position}{' of ' + self.agent if self.agent else ''}, {len(self.calls)} calls>"
 
 
-def spoken(fact: Answered) -> str:
+def spoken(fact: ModelReplied) -> str:
     """What a reply says to the user."""
     if len(fact.items) == 1 and type(fact.items[0]) is Words:  # as most do: opening a long conversation asks this of every reply
         return fact.items[0].text
     return "\n".join([item.text for item in fact.items if type(item) is Words or type(item) is Refusal])
 
 
-def refusal_of(fact: Answered) -> str:
+def refusal_of(fact: ModelReplied) -> str:
     """The words in which the model declined; empty if it said anything else."""
     if any(type(item) is Words and item.text.strip() for item in fact.items):
         return ""

@@ -44,7 +44,7 @@ class Summarised(Struct, frozen=True, tag_field="policy", tag="summarised"):
 
 
 class Custom(Struct, frozen=True, tag_field="policy", tag="custom"):
-    """What a function of the user's chose; the choice itself is recorded in `Answered.kept`."""
+    """What a function of the user's chose; the choice itself is recorded in `ModelReplied.kept`."""
 
     name: str
 

@@ -11,7 +11,20 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from legato.core.digests import digest_bytes
-from legato.core.facts import Answered, AnyFact, Attempted, Content, Decided, File, Image, Part, Returned, RunOptions, Said, Text
+from legato.core.facts import (
+    AnyFact,
+    CallReturned,
+    Content,
+    Decided,
+    File,
+    Image,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
+    Part,
+    RunOptions,
+    Text,
+)
 from legato.errors import BadInput
 
 
@@ -184,13 +197,13 @@ def contents_named(content: Content) -> set[str]:
 def contents_of(fact: AnyFact) -> set[str]:
     """The digests of all contents that a fact names: pictures and files, the whole of a long output, a frame, tools of a client."""
     match fact:
-        case Answered(frame=frame) | Attempted(frame=frame):
+        case ModelReplied(frame=frame) | ModelRequestFailed(frame=frame):
             return {frame} if frame else set()
-        case Returned(output=output, full=full):
+        case CallReturned(output=output, full=full):
             return contents_named(output) | ({full} if full else set())
         case Decided(output=output, options=options):
             return contents_named(output) | _definitions_named(options)
-        case Said(content=content, options=options):
+        case MessageReceived(content=content, options=options):
             return contents_named(content) | _definitions_named(options)
         case _:
             return set()

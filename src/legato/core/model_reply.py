@@ -10,7 +10,7 @@ from legato.core.facts import NO_USAGE, Item, Usage
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """A model's whole reply, as it will be recorded; `Answered` says what each field means."""
+    """A model's whole reply, as it will be recorded; `ModelReplied` says what each field means."""
 
     items: tuple[Item, ...]
     finish: Literal["stop", "length", "filter"] = "stop"

@@ -17,13 +17,13 @@ from legato.core.digests import digest_arguments
 from legato.core.facts import (
     NO_USAGE,
     STANDING,
-    Answered,
+    AgentPrompted,
     AnyFact,
+    CallLost,
     CallRef,
+    CallReturned,
     Decided,
-    Lost,
-    Prompted,
-    Returned,
+    ModelReplied,
     Standing,
     Usage,
 )
@@ -293,7 +293,7 @@ class _Batch(Struct, frozen=True):
     state: State
     graph: Graph
     reply: Group
-    fact: Answered
+    fact: ModelReplied
     rules: AgentRules
     children: ChildStatus
     superseded: bool
@@ -742,10 +742,10 @@ def fact_of(effect: Bookkeeping, at: int) -> AnyFact:
     """The fact that a bookkeeping effect is."""
     match effect:
         case Answer(call=call, attempt=attempt, status=status, words=words):
-            return Returned(at=at, call=call, attempt=attempt, status=status, output=words)  # type: ignore[arg-type]
+            return CallReturned(at=at, call=call, attempt=attempt, status=status, output=words)  # type: ignore[arg-type]
         case AdmitStanding(call=call, digest=digest):
             return Decided(at=at, kind="approval", verdict="approve", call=call, digest=digest, source=STANDING)
         case DeclareLost(call=call, attempt=attempt, missing=missing):
-            return Lost(at=at, call=call, attempt=attempt, missing=missing)
+            return CallLost(at=at, call=call, attempt=attempt, missing=missing)
         case Prompt(agent=agent, text=text):
-            return Prompted(at=at, agent=agent, text=text)
+            return AgentPrompted(at=at, agent=agent, text=text)

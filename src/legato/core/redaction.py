@@ -26,28 +26,28 @@ from msgspec.structs import replace
 from legato.core.codec import encode
 from legato.core.digests import digest_arguments, keyed_digest
 from legato.core.facts import (
-    Answered,
+    AgentPrompted,
     AnyFact,
-    Attempted,
+    ApprovalChecked,
     Call,
+    CallPaused,
     CallRef,
+    CallReturned,
+    CallStarted,
     Cancelled,
     Compacted,
     Content,
     Decided,
-    Gated,
+    GuardrailJudged,
     Hosted,
     Item,
-    Judged,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Opened,
-    Paused,
-    Prompted,
     Reasoning,
     Redacted,
     Refusal,
-    Returned,
-    Said,
-    Started,
     Words,
 )
 from legato.core.messages import contents_of, text_of
@@ -151,7 +151,7 @@ def _erased_before(facts: Sequence[AnyFact]) -> set[int]:
 
 def has_words(fact: AnyFact) -> bool:
     """Whether there is anything in a fact that somebody, or something, said."""
-    if isinstance(fact, Answered):  # that a provider holds it is no word
+    if isinstance(fact, ModelReplied):  # that a provider holds it is no word
         return any(item != _item(item) for item in fact.items)
     return without_words(fact) != fact
 
@@ -159,20 +159,20 @@ def has_words(fact: AnyFact) -> bool:
 def without_words(fact: AnyFact) -> AnyFact:
     """The fact with its words erased."""
     match fact:
-        case Said():
+        case MessageReceived():
             return replace(fact, content=_gone(fact.content), author="")
-        case Answered():
+        case ModelReplied():
             return replace(fact, items=tuple(map(_item, fact.items)), held="", extra="")  # it may quote what was said
-        case Attempted() | Paused():
+        case ModelRequestFailed() | CallPaused():
             return replace(fact, error=_gone(fact.error))
         case Decided():
             arguments = ERASED_ARGUMENTS if fact.arguments else ""
             return replace(fact, words=_gone(fact.words), arguments=arguments, output=_gone(fact.output))
-        case Returned():
+        case CallReturned():
             return replace(fact, output=_gone(fact.output), full="")
-        case Judged() | Cancelled():
+        case GuardrailJudged() | Cancelled():
             return replace(fact, words=_gone(fact.words))
-        case Prompted():
+        case AgentPrompted():
             return replace(fact, text=_gone(fact.text))
         case Compacted():
             return replace(fact, summary=_gone(fact.summary))
@@ -216,11 +216,11 @@ def _bare(fact: AnyFact, lost: bool) -> AnyFact:
     """A fact without all that an erasure may change in it."""
     bare = without_words(fact) if lost else fact
     match bare:
-        case Answered():
+        case ModelReplied():
             return replace(bare, held="", frame="", items=tuple(_thoughtless(item) for item in bare.items))
-        case Attempted():
+        case ModelRequestFailed():
             return replace(bare, frame="")
-        case Gated() | Started() | Decided():
+        case ApprovalChecked() | CallStarted() | Decided():
             return replace(bare, digest="")
         case _:
             return bare
@@ -247,7 +247,7 @@ def _thoughtless(item: Item) -> Item:
 
 def _made_after(facts: Sequence[AnyFact], lowest: int) -> dict[str, int]:
     """The frames of requests that saw what stands at a position, and of no request before, each with where it is first named."""
-    asked = [(position, fact) for position, fact in enumerate(facts) if isinstance(fact, (Answered, Attempted)) and fact.frame]
+    asked = [(position, fact) for position, fact in enumerate(facts) if isinstance(fact, (ModelReplied, ModelRequestFailed)) and fact.frame]
     before = {fact.frame for _, fact in asked if fact.upto < lowest}
     made: dict[str, int] = {}
     for position, fact in asked:
@@ -300,15 +300,15 @@ class _Erasure:
     def _along(self, fact: AnyFact) -> AnyFact:
         """A fact that was not asked for, without what was made from those that were."""
         match fact:
-            case Answered() if fact.upto >= self._lowest:
+            case ModelReplied() if fact.upto >= self._lowest:
                 return replace(fact, items=tuple(map(_thoughtless, fact.items)))
-            case Attempted() if fact.upto >= self._lowest and self._quoted([fact.error]):
+            case ModelRequestFailed() if fact.upto >= self._lowest and self._quoted([fact.error]):
                 return without_words(fact)
-            case Paused() if self._quoted([fact.error]):
+            case CallPaused() if self._quoted([fact.error]):
                 return without_words(fact)
             case Compacted() if fact.upto >= self._lowest:
                 return without_words(fact)
-            case Judged() if fact.position in self._targets:
+            case GuardrailJudged() if fact.position in self._targets:
                 return without_words(fact)
             case Decided() if fact.arguments and fact.call is not None and fact.call.position in self._targets:
                 return replace(fact, arguments=ERASED_ARGUMENTS)
@@ -318,18 +318,18 @@ class _Erasure:
     def _without_traces(self, position: int, fact: AnyFact) -> AnyFact:
         """A fact that points at no digest of what is gone."""
         match fact:
-            case Answered():
+            case ModelReplied():
                 return self._reply_without_traces(position, fact)
-            case Attempted():
+            case ModelRequestFailed():
                 return replace(fact, frame=self._frames.get(fact.frame, fact.frame))
-            case Gated():
+            case ApprovalChecked():
                 return replace(fact, digest=self._digest(fact.call, fact.digest))
             case Decided(call=call) if call is not None:
                 decided = replace(fact, digest=self._digest(call, fact.digest))
                 if fact.arguments and (fact.arguments == ERASED_ARGUMENTS or call in self._arguments):
                     self._arguments[call] = fact.arguments
                 return decided
-            case Started():
+            case CallStarted():
                 self._started.add(fact.call)
                 return replace(fact, digest=self._digest(fact.call, fact.digest))
             case Opened(origin=origin) if origin is not None and origin.kind != "move":
@@ -340,7 +340,7 @@ class _Erasure:
             case _:
                 return fact
 
-    def _reply_without_traces(self, position: int, fact: Answered) -> Answered:
+    def _reply_without_traces(self, position: int, fact: ModelReplied) -> ModelReplied:
         erased = position in self._targets
         if erased:
             calls = [(index, item) for index, item in enumerate(fact.items) if isinstance(item, Call)]
@@ -376,19 +376,19 @@ class _Erasure:
 def _texts(fact: AnyFact) -> list[str]:
     """What a fact says, as texts that may be found elsewhere."""
     match fact:
-        case Said(content=content):
+        case MessageReceived(content=content):
             return _words(content)
-        case Answered(items=items):
+        case ModelReplied(items=items):
             return [text for item in items for text in _texts_of_item(item)]
-        case Attempted(error=error) | Paused(error=error):
+        case ModelRequestFailed(error=error) | CallPaused(error=error):
             return [error]
         case Decided():
             return [fact.words, *_leaves(fact.arguments), *_words(fact.output)]
-        case Returned(output=output):
+        case CallReturned(output=output):
             return _words(output)
-        case Judged(words=words) | Cancelled(words=words):
+        case GuardrailJudged(words=words) | Cancelled(words=words):
             return [words]
-        case Prompted(text=text) | Compacted(summary=text):
+        case AgentPrompted(text=text) | Compacted(summary=text):
             return [text]
         case _:
             return []

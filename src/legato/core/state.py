@@ -7,31 +7,35 @@ State is `fold(facts)` and is never stored. Resume, recovery, time travel and th
     there on. It renames all requests and begins epochs anew: an attempt that was open belongs to no driver here. In a fork and a
     copy it also voids whatever permits an effect: approvals of calls that have no output, standing approvals, allowances
     (branch_inheritance.py).
- 2. `Said` is always legal. A message lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded; so one
+ 2. `MessageReceived` is always legal. A message lands in the *tail*, and joins the groups when a reply that saw it (`upto`) is recorded;
+    so one
     that came while a model was thinking, or a call was pending, follows that reply's whole batch. It overtakes whatever stands
     before it: a limit refused, a cancel, a termination, an objection, a failure, a frame. A *guarded* one waits outside until an
-    agent's guardrails have let it pass (`Judged`), and lands then; one that they withhold was never there. No request sees past
+    agent's guardrails have let it pass (`GuardrailJudged`), and lands then; one that they withhold was never there. No request sees past
     a message that waits. What its client asks of the run (`options`) is in force from where it lands until the next message lands, or
     an answer (`Decided`) brings other options. The calls of a reply are of the tools that were offered in its request.
- 3. `Answered` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
-    and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `Attempted` is legal where a
-    reply is, also after the conversation was stopped, and leaves no words. `Asked` is legal where a reply is; what the conversation
+ 3. `ModelReplied` is legal when something waits for a reply, every call of the previous reply has its output, `upto` covers that batch,
+    and the agent is the one in control (or a message began a new run). Its calls form the *batch*. `ModelRequestFailed` is legal where a
+    reply is, also after the conversation was stopped, and leaves no words. `ConversationClaimed` is legal where a reply is; what the
+    conversation
     it names holds is unknown until that reply has come, and for good if it never does.
- 4. A call goes: unanswered -> (Judged, Gated) -> (Decided) -> Started -> Returned. `Gated` once; `Decided` only while that very thing is
-    pending, with the digest of the recorded arguments; `Started` only when no attempt is open, numbered one above the last, and,
+ 4. A call goes: unanswered -> (GuardrailJudged, ApprovalChecked) -> (Decided) -> CallStarted -> CallReturned. `ApprovalChecked` once;
+    `Decided` only while that very thing is
+    pending, with the digest of the recorded arguments; `CallStarted` only when no attempt is open, numbered one above the last, and,
     if gated, approved for exactly those arguments; never, if the call is beyond a limit that its reply names.
  5. `Cancelled`, and a limit that a person refuses, stop the conversation until the user speaks, and the open calls for good: they are
     answered and never started. What a limit finds started comes to its end. A message that waits when a limit is refused is heard
     when it lands; one that waits when it is cancelled is not judged before the user speaks again.
- 6. A call is answered once: by `Returned`, by `Decided` (reject, answer), by `Judged` (a guardrail's no) or by `HandedOff`.
-    A `Returned` for an attempt of an answered call, or for an attempt that another one followed, is `late`: kept for people, once.
- 7. `Lost` is legal for an open attempt. It makes the outcome unknown; a `Returned` that comes after all still answers the call,
-    unless a person decided first. `Paused` is legal for an open attempt too, and ends it without an output: nothing else will be heard
-    of that attempt, and the call waits until it is started again. `Lost` is legal for a paused attempt as well: its child session is
-    missing. `UsageReported` is legal for a call that was started, whatever has become of it.
+ 6. A call is answered once: by `CallReturned`, by `Decided` (reject, answer), by `GuardrailJudged` (a guardrail's no) or by `HandedOff`.
+    A `CallReturned` for an attempt of an answered call, or for an attempt that another one followed, is `late`: kept for people, once.
+ 7. `CallLost` is legal for an open attempt. It makes the outcome unknown; a `CallReturned` that comes after all still answers the call,
+    unless a person decided first. `CallPaused` is legal for an open attempt too, and ends it without an output: nothing else will be heard
+    of that attempt, and the call waits until it is started again. `CallLost` is legal for a paused attempt as well: its child session is
+    missing. `ChildUsageReported` is legal for a call that was started, whatever has become of it.
  8. `HandedOff` is legal when nothing of the batch but handoffs is unanswered, and the reply is within its limit of calls. It answers
     them all: its own call as taken, the others as not taken.
- 9. `Prompted` is legal when the last reply had no calls and nobody has spoken since. `Judged` names what it judged and is legal once
+ 9. `AgentPrompted` is legal when the last reply had no calls and nobody has spoken since. `GuardrailJudged` names what it judged and is
+    legal once
     for it. `Compacted` moves forward only.
 10. `Redacted` is always legal, and names facts that stand before it and have lost their words by then. Summaries among them are void:
     what they covered is seen again. Calls of a reply among them that are unanswered and do not run are not to run any more. A frame is
@@ -59,33 +63,33 @@ from legato.core.facts import (
     MAX_COUNT,
     NO_OPTIONS,
     NO_USAGE,
-    Answered,
+    AgentPrompted,
     AnyFact,
-    Asked,
-    Attempted,
+    ApprovalChecked,
     Call,
+    CallLost,
+    CallPaused,
     CallRef,
+    CallReturned,
+    CallStarted,
     Cancelled,
+    ChildUsageReported,
     Compacted,
     Content,
+    ConversationClaimed,
     Decided,
-    Gated,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Lost,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Opened,
-    Paused,
-    Prompted,
     Redacted,
     Refusal,
-    Returned,
     RunOptions,
-    Said,
     Standing,
-    Started,
     Text,
     Usage,
-    UsageReported,
     Words,
 )
 from legato.core.groups import Attempt, CallState, Group, OpenCalls, Output
@@ -123,7 +127,7 @@ class LastRequest(Struct, eq=False):
 
     frame: str = ""
     upto: int = -1
-    failed: Attempted | None = None
+    failed: ModelRequestFailed | None = None
 
 
 class Erasures(Struct, eq=False):
@@ -203,7 +207,7 @@ class State(Struct, eq=False):
     replies: int = 0
     replies_of: dict[str, int] = {}
     losses: list[str] = []
-    late: list[Returned] = []
+    late: list[CallReturned] = []
     # what may be done
     epoch: int = 0
     standing: set[Standing] = set()
@@ -289,7 +293,7 @@ class State(Struct, eq=False):
         return "" if self.unseen else self.judgements.objection
 
     @property
-    def failed(self) -> Attempted | None:
+    def failed(self) -> ModelRequestFailed | None:
         """The last call of a model, if it left no words and saw all that there is to see. It says when the next is made, if one is."""
         failed = self.request.failed
         return failed if failed is not None and failed.upto >= self.spoken_at else None
@@ -320,7 +324,7 @@ class State(Struct, eq=False):
     def options_of(self, reply: int) -> RunOptions:
         """Return the client's options that the reply at this position was requested with."""
         fact = self.facts[reply]
-        return self.options_at(fact.upto) if self.options and isinstance(fact, Answered) else NO_OPTIONS
+        return self.options_at(fact.upto) if self.options and isinstance(fact, ModelReplied) else NO_OPTIONS
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -394,9 +398,9 @@ def recordable(fact: AnyFact, state: State, known: int | None = None, attempt: i
 
 
 def _is_outdated(fact: AnyFact, state: State, known: int) -> bool:
-    if isinstance(fact, (Judged, Gated, Compacted)) and state.erasures.at >= known:
+    if isinstance(fact, (GuardrailJudged, ApprovalChecked, Compacted)) and state.erasures.at >= known:
         return True
-    if isinstance(fact, Returned) and not fact.attempt:
+    if isinstance(fact, CallReturned) and not fact.attempt:
         call = state.call(fact.call)
         return call is not None and (bool(call.stopped) or any(position >= known for position in call.decisions[-1:]))
     return False
@@ -404,7 +408,7 @@ def _is_outdated(fact: AnyFact, state: State, known: int) -> bool:
 
 def _adds_nothing(fact: AnyFact, state: State) -> bool:
     """Whether a report says what the last one said: reports are totals."""
-    if not isinstance(fact, UsageReported) or (call := state.call(fact.call)) is None:
+    if not isinstance(fact, ChildUsageReported) or (call := state.call(fact.call)) is None:
         return False
     return (fact.agents, fact.turns) == ((call.reported.agents, call.reported.turns) if call.reported else ((), 0))
 
@@ -416,11 +420,11 @@ def _late_form(fact: AnyFact, state: State, attempt: int = 1) -> AnyFact | None:
     recorded. An attempt whose request was made before words were erased does not name its frame, which may quote them.
     """
     match fact:
-        case Returned(late=False) if (call := state.call(fact.call)) is not None and _is_overtaken(call, fact):
+        case CallReturned(late=False) if (call := state.call(fact.call)) is not None and _is_overtaken(call, fact):
             return replace(fact, late=True)
-        case Answered() if state.halt or fact.upto < state.overtaken_at:
+        case ModelReplied() if state.halt or fact.upto < state.overtaken_at:
             erased = fact.upto < state.erasures.at
-            return Attempted(
+            return ModelRequestFailed(
                 at=fact.at,
                 agent=fact.agent,
                 frame="" if erased else fact.frame,
@@ -431,7 +435,7 @@ def _late_form(fact: AnyFact, state: State, attempt: int = 1) -> AnyFact | None:
                 usage=fact.usage,
                 took=fact.took,
             )
-        case Attempted() if fact.frame and fact.upto < state.erasures.at:
+        case ModelRequestFailed() if fact.frame and fact.upto < state.erasures.at:
             return replace(fact, frame="", error="it failed, and something it was shown was erased")
     return None
 
@@ -481,12 +485,12 @@ def _void_permissions(state: State) -> None:
 # -- 2. users speak ----------------------------------------------------------------------------------------------------
 
 
-def _check_said(state: State, fact: Said) -> None:
+def _check_said(state: State, fact: MessageReceived) -> None:
     _check_key(state, fact, fact.key)
     _check_options(state, fact, fact.options)
 
 
-def _apply_said(state: State, fact: Said, _: object) -> None:
+def _apply_said(state: State, fact: MessageReceived, _: object) -> None:
     group = Group("said", state.length, author=fact.author, content=fact.content, options=fact.options or NO_OPTIONS)
     _record_key(state, fact.key)
     if fact.guarded:
@@ -551,7 +555,7 @@ def _position(group: Group) -> int:
 # -- 3. models reply ---------------------------------------------------------------------------------------------------
 
 
-def _check_request(state: State, fact: Answered | Asked | Attempted) -> None:
+def _check_request(state: State, fact: ModelReplied | ConversationClaimed | ModelRequestFailed) -> None:
     """A model may be asked now, and its request saw what there was to see, as far as that is known."""
     if state.reply and state.reply.unanswered:
         _refuse(state, fact, "the last reply has calls without outputs")
@@ -559,12 +563,12 @@ def _check_request(state: State, fact: Answered | Asked | Attempted) -> None:
         _refuse(state, fact, "nothing waits for a reply")
     if fact.agent != state.active and state.active and not state.fresh:
         _refuse(state, fact, f"{fact.agent!r} is not in control")
-    known = fact.upto >= 0 or not isinstance(fact, Attempted)
+    known = fact.upto >= 0 or not isinstance(fact, ModelRequestFailed)
     if known and not _lowest_upto(state) <= fact.upto < state.length:
         _refuse(state, fact, f"its request saw up to {fact.upto}, which is not what there was to see")
 
 
-def _check_wanted(state: State, fact: Answered | Asked) -> None:
+def _check_wanted(state: State, fact: ModelReplied | ConversationClaimed) -> None:
     """Nobody has stopped what the request is for, no words that it saw were erased, and no message that it saw waits for a guardrail."""
     if state.stop.why and state.halt:
         _refuse(state, fact, f"the conversation is stopped ({state.halt})")
@@ -591,12 +595,12 @@ def _waits_before(state: State, upto: int) -> bool:
     return any(group.position <= upto for group in state.waiting)
 
 
-def _check_answered(state: State, fact: Answered) -> None:
+def _check_answered(state: State, fact: ModelReplied) -> None:
     _check_request(state, fact)
     _check_wanted(state, fact)
 
 
-def _apply_answered(state: State, fact: Answered, _: object) -> None:
+def _apply_answered(state: State, fact: ModelReplied, _: object) -> None:
     tail = state.tail
     while tail and tail[0].position <= fact.upto:
         state.groups.append(tail.pop(0))
@@ -612,7 +616,7 @@ def _apply_answered(state: State, fact: Answered, _: object) -> None:
     _count_reply(state, fact, reply)
 
 
-def _reply_group(state: State, fact: Answered) -> Group:
+def _reply_group(state: State, fact: ModelReplied) -> Group:
     position = state.length
     group = Group("reply", position, fact.agent, fact=fact, unjudged=fact.guarded)
     if state.options:
@@ -627,7 +631,7 @@ def _reply_group(state: State, fact: Answered) -> Group:
     return group
 
 
-def _count_reply(state: State, fact: Answered, reply: Group) -> None:
+def _count_reply(state: State, fact: ModelReplied, reply: Group) -> None:
     tally, spent = state.tally, state.spent
     for item in fact.items:
         if type(item) is Words or type(item) is Refusal:
@@ -648,18 +652,18 @@ def _count_work(state: State, at: int, took: int) -> None:
     state.tally.active_ms += state.work.add(at - took, at)
 
 
-def _check_asked(state: State, fact: Asked) -> None:
+def _check_asked(state: State, fact: ConversationClaimed) -> None:
     _check_request(state, fact)
     _check_wanted(state, fact)
     if state.provider.ends.get(fact.conversation) == UNKNOWN:
         _refuse(state, fact, f"nobody knows what the provider holds in {fact.conversation!r}")
 
 
-def _apply_asked(state: State, fact: Asked, _: object) -> None:
+def _apply_asked(state: State, fact: ConversationClaimed, _: object) -> None:
     state.provider.ask(fact.conversation)
 
 
-def _apply_attempted(state: State, fact: Attempted, _: object) -> None:
+def _apply_attempted(state: State, fact: ModelRequestFailed, _: object) -> None:
     state.provider.fail(fact.conversation_unchanged)
     state.frames.add(fact.frame)
     # After the last attempt somebody has to change something, and that may be the agent: the next one sees it anew.
@@ -701,7 +705,7 @@ def with_arguments(call: CallState, output: Content) -> Content:
     return (Text(messages_to_model.edited(call.arguments, "")), *output)
 
 
-def _check_gated(state: State, fact: Gated) -> CallState:
+def _check_gated(state: State, fact: ApprovalChecked) -> CallState:
     call = _open_call(state, fact, fact.call)
     if call.gate is not None or call.attempts:
         _refuse(state, fact, f"whether call {fact.call} needs approval was decided before")
@@ -712,7 +716,7 @@ def _check_gated(state: State, fact: Gated) -> CallState:
     return call
 
 
-def _apply_gated(state: State, fact: Gated, call: CallState) -> None:
+def _apply_gated(state: State, fact: ApprovalChecked, call: CallState) -> None:
     call.gate = fact.needed
     call.decisions += (state.length,)
     state.open.changed.append(call)
@@ -763,7 +767,7 @@ def _apply_decided_call(state: State, fact: Decided, call: CallState) -> None:
     state.open.changed.append(call)
 
 
-def _check_started(state: State, fact: Started) -> CallState:
+def _check_started(state: State, fact: CallStarted) -> CallState:
     call = _open_call(state, fact, fact.call)
     if call.stopped:
         _refuse(state, fact, f"call {fact.call} was stopped ({call.stopped})")
@@ -780,7 +784,7 @@ def _check_started(state: State, fact: Started) -> CallState:
     return call
 
 
-def _apply_started(state: State, fact: Started, call: CallState) -> None:
+def _apply_started(state: State, fact: CallStarted, call: CallState) -> None:
     state.tally.tool_calls += call.paused is None  # one that waited goes on, and is no other call
     call.attempts += (Attempt(fact.attempt, fact.epoch),)
     call.redo = False
@@ -788,12 +792,12 @@ def _apply_started(state: State, fact: Started, call: CallState) -> None:
     state.epoch = fact.epoch
 
 
-def _is_overtaken(call: CallState, fact: Returned) -> bool:
+def _is_overtaken(call: CallState, fact: CallReturned) -> bool:
     """Whether the call has its output already, or another attempt has followed or is to follow."""
     return call.output is not None or (fact.attempt > 0 and (fact.attempt < len(call.attempts) or call.redo))
 
 
-def _check_returned(state: State, fact: Returned) -> CallState:
+def _check_returned(state: State, fact: CallReturned) -> CallState:
     call = state.call(fact.call)
     if call is None:
         _refuse(state, fact, f"there is no call {fact.call}")
@@ -814,7 +818,7 @@ def _check_returned(state: State, fact: Returned) -> CallState:
     return call
 
 
-def _apply_returned(state: State, fact: Returned, call: CallState) -> None:
+def _apply_returned(state: State, fact: CallReturned, call: CallState) -> None:
     _count_work(state, fact.at, fact.took)
     if fact.attempt:
         # A time-out or a cancel answers the call without telling how the attempt really ended.
@@ -826,7 +830,7 @@ def _apply_returned(state: State, fact: Returned, call: CallState) -> None:
     _give_output(state, call, Output(content, fact.status, state.length))
 
 
-def _check_attempt(state: State, fact: Lost | Paused) -> CallState:
+def _check_attempt(state: State, fact: CallLost | CallPaused) -> CallState:
     call = _open_call(state, fact, fact.call)
     attempt = _attempt_of(call, fact)
     if attempt is None or attempt.number != fact.attempt:
@@ -834,13 +838,13 @@ def _check_attempt(state: State, fact: Lost | Paused) -> CallState:
     return call
 
 
-def _attempt_of(call: CallState, fact: Lost | Paused) -> Attempt | None:
+def _attempt_of(call: CallState, fact: CallLost | CallPaused) -> Attempt | None:
     """The attempt that ends so: the one that is open, or the one whose child session turns out to be missing."""
-    waits = call.paused is not None and isinstance(fact, Lost) and fact.missing
+    waits = call.paused is not None and isinstance(fact, CallLost) and fact.missing
     return call.attempts[-1] if waits else call.running
 
 
-def _apply_lost(state: State, fact: Lost, call: CallState) -> None:
+def _apply_lost(state: State, fact: CallLost, call: CallState) -> None:
     attempt = call.attempts[-1]
     attempt.lost, attempt.missing, attempt.paused, attempt.known = True, fact.missing, None, False
     call.decisions += (state.length,)
@@ -849,7 +853,7 @@ def _apply_lost(state: State, fact: Lost, call: CallState) -> None:
     state.open.changed.append(call)
 
 
-def _apply_paused(state: State, fact: Paused, call: CallState) -> None:
+def _apply_paused(state: State, fact: CallPaused, call: CallState) -> None:
     attempt = call.attempts[-1]
     attempt.paused, attempt.known = fact, True
     _count_work(state, fact.at, fact.took)
@@ -858,14 +862,14 @@ def _apply_paused(state: State, fact: Paused, call: CallState) -> None:
     state.open.changed.append(call)
 
 
-def _check_usage_reported(state: State, fact: UsageReported) -> CallState:
+def _check_usage_reported(state: State, fact: ChildUsageReported) -> CallState:
     call = state.call(fact.call)
     if call is None or not call.attempts:
         _refuse(state, fact, f"call {fact.call} has no child session")
     return call
 
 
-def _apply_usage_reported(state: State, fact: UsageReported, call: CallState) -> None:
+def _apply_usage_reported(state: State, fact: ChildUsageReported, call: CallState) -> None:
     before = dict(call.reported.agents) if call.reported else {}
     for agent, usage in fact.agents:
         state.spent.spend_in_child(agent, usage.increase_over(before.get(agent, NO_USAGE)))
@@ -963,15 +967,15 @@ def _apply_handed_off(state: State, fact: HandedOff, taken: CallState) -> None:
 # -- 9. user code judges, agents are prompted --------------------------------------------------------------------------
 
 
-def _check_judged(state: State, fact: Judged) -> Any:
+def _check_judged(state: State, fact: GuardrailJudged) -> Any:
     return _JUDGED[fact.kind][0](state, fact)
 
 
-def _apply_judged(state: State, fact: Judged, found: Any) -> None:
+def _apply_judged(state: State, fact: GuardrailJudged, found: Any) -> None:
     _JUDGED[fact.kind][1](state, fact, found)
 
 
-def _check_judged_tool(state: State, fact: Judged) -> CallState:
+def _check_judged_tool(state: State, fact: GuardrailJudged) -> CallState:
     call = _open_call(state, fact, CallRef(fact.position, fact.index))
     if call.guarded or call.attempts:
         _refuse(state, fact, "this call was judged before")
@@ -980,20 +984,20 @@ def _check_judged_tool(state: State, fact: Judged) -> CallState:
     return call
 
 
-def _apply_judged_tool(state: State, fact: Judged, call: CallState) -> None:
+def _apply_judged_tool(state: State, fact: GuardrailJudged, call: CallState) -> None:
     call.guarded = True
     if fact.stop:
         _give_output(state, call, Output(messages_to_model.guarded(fact.words), "blocked", state.length))
 
 
-def _check_judged_input(state: State, fact: Judged) -> Group:
+def _check_judged_input(state: State, fact: GuardrailJudged) -> Group:
     group = next((group for group in (*state.waiting, *state.unseen) if group.position == fact.position), None)
     if group is None or group.judged == fact.agent:
         _refuse(state, fact, "no message waits to be judged there")
     return group
 
 
-def _apply_judged_input(state: State, fact: Judged, group: Group) -> None:
+def _apply_judged_input(state: State, fact: GuardrailJudged, group: Group) -> None:
     waited = group in state.waiting
     group.judged, group.blocked = fact.agent, fact.stop
     state.withheld += fact.stop
@@ -1006,7 +1010,7 @@ def _apply_judged_input(state: State, fact: Judged, group: Group) -> None:
         state.tail.sort(key=_position)
 
 
-def _check_newest_reply(state: State, fact: Judged, judged: bool) -> Group:
+def _check_newest_reply(state: State, fact: GuardrailJudged, judged: bool) -> Group:
     if state.reply is None or state.reply.position != fact.position or not state.reply.complete:
         _refuse(state, fact, "that is not the newest reply, or it has calls without outputs")
     if judged:
@@ -1014,11 +1018,11 @@ def _check_newest_reply(state: State, fact: Judged, judged: bool) -> Group:
     return state.reply
 
 
-def _check_judged_output(state: State, fact: Judged) -> Group:
+def _check_judged_output(state: State, fact: GuardrailJudged) -> Group:
     return _check_newest_reply(state, fact, state.judgements.output)
 
 
-def _apply_judged_output(state: State, fact: Judged, reply: Group) -> None:
+def _apply_judged_output(state: State, fact: GuardrailJudged, reply: Group) -> None:
     state.judgements.output, reply.unjudged = True, False
     if not fact.stop:
         return
@@ -1030,15 +1034,15 @@ def _apply_judged_output(state: State, fact: Judged, reply: Group) -> None:
     state.groups.append(Group("feedback", state.length, reply.agent, content=messages_to_model.feedback(fact.words)))
 
 
-def _check_judged_termination(state: State, fact: Judged) -> Group:
+def _check_judged_termination(state: State, fact: GuardrailJudged) -> Group:
     return _check_newest_reply(state, fact, state.judgements.termination)
 
 
-def _apply_judged_termination(state: State, fact: Judged, _: Group) -> None:
+def _apply_judged_termination(state: State, fact: GuardrailJudged, _: Group) -> None:
     state.judgements.termination, state.judgements.ended = True, fact.stop
 
 
-_JUDGED: dict[str, tuple[Callable[[State, Judged], Any], Callable[[State, Judged, Any], None]]] = {
+_JUDGED: dict[str, tuple[Callable[[State, GuardrailJudged], Any], Callable[[State, GuardrailJudged, Any], None]]] = {
     "input": (_check_judged_input, _apply_judged_input),
     "output": (_check_judged_output, _apply_judged_output),
     "tool": (_check_judged_tool, _apply_judged_tool),
@@ -1047,14 +1051,14 @@ _JUDGED: dict[str, tuple[Callable[[State, Judged], Any], Callable[[State, Judged
 """For each thing that user code judges, when it may and what follows."""
 
 
-def _check_prompted(state: State, fact: Prompted) -> None:
+def _check_prompted(state: State, fact: AgentPrompted) -> None:
     if state.reply is None or state.reply.calls or state.unseen or state.halt or state.ended or state.groups[-1] is not state.reply:
         _refuse(state, fact, "only an agent whose reply made no calls, and whom nobody has answered, is prompted")
     if fact.agent != state.active:
         _refuse(state, fact, f"{fact.agent!r} is not in control")
 
 
-def _apply_prompted(state: State, fact: Prompted, _: object) -> None:
+def _apply_prompted(state: State, fact: AgentPrompted, _: object) -> None:
     state.groups.append(Group("prompt", state.length, content=fact.text))
     state.tally.prompts += 1
     state.spent.letters += len(fact.text)
@@ -1102,20 +1106,20 @@ def _always(state: State, fact: AnyFact) -> None:
 
 RULES: dict[type, tuple[Callable[[State, Any], Any], Callable[[State, Any, Any], None]]] = {
     Opened: (_check_opened, _apply_opened),
-    Said: (_check_said, _apply_said),
-    Answered: (_check_answered, _apply_answered),
-    Asked: (_check_asked, _apply_asked),
-    Attempted: (_check_request, _apply_attempted),
-    Gated: (_check_gated, _apply_gated),
+    MessageReceived: (_check_said, _apply_said),
+    ModelReplied: (_check_answered, _apply_answered),
+    ConversationClaimed: (_check_asked, _apply_asked),
+    ModelRequestFailed: (_check_request, _apply_attempted),
+    ApprovalChecked: (_check_gated, _apply_gated),
     Decided: (_check_decided, _apply_decided),
-    Started: (_check_started, _apply_started),
-    Returned: (_check_returned, _apply_returned),
-    Lost: (_check_attempt, _apply_lost),
-    Paused: (_check_attempt, _apply_paused),
-    UsageReported: (_check_usage_reported, _apply_usage_reported),
+    CallStarted: (_check_started, _apply_started),
+    CallReturned: (_check_returned, _apply_returned),
+    CallLost: (_check_attempt, _apply_lost),
+    CallPaused: (_check_attempt, _apply_paused),
+    ChildUsageReported: (_check_usage_reported, _apply_usage_reported),
     HandedOff: (_check_handed_off, _apply_handed_off),
-    Judged: (_check_judged, _apply_judged),
-    Prompted: (_check_prompted, _apply_prompted),
+    GuardrailJudged: (_check_judged, _apply_judged),
+    AgentPrompted: (_check_prompted, _apply_prompted),
     Compacted: (_check_compacted, _apply_compacted),
     Cancelled: (_always, _apply_cancelled),
     Redacted: (_check_redacted, _apply_redacted),

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.counters import Spent, WorkTime
-from legato.core.facts import AnyFact, Returned, UsageReported
+from legato.core.facts import AnyFact, CallReturned, ChildUsageReported
 from legato.core.groups import Group, OpenCalls
 from legato.core.state import State
 
@@ -35,7 +35,7 @@ def copy_state(state: State) -> State:
 
 def copy_call(state: State, fact: AnyFact) -> None:
     """Copy the earlier reply whose call this fact changes, if it does. The newest reply is the state's own already."""
-    if type(fact) is Returned or type(fact) is UsageReported:
+    if type(fact) is CallReturned or type(fact) is ChildUsageReported:
         reply = state.reply
         if reply is not None and fact.call.position < reply.position:
             _copy_reply(state, fact.call.position)

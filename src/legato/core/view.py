@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.core.groups import Entry, Group, UserEntry, message_of
 from legato.core.history_policies import (
     Custom,
@@ -116,9 +116,7 @@ def _words_of(groups: list[Group], except_of: str = "") -> list[Group]:
     return [group for group in kept if group is not None]
 
 
-def request_for(
-    state: State, frame: Frame, frame_digest: str, groups: list[Group], agent: str
-) -> Request:
+def request_for(state: State, frame: Frame, frame_digest: str, groups: list[Group], agent: str) -> Request:
     """The request that asks this agent's model now. `IllegalRequest` if a call in it has no output."""
     for group in groups[-1:]:
         if not group.complete:
@@ -141,7 +139,7 @@ def request_for(
     )
 
 
-def request_seen(state: State, frame: Frame, answered: Answered) -> Request:
+def request_seen(state: State, frame: Frame, answered: ModelReplied) -> Request:
     """The request that led to this reply, rebuilt. `state` is the fold of the facts up to the reply's `upto`."""
     groups = visible(state, frame.history, answered.agent, answered.kept)
     return request_for(state, frame, answered.frame, groups, answered.agent)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from legato.core import messages_to_model
 from legato.core.digests import digest_bytes
-from legato.core.facts import NO_OPTIONS, Answered, Call, RunOptions
+from legato.core.facts import NO_OPTIONS, Call, ModelReplied, RunOptions
 from legato.core.history_policies import HistorySpec
 from legato.errors import BuildError
 
@@ -190,9 +190,7 @@ def check(graph: Graph, dead_ends_meant: Iterable[str] = ()) -> list[str]:
                 )
     loop = _loop(graph)
     if loop and not graph.limits.ends_loops:
-        problems.append(
-            f"{' -> '.join(loop)} can go round for ever: write .with_limits(Limits(turns=50)), or limit handoffs or same_edge"
-        )
+        problems.append(f"{' -> '.join(loop)} can go round for ever: write .with_limits(Limits(turns=50)), or limit handoffs or same_edge")
     return problems
 
 
@@ -243,7 +241,7 @@ def _quoted(name: str) -> str:
 
 
 # -- limits on the calls of one reply ---------------------------------------------------------------------------------
-# They are checked once, when the reply comes. `Answered` records those that it exceeds, so the same calls are refused whenever and
+# They are checked once, when the reply comes. `ModelReplied` records those that it exceeds, so the same calls are refused whenever and
 # wherever its ledger is read, also where the workflow has other limits by then.
 
 
@@ -252,7 +250,7 @@ def byte_length(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def with_exceeded_limits(answered: Answered, limits: Limits) -> Answered:
+def with_exceeded_limits(answered: ModelReplied, limits: Limits) -> ModelReplied:
     """The reply with the limits that its calls exceed; the same object if they exceed none."""
     calls = [item for item in answered.items if type(item) is Call]
     most_calls, most_bytes = limits.calls_per_reply, limits.argument_bytes
@@ -263,7 +261,7 @@ def with_exceeded_limits(answered: Answered, limits: Limits) -> Answered:
     return answered
 
 
-def refusals(answered: Answered, calls: Sequence[Call]) -> list[str]:
+def refusals(answered: ModelReplied, calls: Sequence[Call]) -> list[str]:
     """For each call of a reply, why it does not run; empty for one that is within the limits."""
     most_calls, most_bytes = answered.calls_allowed, answered.argument_bytes_allowed
     words = []

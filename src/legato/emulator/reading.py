@@ -19,9 +19,7 @@ LARGEST = 32 * 1024 * 1024
 DEEPEST = 200
 """Levels of a request's JSON."""
 
-BAD_JSON = Failure(
-    "bad_json", 400, "We could not parse the JSON body of your request. (HINT: the API expects a JSON object in the body.)"
-)
+BAD_JSON = Failure("bad_json", 400, "We could not parse the JSON body of your request. (HINT: the API expects a JSON object in the body.)")
 TOO_LARGE = Failure("too_large", 413)
 
 

@@ -20,6 +20,7 @@ from legato.emulator.faults import Fault
 OURS = {"x-legato-error": "1", "x-should-retry": "false"}
 """The headers of an error that no provider makes: the emulator's own. To try again is no help against it."""
 
+
 class Cut(Exception):
     """The connection is broken on purpose. The server closes it and is silent about it."""
 

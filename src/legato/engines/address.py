@@ -102,4 +102,3 @@ def names_a_queue(text: str) -> bool:
 def needs(package: str, extra: str) -> BadInput:
     """What an engine needs is not installed."""
     return BadInput(f"this engine needs {package}, which is not installed", do=install_hint(extra))
-

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from legato.core.child_session_ids import root_session_id
-from legato.core.facts import AnyFact, Attempted, Opened, Paused
+from legato.core.facts import AnyFact, CallPaused, ModelRequestFailed, Opened
 from legato.engines.slots import ModelSlots
 from legato.errors import (
     DefinitionChanged,
@@ -165,7 +165,7 @@ async def _driven(handle: Session, stop: asyncio.Event) -> tuple[str, bool]:
         status = (await run).status
     finally:
         leaving.cancel()
-    return status, any(isinstance(fact, (Attempted, Paused)) for fact in handle.state.facts[run.since :])
+    return status, any(isinstance(fact, (ModelRequestFailed, CallPaused)) for fact in handle.state.facts[run.since :])
 
 
 async def _workflow_of(workflows: Mapping[str, Workflow], store: Store, session: str) -> Workflow | None:
@@ -189,7 +189,7 @@ def workflow_named(facts: Sequence[AnyFact]) -> str:
     return facts[0].workflow if facts and isinstance(facts[0], Opened) else ""
 
 
-def _seconds_to_wait(failed: Attempted) -> float | None:
+def _seconds_to_wait(failed: ModelRequestFailed) -> float | None:
     """Seconds until a failed request may be worth another try, as its fact says; None if that would lead to the same.
 
     It is never longer than was asked for when it failed: a clock that was set back since makes nobody wait longer.

@@ -95,9 +95,7 @@ class Engine(ABC):
             )
         return Submitted(self, workflow, id, store or workflow.session(id).store, priority)
 
-    async def say(
-        self, session: str, workflow: str, message: Any, *, store: Store, key: str | None = None, priority: int = 0
-    ) -> None:
+    async def say(self, session: str, workflow: str, message: Any, *, store: Store, key: str | None = None, priority: int = 0) -> None:
         """Say something where only the name of the session's workflow is known: in a gateway for mail, a web server without its code.
 
         The rest is for a worker that has the code: guardrails are asked there, if there are any. To look on, to decide and to cancel

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from legato.core.child_session_ids import parent_calls
-from legato.core.facts import Answered, Attempted
+from legato.core.facts import ModelReplied, ModelRequestFailed
 from legato.core.state import fold
 from legato.core.turn_context import decode_frame
 from legato.inspection.hiding import shown_facts
@@ -30,7 +30,7 @@ async def document(session: Session) -> str:
 
 async def _document(session: Session) -> dict[str, Any]:
     facts = shown_facts(session.state, session.workflow.definition.graph)
-    named = sorted({fact.frame for fact in facts if isinstance(fact, Answered | Attempted) and fact.frame})
+    named = sorted({fact.frame for fact in facts if isinstance(fact, ModelReplied | ModelRequestFailed) and fact.frame})
     frames = {digest: decode_frame(await session.store.content(session.id, digest)) for digest in named}
     return {
         "session": session.id,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from legato.core.facts import NO_OPTIONS, Answered, AnyFact, Call, CallRef, Content, Decided, RunOptions, Text
+from legato.core.facts import NO_OPTIONS, AnyFact, Call, CallRef, Content, Decided, ModelReplied, RunOptions, Text
 from legato.core.groups import CallState, Group, Output
 from legato.core.pending_requests import Pending
 from legato.core.secret_arguments import is_mask, masked
@@ -107,11 +107,11 @@ def shown_facts(state: State, graph: Graph, start: int = 0, end: int | None = No
 
 def _shown_fact(fact: AnyFact, state: State, graph: Graph) -> AnyFact:
     match fact:
-        case Answered():
+        case ModelReplied():
             return _shown_reply(fact, graph, state.options_at(fact.upto))
         case Decided(call=CallRef() as ref, arguments=arguments) if arguments:
             reply = state.facts[ref.position]
-            assert isinstance(reply, Answered)
+            assert isinstance(reply, ModelReplied)
             called = reply.items[ref.index]
             tool = called.tool if isinstance(called, Call) else ""
             return replace(fact, arguments=masked(arguments, graph.secrets(reply.agent, tool, state.options_at(reply.upto))))
@@ -119,7 +119,7 @@ def _shown_fact(fact: AnyFact, state: State, graph: Graph) -> AnyFact:
             return fact
 
 
-def _shown_reply(fact: Answered, graph: Graph, options: RunOptions) -> Answered:
+def _shown_reply(fact: ModelReplied, graph: Graph, options: RunOptions) -> ModelReplied:
     items = tuple(
         replace(item, arguments=masked(item.arguments, graph.secrets(fact.agent, item.tool, options))) if isinstance(item, Call) else item
         for item in fact.items

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from legato.core.child_session_ids import root_session_id
-from legato.core.facts import AnyFact, Judged, Opened
+from legato.core.facts import AnyFact, GuardrailJudged, Opened
 from legato.core.pending_requests import Pending, Verdict
 from legato.errors import LegatoError
 from legato.inspection.hiding import plain_arguments, secrets_asked, shown_facts
@@ -209,7 +209,7 @@ def facts_page(session: Session, start: int = 0, limit: int = 500) -> FactsPage:
 def plain_fact(position: int, fact: AnyFact) -> dict[str, Any]:
     """A fact as data, with its own position. A verdict names the position of what it judged, too: that is its `about`."""
     plain = msgspec.to_builtins(fact)
-    return {**plain, "position": position, "about": fact.position} if isinstance(fact, Judged) else {"position": position, **plain}
+    return {**plain, "position": position, "about": fact.position} if isinstance(fact, GuardrailJudged) else {"position": position, **plain}
 
 
 def said_in(session: Session) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.explanation import Explained, Mark, explained
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.core.groups import Group
 from legato.core.state import State
 from legato.core.turn_context import Frame, decode_frame
@@ -30,7 +30,7 @@ class Look(Struct, frozen=True):
 
     n: int
     position: int
-    fact: Answered
+    fact: ModelReplied
     request: Request
     exact: Request
     told: list[Explained]
@@ -45,9 +45,9 @@ class Look(Struct, frozen=True):
         return shown_sent(sent(self.exact, self.fact), self.exact, self.request)
 
 
-def replies(session: Session) -> list[tuple[int, Answered]]:
+def replies(session: Session) -> list[tuple[int, ModelReplied]]:
     """The replies of a session, each with its position."""
-    return [(position, fact) for position, fact in enumerate(session.state.facts) if isinstance(fact, Answered)]
+    return [(position, fact) for position, fact in enumerate(session.state.facts) if isinstance(fact, ModelReplied)]
 
 
 async def looks(session: Session, numbers: Iterable[int]) -> dict[int, Look]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.core.facts import Answered, AnyFact, Call, Decided, HandedOff, Opened, Prompted, Said
+from legato.core.facts import AgentPrompted, AnyFact, Call, Decided, HandedOff, MessageReceived, ModelReplied, Opened
 from legato.core.secret_arguments import Secrets
 from legato.core.workflow_graph import AgentRules, Edge, Graph, ToolRules, handoff_tool_name
 from legato.runtime.definition import Definition
@@ -40,16 +40,16 @@ class _Recorded:
         match fact:
             case Opened(workflow=workflow):
                 self._name = workflow
-            case (Said(options=options) | Decided(options=options)) if options is not None:
+            case MessageReceived(options=options) | Decided(options=options) if options is not None:
                 self._offered.update(each.name for each in options.tools)
-            case Answered(agent=agent, items=items):
+            case ModelReplied(agent=agent, items=items):
                 self._start = self._start or agent
                 names = [item.tool for item in items if isinstance(item, Call) and item.tool not in self._offered]
                 self._tools_of(agent).update({name: ToolRules(name, secrets=ALL_SECRET) for name in names})
             case HandedOff(source=source, target=target):
                 self._tools_of(target)
                 self._edges.setdefault(source, {})[handoff_tool_name(target)] = Edge(source, target, handoff_tool_name(target))
-            case Prompted(agent=agent):
+            case AgentPrompted(agent=agent):
                 self._tools_of(agent)
 
     def _tools_of(self, agent: str) -> dict[str, ToolRules]:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, field
 
 from legato.core.explanation import Explained, Mark, policy_told
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.core.groups import Group, spoken
 from legato.core.messages import text_of
 from legato.core.turn_context import Frame
@@ -222,7 +222,7 @@ def _calls(group: Group) -> tuple[ShownCall, ...]:
     )
 
 
-def _about(n: int, position: int, fact: Answered, first: Mapping[int, Passed], resent: Mapping[int, TokenRange]) -> dict[str, Any]:
+def _about(n: int, position: int, fact: ModelReplied, first: Mapping[int, Passed], resent: Mapping[int, TokenRange]) -> dict[str, Any]:
     return {
         "n": n,
         "position": position,

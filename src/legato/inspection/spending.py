@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, AnyFact, HandedOff, Usage
+from legato.core.facts import AnyFact, HandedOff, ModelReplied, Usage
 from legato.core.history_policies import Dialogue, Everything, OwnTools
 from legato.core.turn_context import decode_frame
 from legato.runtime.session import Session
@@ -121,7 +121,7 @@ def first_replies(facts: Sequence[AnyFact]) -> dict[int, Passed]:
     for position, fact in enumerate(facts):
         if isinstance(fact, HandedOff):
             passed = Passed(fact.source, fact.target, position)
-        elif isinstance(fact, Answered):
+        elif isinstance(fact, ModelReplied):
             if passed is not None and fact.agent == passed.target:  # a message may have begun a run elsewhere first
                 found[position] = passed
             passed = None
@@ -136,7 +136,7 @@ async def sent_again(session: Session) -> dict[int, TokenRange]:
     before: dict[tuple[str, str], int] = {}  # by frame, which names its agent, and model: the input of the request before
     grows: dict[str, bool] = {}  # by frame
     for position, fact in enumerate(facts):
-        if not isinstance(fact, Answered) or not fact.usage.input:
+        if not isinstance(fact, ModelReplied) or not fact.usage.input:
             continue
         usage, sender = fact.usage, (fact.frame, fact.model)
         if position in first:
@@ -148,4 +148,3 @@ async def sent_again(session: Session) -> dict[int, TokenRange]:
             found[position] = TokenRange(max(0, min(same, usage.input) - usage.cached), max(0, usage.input - usage.cached))
         before[sender] = usage.input
     return found
-

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.core.secret_arguments import masked
 from legato.core.view import Request
 from legato.providers.compiled import Compiled
@@ -36,7 +36,7 @@ class Wired(Struct, frozen=True):
     proof: Proof = ""
 
 
-def sent(request: Request, fact: Answered) -> Wired:
+def sent(request: Request, fact: ModelReplied) -> Wired:
     """The request behind a reply, as it was sent."""
     options = _recorded_options(request.frame.options, fact.origin)
     if options is None:
@@ -100,12 +100,12 @@ def _written(arguments: str) -> str:
     return msgspec.json.encode(decoded if isinstance(decoded, dict) else {"arguments": decoded}, order="sorted").decode()
 
 
-def would_be_sent(request: Request, options: Options | None, origin: str, fact: Answered) -> Wired:
+def would_be_sent(request: Request, options: Options | None, origin: str, fact: ModelReplied) -> Wired:
     """A request as a model with these options would be sent it, in place of the one behind a reply; None: a model of the user's own."""
     return handed(request) if options is None else Wired(_wire(origin), _compiled_as_then(request, options, origin, fact).body)
 
 
-def _compiled_as_then(request: Request, options: Options, origin: str, fact: Answered) -> Compiled:
+def _compiled_as_then(request: Request, options: Options, origin: str, fact: ModelReplied) -> Compiled:
     """Compiled for what the provider held then: in the conversation that the reply names, or by value where it had lost it."""
     if options.memory == "conversation" and fact.base:
         request = replace(request, conversation=fact.base)
@@ -162,7 +162,7 @@ def _recorded_options(text: str, origin: str) -> Options | None:
     return next((options for options in known if options.model == model), None)
 
 
-def _proof(compiled: Compiled, fact: Answered) -> Proof:
+def _proof(compiled: Compiled, fact: ModelReplied) -> Proof:
     from legato.providers.losses import BARE
     from legato.providers.sequence import after_reply
 

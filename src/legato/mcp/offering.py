@@ -113,9 +113,7 @@ class Offered:
     async def _listed(self, context: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[tool for tool in _tools(self.name, self.workflow) if tool.name in self._does])
 
-    async def _called(
-        self, context: ServerRequestContext[Any], params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
+    async def _called(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         does = self._does.get(params.name)
         if does is None:
             raise MCPError(code=INVALID_PARAMS, message=f"there is no tool {params.name!r}")

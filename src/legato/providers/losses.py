@@ -16,4 +16,4 @@ NOT_TAKEN_BACK = "only the provider that ran it can take it back"
 """Why something that a provider did by itself does not go on."""
 
 BARE = "bare"
-"""What `Answered.held` of a reply ends with whose request the provider only took without reasoning."""
+"""What `ModelReplied.held` of a reply ends with whose request the provider only took without reasoning."""

@@ -4,7 +4,7 @@ A conversation is a sequence of *elements*: a message, a reply, the outputs of a
 without the ids of items and without reasoning; the ids of calls are part of it, because calls and outputs are told apart by them.
 The digest of a sequence is that of the sequence before its last element, and of that element. So it grows with the conversation, and
 one comparison tells whether a provider holds exactly what a request begins with: what it holds after a reply is the sequence up to
-that reply, and its digest is recorded with it (`Answered.held`).
+that reply, and its digest is recorded with it (`ModelReplied.held`).
 """
 
 from __future__ import annotations

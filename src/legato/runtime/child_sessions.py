@@ -1,6 +1,6 @@
 """Agents that work as tools of others, each in a child session.
 
-The child session of a call is a session of its own, in the same store. When it cannot go on, the call waits for it (`Paused`), and a
+The child session of a call is a session of its own, in the same store. When it cannot go on, the call waits for it (`CallPaused`), and a
 handle on the parent holds a handle on it: what it asks is read from its ledger and answered in its ledger, which alone decides.
 Nothing of it is copied into the parent but what it has used.
 
@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from legato.core.child_session_ids import child_session_id
-from legato.core.facts import Attempted, CallRef, Cancelled, Opened, Origin, Paused, Standing
+from legato.core.facts import CallPaused, CallRef, Cancelled, ModelRequestFailed, Opened, Origin, Standing
 from legato.core.groups import CallState
 from legato.core.pending_requests import Pending
 from legato.core.planner import NO_CHILDREN, ChildStatus, RunTool, Status, failure_of, in_control, next_request_usage, plan
@@ -107,7 +107,7 @@ def next_request(session: Session) -> tuple[Model, int] | None:
     return (agent.model, session.state.next_attempt) if agent is not None else None
 
 
-def failed_requests(session: Session) -> Iterator[tuple[Session, Attempted]]:
+def failed_requests(session: Session) -> Iterator[tuple[Session, ModelRequestFailed]]:
     """Yield the failed model requests that a session is waiting behind: its own, and those of child sessions, each with its session."""
     if (failed := session.state.failed) is not None:
         yield session, failed
@@ -222,7 +222,7 @@ class ChildSessions:
     async def _answered_with(self, key: str) -> Session | None:
         """A conversation that some call here has ever waited for, and that knows a delivery by this key."""
         state = self._ledger.state
-        for ref in {fact.call: None for fact in state.facts if isinstance(fact, Paused)}:
+        for ref in {fact.call: None for fact in state.facts if isinstance(fact, CallPaused)}:
             call = state.call(ref)
             handle = await self._open(call) if call is not None else None
             if handle is not None and (key in (await handle.refresh()).state.keys or await handle._nested.asked_by("", key)):

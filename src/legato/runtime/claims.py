@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from legato.core.digests import digest_arguments
-from legato.core.facts import Answered, AnyFact, CallRef, Gated, HandedOff, Returned, Started
+from legato.core.facts import AnyFact, ApprovalChecked, CallRef, CallReturned, CallStarted, HandedOff, ModelReplied
 from legato.core.groups import CallState
 from legato.core.handoff_arguments import handoff_arguments
 from legato.core.planner import Admit, RunTool
@@ -37,7 +37,7 @@ class Claims:
         except BadArguments as error:
             return wrong_arguments(call, error)
         digest = digest_arguments(call.arguments) if call.gate else ""
-        return Started(at=now_ms(), call=effect.call, attempt=effect.attempt, epoch=epoch, digest=digest)
+        return CallStarted(at=now_ms(), call=effect.call, attempt=effect.attempt, epoch=epoch, digest=digest)
 
     def values(self, call: CallState, tool: Tool) -> dict[str, object]:
         """The values that a started tool runs with. They were made when it was claimed, unless another driver claimed it.
@@ -59,7 +59,7 @@ class Claims:
             wrong = _wrong(agent.tools[call.call.tool], call)
             if wrong is None and (agent.guards("tool") or agent.tools[call.call.tool].needs_approval is not True):
                 return None
-        return wrong or Gated(at=now_ms(), call=call.ref, needed=True, digest=digest_arguments(call.arguments))
+        return wrong or ApprovalChecked(at=now_ms(), call=call.ref, needed=True, digest=digest_arguments(call.arguments))
 
     def hand_over(self, state: State, ref: CallRef) -> AnyFact:
         """The handoff."""
@@ -71,7 +71,7 @@ class Claims:
     def _edge(self, agent: AgentDefinition, call: CallState) -> Edge | None:
         return self._definition.graph.agents[agent.name].edges.get(call.call.tool)
 
-    def _wrong_handoff(self, edge: Edge, call: CallState) -> Returned | None:
+    def _wrong_handoff(self, edge: Edge, call: CallState) -> CallReturned | None:
         parse = self._definition.edges[edge.source, edge.target].parse_input
         try:
             _, input = handoff_arguments(call.arguments)
@@ -79,32 +79,30 @@ class Claims:
                 parse(input)
         except Exception as error:  # a validator of the user's may raise anything
             words = tool_output(f"Not handed over: the arguments of {call.call.tool!r} are wrong. {error}")
-            return Returned(at=now_ms(), call=call.ref, status="error", output=words)
+            return CallReturned(at=now_ms(), call=call.ref, status="error", output=words)
         return None
 
 
 def call_and_agent(definition: Definition, state: State, ref: CallRef) -> tuple[CallState, AgentDefinition]:
     """A call, and the agent who made it."""
     call, reply = state.call(ref), state.facts[ref.position]
-    assert call is not None and isinstance(reply, Answered)
+    assert call is not None and isinstance(reply, ModelReplied)
     return call, definition.agents[reply.agent]
 
 
 def is_client_call(definition: Definition, state: State, call: CallState) -> bool:
     """Whether the client of the run has the tool of a call, and runs it."""
     reply = state.facts[call.ref.position]
-    assert isinstance(reply, Answered)
+    assert isinstance(reply, ModelReplied)
     return definition.graph.agents[reply.agent].is_client_tool(call.call.tool, state.options_of(call.ref.position))
 
 
-def wrong_arguments(call: CallState, error: BadArguments) -> Returned:
+def wrong_arguments(call: CallState, error: BadArguments) -> CallReturned:
     """The answer to a call whose arguments are wrong."""
-    return Returned(at=now_ms(), call=call.ref, status="error", output=str(error))
+    return CallReturned(at=now_ms(), call=call.ref, status="error", output=str(error))
 
 
-def tool_context(
-    ledger: Ledger, context: Any, agent: str, call: CallState, attempt: int, values: dict[str, object]
-) -> ToolContext[Any]:
+def tool_context(ledger: Ledger, context: Any, agent: str, call: CallState, attempt: int, values: dict[str, object]) -> ToolContext[Any]:
     """The context of a call, for its tool and its approval function."""
     return ToolContext(
         context=context,
@@ -116,7 +114,7 @@ def tool_context(
     )
 
 
-def _wrong(tool: Tool, call: CallState) -> Returned | None:
+def _wrong(tool: Tool, call: CallState) -> CallReturned | None:
     try:
         tool.validate(call.arguments)
     except BadArguments as error:

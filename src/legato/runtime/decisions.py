@@ -28,6 +28,7 @@ from legato.tools import BadArguments
 if TYPE_CHECKING:
     from legato.runtime.definition import Definition
 
+
 class Given(Struct, frozen=True):
     """An answer, as it was given."""
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from legato.core.facts import Answered, Attempted, Cancelled, Redacted
+from legato.core.facts import Cancelled, ModelReplied, ModelRequestFailed, Redacted
 from legato.core.state import State
 from legato.core.workflow_graph import Graph
 from legato.runtime.event_projector import Screen
@@ -146,7 +146,7 @@ def read_note(data: bytes) -> Note | None:
 
 def is_over(note: Note, state: State) -> bool:
     """Whether a reply, an attempt at one, or an erasure was recorded since this began to be said: then nobody goes on saying it."""
-    return any(isinstance(fact, (Answered, Attempted, Cancelled, Redacted)) for fact in state.facts[note.facts :])
+    return any(isinstance(fact, (ModelReplied, ModelRequestFailed, Cancelled, Redacted)) for fact in state.facts[note.facts :])
 
 
 class Ear:

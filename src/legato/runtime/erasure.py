@@ -13,7 +13,7 @@ from msgspec import Struct
 from legato.core.child_session_ids import child_session_id
 from legato.core.codec import encode
 from legato.core.digests import keyed_digest
-from legato.core.facts import Answered, AnyFact, Call, CallRef, Redacted
+from legato.core.facts import AnyFact, Call, CallRef, ModelReplied, Redacted
 from legato.core.messages import Message, checked_text
 from legato.core.redaction import Erasing
 from legato.core.state import State
@@ -130,7 +130,7 @@ async def _nested(store: Store, session: str, facts: Sequence[AnyFact], lowest: 
     refs = [
         CallRef(position, index)
         for position, fact in enumerate(facts)
-        if isinstance(fact, Answered) and position >= lowest
+        if isinstance(fact, ModelReplied) and position >= lowest
         for index, item in enumerate(fact.items)
         if isinstance(item, Call)
     ]
@@ -141,6 +141,6 @@ async def _nested(store: Store, session: str, facts: Sequence[AnyFact], lowest: 
 def _providers(facts: Sequence[AnyFact], redacted: Redacted) -> tuple[str, ...]:
     """What providers said they keep, of replies that saw or are what was erased."""
     lowest = redacted.positions[0]
-    replies = ((position, fact) for position, fact in enumerate(facts) if isinstance(fact, Answered) and fact.stored)
+    replies = ((position, fact) for position, fact in enumerate(facts) if isinstance(fact, ModelReplied) and fact.stored)
     holding = [fact for position, fact in replies if fact.upto >= lowest or position in redacted.positions]
     return tuple(dict.fromkeys(id for fact in holding for id in (fact.base, fact.response_id) if id))

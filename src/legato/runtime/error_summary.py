@@ -1,6 +1,6 @@
 """What may be said of an error without its words: its kind, its codes, and where it was raised.
 
-The words of an error may be those of the conversation. Logs, engines and the ledger's `Attempted.cause` have none of them.
+The words of an error may be those of the conversation. Logs, engines and the ledger's `ModelRequestFailed.cause` have none of them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from legato.core.digests import digest_bytes
-from legato.core.facts import Answered, AnyFact, Refusal, Words
+from legato.core.facts import AnyFact, ModelReplied, Refusal, Words
 from legato.core.pending_requests import Pending
 from legato.core.planner import Status, in_control
 from legato.core.state import State
@@ -62,7 +62,7 @@ class Screen:
     def _fact(self, fact: AnyFact, position: int, state: State) -> None:
         events = list(events_of(fact, position, state, self._graph))
         begun = self._told.events if not self._told.rest else 0
-        whole = isinstance(fact, Answered) and self._completed(fact)
+        whole = isinstance(fact, ModelReplied) and self._completed(fact)
         here, after = Cursor(self._mark(state), position), Cursor(self._mark(state), position + 1)
         for number, event in enumerate(events[begun:], begun + 1):
             if event.type in ("model_failed", "cancelled", "redacted"):
@@ -72,7 +72,7 @@ class Screen:
             self._tell(event, replace(here, events=number) if number < len(events) else after)
         self._told = after
 
-    def _completed(self, answered: Answered) -> bool:
+    def _completed(self, answered: ModelReplied) -> bool:
         """Whether this reply is now shown in pieces. If some are missing at its end, they are shown; other pieces are withdrawn."""
         if not self._pieces:
             return False

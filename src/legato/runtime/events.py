@@ -13,22 +13,22 @@ from msgspec import Struct
 
 from legato.core.facts import (
     NO_USAGE,
-    Answered,
+    AgentPrompted,
     AnyFact,
-    Attempted,
+    CallLost,
+    CallPaused,
     CallRef,
+    CallReturned,
+    CallStarted,
     Cancelled,
     Compacted,
     Decided,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Lost,
-    Paused,
-    Prompted,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Redacted,
-    Returned,
-    Said,
-    Started,
 )
 from legato.core.groups import spoken
 from legato.core.handoff_arguments import Arrival
@@ -116,14 +116,14 @@ class Waiting(Struct, frozen=True):
 def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Iterator[Event]:
     """The events that one fact is. `state` has the fact applied."""
     match fact:
-        case Said():
+        case MessageReceived():
             yield Event("said", Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position), position)
-        case Answered():
+        case ModelReplied():
             yield from _answered(fact, position)
-        case Attempted():
+        case ModelRequestFailed():
             outlook = ", giving up" if fact.final else ""
             yield Event("model_failed", f"{fact.agent}: {fact.error} (attempt {fact.number}{outlook})", position)
-        case Started() | Returned() | Lost() | Paused():
+        case CallStarted() | CallReturned() | CallLost() | CallPaused():
             yield _tool_event(fact, position, state, graph)
         case HandedOff():
             taken = state.call(fact.call)
@@ -131,9 +131,9 @@ def events_of(fact: AnyFact, position: int, state: State, graph: Graph) -> Itera
             yield Event("handoff_sent", HandoffData(fact.source, fact.target, arrival.reason, arrival.input), position)
         case Decided():
             yield Event("decided", _describe_decision(fact), position)
-        case Judged():
+        case GuardrailJudged():
             yield from _judged(fact, position, state)
-        case Prompted():
+        case AgentPrompted():
             yield Event("prompted", f"{fact.agent}: {fact.text}", position)
         case Compacted():
             yield Event("compacted", f"{fact.agent}: up to {fact.upto}", position)
@@ -149,7 +149,7 @@ def _describe_decision(fact: Decided) -> str:
     return f"{fact.verdict} {fact.kind} of {about}{f': {answer}' if answer else ''}"
 
 
-def _answered(fact: Answered, position: int) -> Iterator[Event]:
+def _answered(fact: ModelReplied, position: int) -> Iterator[Event]:
     for loss in fact.losses:
         yield Event("loss", loss, position)
     if fact.finish != "stop":
@@ -158,26 +158,26 @@ def _answered(fact: Answered, position: int) -> Iterator[Event]:
         yield from _spoken(fact, position)
 
 
-def _tool_event(fact: Started | Returned | Lost | Paused, position: int, state: State, graph: Graph) -> Event:
+def _tool_event(fact: CallStarted | CallReturned | CallLost | CallPaused, position: int, state: State, graph: Graph) -> Event:
     match fact:
-        case Started():
+        case CallStarted():
             return Event("tool_started", _tool(state, fact.call, graph, attempt=fact.attempt), position)
-        case Returned():
+        case CallReturned():
             data = _tool(state, fact.call, graph, text_of(fact.output), fact.status, fact.attempt)
             return Event("tool_late" if fact.late else "tool_returned", data, position)
-        case Lost():
+        case CallLost():
             return Event("tool_lost", _tool(state, fact.call, graph, status="outcome unknown", attempt=fact.attempt), position)
-        case Paused():
+        case CallPaused():
             return Event("tool_paused", _tool(state, fact.call, graph, status=_why_paused(fact), attempt=fact.attempt), position)
 
 
-def _judged(fact: Judged, position: int, state: State) -> Iterator[Event]:
+def _judged(fact: GuardrailJudged, position: int, state: State) -> Iterator[Event]:
     judged = state.facts[fact.position]
     if fact.stop:
         yield Event("judged", f"{fact.kind}: {fact.words or 'enough'}", position)
         if fact.kind == "input":
             yield from _said_by(fact.by, fact.words, position)  # the guardrail's words are the answer
-    elif fact.kind == "output" and isinstance(judged, Answered) and judged.guarded:
+    elif fact.kind == "output" and isinstance(judged, ModelReplied) and judged.guarded:
         yield from _spoken(judged, fact.position)
 
 
@@ -188,7 +188,7 @@ def _redacted(fact: Redacted, position: int, state: State) -> Event:
     return Event("redacted", RedactedData(tuple(sorted((*fact.positions, *along))), fact.reason, fact.by), position)
 
 
-def _spoken(fact: Answered, position: int) -> Iterator[Event]:
+def _spoken(fact: ModelReplied, position: int) -> Iterator[Event]:
     if words := spoken(fact):
         yield from _said_by(fact.agent, words, position)
 
@@ -198,7 +198,7 @@ def _said_by(author: str, words: str, position: int) -> Iterator[Event]:
     yield Event("message", Message(role="assistant", parts=parts_of(words), author_name=author, position=position), position)
 
 
-def _why_paused(fact: Paused) -> str:
+def _why_paused(fact: CallPaused) -> str:
     """What the agent waits for that works as a tool."""
     if fact.error:
         return "failed, goes on with resume()"
@@ -210,7 +210,7 @@ def _why_paused(fact: Paused) -> str:
 def _tool(state: State, ref: CallRef, graph: Graph, output: str = "", status: str = "", attempt: int = 0) -> ToolData:
     call = state.call(ref)
     fact = state.facts[ref.position]
-    agent = fact.agent if isinstance(fact, Answered) else ""
+    agent = fact.agent if isinstance(fact, ModelReplied) else ""
     if call is None:
         return ToolData(ref, "?", agent)
     arguments = masked(call.arguments, graph.secrets(agent, call.call.tool, state.options_of(ref.position)))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from legato.core import messages_to_model
 from legato.core.digests import digest_arguments
-from legato.core.facts import Answered, AnyFact, Compacted, Gated, Judged, RunOptions
+from legato.core.facts import AnyFact, ApprovalChecked, Compacted, GuardrailJudged, ModelReplied, RunOptions
 from legato.core.groups import CallState, message_of, refusal_of, spoken
 from legato.core.history_policies import Summarised
 from legato.core.messages import text_of
@@ -47,7 +47,7 @@ class Judge:
             return Outcome()
         known = self._ledger.recorded
         words, by = await self._objection(effect.agent, "input", text_of(group.content))
-        fact = Judged(
+        fact = GuardrailJudged(
             at=now_ms(), kind="input", position=effect.position, stop=bool(words), words=words, by=by, agent=effect.agent
         )
         return Outcome((fact,), known=known)
@@ -62,7 +62,7 @@ class Judge:
         except BadArguments as error:
             return Outcome((wrong_arguments(call, error),), known=known)
         seen = ToolCall(str(call.ref), call.call.tool, values)
-        verdict = Judged(at=now_ms(), kind="tool", position=call.ref.position, index=call.ref.index)
+        verdict = GuardrailJudged(at=now_ms(), kind="tool", position=call.ref.position, index=call.ref.index)
         facts: list[AnyFact] = []
         if agent.guards("tool") and not call.guarded:
             words, by = await self._objection(agent.name, "tool", seen)
@@ -72,7 +72,7 @@ class Judge:
         needed = own.needs_approval if own is not None else False
         if not isinstance(needed, bool):
             needed = bool(await called(needed, tool_context(self._ledger, self._context, agent.name, call, 1, values), values, seen))
-        facts.append(Gated(at=now_ms(), call=call.ref, needed=needed, digest=digest_arguments(call.arguments)))
+        facts.append(ApprovalChecked(at=now_ms(), call=call.ref, needed=needed, digest=digest_arguments(call.arguments)))
         return Outcome(tuple(facts), known=known)
 
     async def _client_arguments(self, state: State, call: CallState) -> dict[str, object]:
@@ -102,10 +102,10 @@ class Judge:
                 words, by = str(error), "output_type"
         if not words and value is not None:
             words, by = await self._objection(reply.agent, "output", value)
-        fact = Judged(at=now_ms(), kind="output", position=effect.position, stop=bool(words), words=words, by=by)
+        fact = GuardrailJudged(at=now_ms(), kind="output", position=effect.position, stop=bool(words), words=words, by=by)
         return Outcome((fact,), known=known)
 
-    async def _parsed(self, agent: AgentDefinition, reply: Answered, options: RunOptions) -> Any:
+    async def _parsed(self, agent: AgentDefinition, reply: ModelReplied, options: RunOptions) -> Any:
         """The value of a reply; `ValueError` if it does not fit the output type of its agent, or the one that its client asked for."""
         if agent.output is not None:
             return agent.output.parse(spoken(reply))
@@ -118,7 +118,7 @@ class Judge:
         assert self._definition.termination is not None
         known = self._ledger.recorded
         ended = bool(await called(self._definition.termination, accepted_messages(self._ledger.state)))
-        fact = Judged(at=now_ms(), kind="termination", position=effect.position, stop=ended)
+        fact = GuardrailJudged(at=now_ms(), kind="termination", position=effect.position, stop=ended)
         return Outcome((fact,), known=known)
 
     async def summarise(self, effect: Summarise) -> Outcome:
@@ -133,9 +133,7 @@ class Judge:
         lines += [str(message_of(entry)) for group in groups if group.position <= effect.upto for entry in group.entries]
         summary = await called(history.summarise, "\n".join(lines))
         if not isinstance(summary, str) or not summary.strip():
-            raise BadInput(
-                f"the summariser of agent {effect.agent!r} gave no summary", found=repr(summary)[:80], do="return text from it"
-            )
+            raise BadInput(f"the summariser of agent {effect.agent!r} gave no summary", found=repr(summary)[:80], do="return text from it")
         fact = Compacted(at=now_ms(), agent=effect.agent, upto=effect.upto, summary=summary)
         return Outcome((fact,), known=known)
 

@@ -20,7 +20,7 @@ from typing import TypeAlias, TypeVar
 
 from legato.core.child_session_ids import root_session_id
 from legato.core.codec import FactT, proved
-from legato.core.facts import AnyFact, Fact, Gated, HandedOff, Lost, Opened, Redacted, Started
+from legato.core.facts import AnyFact, ApprovalChecked, CallLost, CallStarted, Fact, HandedOff, Opened, Redacted
 from legato.core.messages import contents_of
 from legato.core.state import State, fold
 from legato.core.state_copy import copy_call, copy_state
@@ -32,7 +32,7 @@ Propose: TypeAlias = Callable[[State], Iterable[AnyFact]]
 
 T = TypeVar("T")
 
-PLAIN = frozenset((Started, HandedOff, Gated, Lost))
+PLAIN = frozenset((CallStarted, HandedOff, ApprovalChecked, CallLost))
 """Facts of numbers, digests and names that are on record already: they can always be read again."""
 
 
@@ -223,7 +223,7 @@ class Ledger:
                 facts.append(fact)
             if not facts:
                 return facts
-            durable = Started in map(type, facts)
+            durable = CallStarted in map(type, facts)
             kept = contents
             if contents:  # what turned out to be illegal, or was made from what has been erased since, leaves nothing behind
                 named = set().union(*map(contents_of, facts))

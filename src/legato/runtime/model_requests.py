@@ -1,6 +1,6 @@
 """Calling models. May know: models, frames, middleware. Decides: retries.
 
-One call of this performer is one attempt. A failure becomes an `Attempted` fact, which says whether and when the call is made again.
+One call of this performer is one attempt. A failure becomes a `ModelRequestFailed` fact, which says whether and when to try again.
 Whoever drives then waits until that time, so a restart between two attempts goes on with the third, and no sooner.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import asdict, replace
 
 from legato.core.argument_checks import provides
-from legato.core.facts import MAX_COUNT, MAX_TIME_MS, NO_USAGE, Answered, Asked, Attempted, Usage
+from legato.core.facts import MAX_COUNT, MAX_TIME_MS, NO_USAGE, ConversationClaimed, ModelReplied, ModelRequestFailed, Usage
 from legato.core.groups import Group
 from legato.core.history_policies import Custom, Everything, HistorySpec, ranges
 from legato.core.planner import CallModel, seconds_left
@@ -143,7 +143,7 @@ class ModelCaller:
             return Outcome((attempted,), contents)
         return Outcome((answered,), contents, attempt=number)
 
-    def _failed(self, agent: AgentDefinition, request: Request, number: int, error: Exception, begun: float) -> Attempted:
+    def _failed(self, agent: AgentDefinition, request: Request, number: int, error: Exception, begun: float) -> ModelRequestFailed:
         """The record of a request that failed, whatever a model or its client raised; it says whether and when another is made."""
         failure = error if isinstance(error, ModelFailed) else ModelFailed(f"{type(error).__name__}: {error}")
         if provides(agent.model, HasAlternatives):
@@ -155,7 +155,7 @@ class ModelCaller:
         too_long = failure.retry_after is not None and failure.retry_after > LONGEST_WAIT
         final = not failure.another and (not failure.retryable or too_long or number >= self._definition.attempts)
         at = now_ms()
-        return Attempted(
+        return ModelRequestFailed(
             at=at,
             agent=agent.name,
             frame=request.frame_digest,
@@ -176,11 +176,13 @@ class ModelCaller:
         own = seconds_left(self._ledger.state, self._definition.graph.limits)
         return min_seconds(own, self._caller.seconds_left() if self._caller is not None else None)
 
-    def _proved(self, answered: Answered, limits: Limits) -> Answered:
+    def _proved(self, answered: ModelReplied, limits: Limits) -> ModelReplied:
         try:
             return self._ledger.mark_proved(with_exceeded_limits(self._ledger.prove(answered), limits))
         except BadInput as error:
-            raise ModelFailed(f"the model gave a reply that {error.summary.removeprefix('Answered ')}", usage=answered.usage) from error
+            raise ModelFailed(
+                f"the model gave a reply that {error.summary.removeprefix(f'{ModelReplied.__name__} ')}", usage=answered.usage
+            ) from error
 
     async def _prepare(self, effect: CallModel, wanted: Wanted) -> tuple[Request, Kept, dict[str, bytes]] | None:
         """The request, made from one state: the one in which the call is owed, and whose frame it is. None if it is owed no more."""
@@ -208,7 +210,7 @@ class ModelCaller:
         conversation = await keeper.conversation_for(request)
         if not conversation:
             return request
-        asked = Asked(at=now_ms(), agent=request.agent, conversation=conversation, upto=request.upto)
+        asked = ConversationClaimed(at=now_ms(), agent=request.agent, conversation=conversation, upto=request.upto)
         recorded = await self._ledger.append(Outcome((asked,)).propose)
         return replace(request, conversation=conversation) if recorded else None
 
@@ -241,13 +243,13 @@ def _say_nothing(text: str) -> None:
     """Take the pieces of a reply that is yet to be judged by what its client asked for."""
 
 
-def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, took: int, judged: bool = False) -> Answered:
+def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, took: int, judged: bool = False) -> ModelReplied:
     """The reply as the fact it will be; `ModelFailed` if it is not one that can be recorded. `judged`: its client asked for a format."""
     if not isinstance(reply, Reply):
         raise ModelFailed(f"the model gave something that is not a reply: {type(reply).__name__}", do="return a legato.models.Reply")
     if not reply.items and reply.finish == "stop":
         raise ModelFailed("the model's reply was empty", retryable=True, usage=reply.usage, do="it is asked again")
-    return Answered(
+    return ModelReplied(
         at=now_ms(),
         agent=request.agent,
         frame=request.frame_digest,
@@ -270,9 +272,9 @@ def _answered(reply: Any, request: Request, kept: Kept, agent: AgentDefinition, 
     )
 
 
-def _stopped(effect: CallModel, request: Request, number: int, error: Exception, left: float, begun: float) -> Attempted:
+def _stopped(effect: CallModel, request: Request, number: int, error: Exception, left: float, begun: float) -> ModelRequestFailed:
     """A request that was stopped because the `left` seconds of a limit were used up."""
-    return Attempted(
+    return ModelRequestFailed(
         at=now_ms(),
         agent=effect.agent,
         frame=request.frame_digest,

@@ -1,7 +1,7 @@
 """The call that a child session works for: whose budgets bind it, and who is told what it has used.
 
 A child session is driven by the tool that its parent's driver runs, in the same process. So the child asks the parent's state before
-each model request, and reports its usage into the parent's ledger after each (`UsageReported`). Reports are totals, not increments:
+each model request, and reports its usage into the parent's ledger after each (`ChildUsageReported`). Reports are totals, not increments:
 one that a crash prevented is made good by the next.
 """
 
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from legato.core.counters import Spent
-from legato.core.facts import NO_USAGE, CallRef, Usage, UsageReported
+from legato.core.facts import NO_USAGE, CallRef, ChildUsageReported, Usage
 from legato.core.planner import limit_reached, seconds_left
 from legato.core.workflow_graph import Limits
 from legato.errors import UnknownLedger
@@ -125,7 +125,7 @@ class Caller:
         self._reserve(NOTHING)
 
     async def _record(self, spent: Spent) -> None:
-        used_so_far = UsageReported(at=now_ms(), call=self._call, agents=tuple(spent.of.items()), turns=spent.turns)
+        used_so_far = ChildUsageReported(at=now_ms(), call=self._call, agents=tuple(spent.of.items()), turns=spent.turns)
         await self._ledger.append(Outcome((used_so_far,)).propose)
         if self._outer is not None:
             await self._outer._record(self._ledger.state.spent)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from legato.core.explanation import Explained, explained
-from legato.core.facts import Answered
+from legato.core.facts import ModelReplied
 from legato.core.state import State
 from legato.core.turn_context import Frame, decode_frame
 from legato.core.view import Request, request_seen
@@ -39,10 +39,10 @@ async def explained_behind(session: Session, call: int) -> list[Explained]:
     return await asyncio.to_thread(explained, state, frame.history, fact.agent, fact.kept, erased)
 
 
-async def _behind(session: Session, call: int) -> tuple[Answered, Frame, State]:
+async def _behind(session: Session, call: int) -> tuple[ModelReplied, Frame, State]:
     """A reply, the frame that it was made in, and the state that its request saw."""
     await session.refresh()
-    answered = [fact for fact in session.state.facts if isinstance(fact, Answered)]
+    answered = [fact for fact in session.state.facts if isinstance(fact, ModelReplied)]
     fact = answered[numbered(session, call)]
     frame = decode_frame(await session.store.content(session.id, fact.frame))
     return fact, frame, await fold_in_slices(session.state.facts[: fact.upto + 1], session.id)

@@ -16,10 +16,10 @@ from legato.core.child_session_ids import MAX_SESSION_ID_CHARS, max_id_chars
 from legato.core.facts import (
     AnyFact,
     CallRef,
+    CallReturned,
     Cancelled,
     Decided,
     Opened,
-    Returned,
     Standing,
     Usage,
 )
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from legato.runtime.driver import Driver, Role
     from legato.runtime.erasure import Redaction
     from legato.runtime.worker_slot import Slot
+
 
 class Session:
     """A handle on one conversation. Made by `workflow.session(id)`."""
@@ -367,7 +368,7 @@ class Session:
         return list(self.state.losses)
 
     @property
-    def late_outcomes(self) -> list[Returned]:
+    def late_outcomes(self) -> list[CallReturned]:
         """What tools did after their calls had been answered as timed out, cancelled or lost."""
         return list(self.state.late)
 

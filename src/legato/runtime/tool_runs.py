@@ -1,6 +1,6 @@
 """Runs tools.
 
-A tool is run only after its `Started` is durable. What it returns, raises, or fails to do in time is an output for the model; a
+A tool is run only after its `CallStarted` is durable. What it returns, raises, or fails to do in time is an output for the model; a
 sibling is never harmed by it. What ends after its call was answered is late: recorded for people, never sent.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from legato.core import messages_to_model
 from legato.core.child_session_ids import child_session_id
 from legato.core.digests import digest_bytes
-from legato.core.facts import AnyFact, CallRef, Cancelled, Content, Lost, Paused, Returned, Text, Usage
+from legato.core.facts import AnyFact, CallLost, CallPaused, CallRef, CallReturned, Cancelled, Content, Text, Usage
 from legato.core.groups import CallState
 from legato.core.planner import GiveUp, RunTool, answers_of
 from legato.core.state import State
@@ -66,7 +66,7 @@ class ToolRunner:
     async def give_up(self, effect: GiveUp) -> Outcome:
         """Stop the child session that a call waits for, and then answer the call: so nothing can be approved there any more."""
         await self._others.stop(effect.call)
-        return Outcome((Returned(at=now_ms(), call=effect.call, status=effect.status, output=effect.words),))
+        return Outcome((CallReturned(at=now_ms(), call=effect.call, status=effect.status, output=effect.words),))
 
     def run(self, effect: RunTool) -> Coroutine[Any, Any, Outcome]:
         """Run one attempt to its end, its time limit, or its cancellation."""
@@ -134,7 +134,7 @@ class ToolRunner:
 
     async def _raised(self, effect: RunTool, tool: Tool, error: BaseException, begun: float) -> Outcome:
         """The outcome of an attempt whose body raised this."""
-        lost = Lost(at=now_ms(), call=effect.call, attempt=effect.attempt, missing=isinstance(error, ChildMissing))
+        lost = CallLost(at=now_ms(), call=effect.call, attempt=effect.attempt, missing=isinstance(error, ChildMissing))
         match error:
             case ChildPaused():
                 return Outcome((_paused(effect, error, begun),))
@@ -212,18 +212,14 @@ class ToolRunner:
         in_background(late)
 
 
-def _returned(
-    effect: RunTool, status: Literal["ok", "error", "timeout"], output: Content, begun: float, full: str = ""
-) -> Returned:
+def _returned(effect: RunTool, status: Literal["ok", "error", "timeout"], output: Content, begun: float, full: str = "") -> CallReturned:
     """The output of an attempt that began at this time."""
-    return Returned(
-        at=now_ms(), call=effect.call, attempt=effect.attempt, status=status, output=output, full=full, took=_took(begun)
-    )
+    return CallReturned(at=now_ms(), call=effect.call, attempt=effect.attempt, status=status, output=output, full=full, took=_took(begun))
 
 
-def _paused(effect: RunTool, paused: ChildPaused, begun: float) -> Paused:
+def _paused(effect: RunTool, paused: ChildPaused, begun: float) -> CallPaused:
     """The end of an attempt whose child session cannot go on."""
-    return Paused(
+    return CallPaused(
         at=now_ms(),
         call=effect.call,
         attempt=effect.attempt,

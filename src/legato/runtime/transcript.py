@@ -6,7 +6,7 @@ and no reply that its output type or a guardrail did not accept, or has yet to j
 
 from __future__ import annotations
 
-from legato.core.facts import Judged
+from legato.core.facts import GuardrailJudged
 from legato.core.groups import Group, spoken
 from legato.core.messages import Message, parts_of
 from legato.core.state import State
@@ -43,7 +43,7 @@ def _answers_of_guardrails(state: State) -> dict[int, Message]:
     return {
         fact.position: Message(role="assistant", parts=parts_of(fact.words), author_name=fact.by, position=position)
         for position, fact in enumerate(state.facts)
-        if isinstance(fact, Judged) and fact.kind == "input" and fact.stop
+        if isinstance(fact, GuardrailJudged) and fact.kind == "input" and fact.stop
     }
 
 

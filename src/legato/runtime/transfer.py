@@ -22,7 +22,7 @@ from legato.core.child_session_ids import child_session_id
 from legato.core.codec import newer
 from legato.core.digests import digest_bytes
 from legato.core.fact_rows import from_rows, to_rows
-from legato.core.facts import AnyFact, Opened, Origin, Started
+from legato.core.facts import AnyFact, CallStarted, Opened, Origin
 from legato.core.messages import contents_of
 from legato.core.state import State, fold
 from legato.errors import BadInput, CodecError, DefinitionChanged, LedgerConflict, LedgerExists
@@ -54,9 +54,7 @@ class _Peek(msgspec.Struct):
     legato: int = 0
 
 
-async def depart(
-    session: Session, serialize: Callable[[Any], Any] | None, strict: bool, sign_with: bytes | None
-) -> str:
+async def depart(session: Session, serialize: Callable[[Any], Any] | None, strict: bool, sign_with: bytes | None) -> str:
     """The session as text."""
     if serialize is not None:
         function("serialize_context", serialize)
@@ -211,7 +209,7 @@ async def _arrive(store: Store, id: str, arriving: Mapping[str, Any], kind: Lite
 
 def _started_keys(state: State) -> set[str]:
     """The idempotency keys of the calls that were started: no other call has a child session."""
-    return {state.idempotency_key(fact.call) for fact in state.facts if isinstance(fact, Started)}
+    return {state.idempotency_key(fact.call) for fact in state.facts if isinstance(fact, CallStarted)}
 
 
 def _named(facts: list[AnyFact]) -> set[str]:

@@ -95,9 +95,7 @@ class Frames:
         definition = self._definition
         agent, rules = definition.agents[name], definition.graph.agents[name]
         tools = [ToolSpec(tool.name, tool.description, tool.parameters) for tool in agent.tools.values()]
-        tools += [
-            ToolSpec(edge.tool, edge.description, definition.edges[edge.source, edge.target].schema) for edge in rules.edges.values()
-        ]
+        tools += [ToolSpec(edge.tool, edge.description, definition.edges[edge.source, edge.target].schema) for edge in rules.edges.values()]
         tools += [tool for tool in asked.tools if tool.name not in agent.tools and tool.name not in rules.edges]
         frame = Frame(
             agent=name,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from legato.core.facts import NO_OPTIONS, AnyFact, Content, Opened, RunOptions, Said
+from legato.core.facts import NO_OPTIONS, AnyFact, Content, MessageReceived, Opened, RunOptions
 from legato.core.messages import content_from
 from legato.core.planner import judges_input
 from legato.core.run_options import check_options
@@ -35,10 +35,12 @@ class UserInput(Struct, frozen=True):
 
     def facts(self, state: State, graph: Graph) -> Iterator[AnyFact]:
         """Yield what is recorded of it in this state: nothing, if the delivery was recorded before. `BadInput` if it cannot be."""
-        said = Said(at=now_ms(), content=self.content, key=self.key, options=self.options if self.options != NO_OPTIONS else None)
+        said = MessageReceived(
+            at=now_ms(), content=self.content, key=self.key, options=self.options if self.options != NO_OPTIONS else None
+        )
         if self.key and self.key in state.keys:
             recorded = state.facts[state.keys[self.key]]
-            check_same_delivery(state, self.key, replace(said, guarded=isinstance(recorded, Said) and recorded.guarded))
+            check_same_delivery(state, self.key, replace(said, guarded=isinstance(recorded, MessageReceived) and recorded.guarded))
             return
         check_options(graph, self.options)
         if not state.facts:

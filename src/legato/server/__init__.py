@@ -1,7 +1,7 @@
 """The HTTP API: workflows, their sessions and their questions, for browsers and other machines. `legato serve` runs it.
 
-    with legato.server.serve(desk, store=SQLiteStore("desk.sqlite")) as server:
-        print(server.url, server.token)
+with legato.server.serve(desk, store=SQLiteStore("desk.sqlite")) as server:
+    print(server.url, server.token)
 """
 
 from legato.errors import BadInput, install_hint

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from legato.core.facts import Answered, Call, Decided
+from legato.core.facts import Call, Decided, ModelReplied
 from legato.core.pending_requests import Pending
 from legato.core.state import State
 from legato.errors import NotPending
@@ -50,8 +50,8 @@ def find_request(session: Session, id: str, key: str) -> Pending | None:
     if not isinstance(answered, Decided) or answered.kind == "standing":
         return pending
     reply = facts[answered.call.position] if answered.call is not None else None
-    called = reply.items[answered.call.index] if isinstance(reply, Answered) and answered.call is not None else None
-    if not isinstance(reply, Answered) or not isinstance(called, Call):
+    called = reply.items[answered.call.index] if isinstance(reply, ModelReplied) and answered.call is not None else None
+    if not isinstance(reply, ModelReplied) or not isinstance(called, Call):
         return Pending(id, answered.kind, "", "", limit=answered.limit, session=session.id)
     return Pending(id, answered.kind, "", reply.agent, called.tool, called.arguments, call=answered.call, session=session.id)
 

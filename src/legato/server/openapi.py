@@ -85,9 +85,7 @@ def _schemas(endpoints: Sequence[Endpoint]) -> tuple[dict[Any, Any], dict[str, A
 def _operation(endpoint: Endpoint, schema_of: dict[Any, Any], components: dict[str, Any]) -> dict[str, Any]:
     told = inspect.getdoc(endpoint.does) or ""
     operation: dict[str, Any] = {"operationId": endpoint.does.__name__, "summary": endpoint.tells, "description": told}
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _PLACE} for name in _places(endpoint.path)
-    ]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": _PLACE} for name in _places(endpoint.path)]
     if endpoint.query is not Nothing:
         parameters += _parameters(components[schema_of[endpoint.query]["$ref"].rpartition("/")[2]])
     if parameters:

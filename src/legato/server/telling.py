@@ -14,20 +14,20 @@ from msgspec import Struct
 
 from legato.core.facts import (
     NO_USAGE,
-    Answered,
     AnyFact,
-    Attempted,
     Call,
+    CallLost,
     CallRef,
+    CallReturned,
+    ChildUsageReported,
     Compacted,
     Decided,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Lost,
-    Returned,
-    Said,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Usage,
-    UsageReported,
 )
 from legato.core.messages import Message, parts_of, text_of
 from legato.core.pending_requests import Pending
@@ -138,7 +138,7 @@ class Teller:
     def __init__(self, graph: Graph, state: State, since: int) -> None:
         self._graph = graph
         self._next = since
-        self._replies = sum(isinstance(fact, Answered) for fact in state.facts[:since])
+        self._replies = sum(isinstance(fact, ModelReplied) for fact in state.facts[:since])
         self._number: dict[int, int] = {}  # replies that were told, by their position
         self._open = {ref: _called(ref, self._replies - 1, state, graph) for ref in _open_at(state, since)}
         self._spoken = ""  # who says the pieces that are shown
@@ -155,7 +155,7 @@ class Teller:
             case "output_reset", _:
                 yield from self._withdraw()
             case "message", Message(author_name=agent, text=text):
-                reply = self._number.get(event.position, self._replies if isinstance(state.facts[event.position], Answered) else -1)
+                reply = self._number.get(event.position, self._replies if isinstance(state.facts[event.position], ModelReplied) else -1)
                 if reply < 0:
                     yield from self._withdraw()
                 self._spoken = ""
@@ -171,7 +171,7 @@ class Teller:
                 yield Rested(status, asked, failed, event.position + 1)
             case kind, data if kind in NOTED:
                 yield Noted(kind, str(data) if data is not None else "")
-        if event.position >= 0 and not isinstance(state.facts[event.position], Answered):
+        if event.position >= 0 and not isinstance(state.facts[event.position], ModelReplied):
             yield from self._facts(state, event.position + 1)  # the calls of a reply come behind its words, which may be yet to come
 
     def _withdraw(self) -> Iterator[Moment]:
@@ -186,10 +186,10 @@ class Teller:
 
     def _fact(self, state: State, position: int) -> Iterator[Moment]:
         match fact := state.facts[position]:
-            case Said():
+            case MessageReceived():
                 message = Message(role="user", parts=parts_of(fact.content), author_name=fact.author, position=position)
                 yield Heard(message, fact.key, position)
-            case Answered():
+            case ModelReplied():
                 self._number[position] = self._replies
                 for index, item in enumerate(fact.items):
                     if isinstance(item, Call):
@@ -211,16 +211,16 @@ class Teller:
 def _answered_by(fact: AnyFact) -> Iterator[CallRef]:
     """The call that a fact may answer. A handoff answers all that are open."""
     match fact:
-        case Returned(call=ref) | Decided(call=CallRef() as ref):
+        case CallReturned(call=ref) | Decided(call=CallRef() as ref):
             yield ref
-        case Judged(kind="tool", position=position, index=index):
+        case GuardrailJudged(kind="tool", position=position, index=index):
             yield CallRef(position, index)
 
 
 def _open_at(state: State, length: int) -> Iterator[CallRef]:
     """The calls that had no output when there were so many facts: only the newest reply can have such."""
     for position in range(length - 1, -1, -1):
-        if isinstance(fact := state.facts[position], Answered):
+        if isinstance(fact := state.facts[position], ModelReplied):
             for index, item in enumerate(fact.items):
                 call = state.call(CallRef(position, index)) if isinstance(item, Call) else None
                 if call is not None and (call.output is None or call.output.position >= length):
@@ -230,7 +230,7 @@ def _open_at(state: State, length: int) -> Iterator[CallRef]:
 
 def _called(ref: CallRef, reply: int, state: State, graph: Graph) -> Called:
     fact = state.facts[ref.position]
-    assert isinstance(fact, Answered)
+    assert isinstance(fact, ModelReplied)
     call = fact.items[ref.index]
     assert isinstance(call, Call)
     options = state.options_of(ref.position)
@@ -301,7 +301,7 @@ async def first_rest(session: Session, after: int) -> int:
 
 def is_input(fact: object) -> bool:
     """Whether somebody gave this to the conversation, from outside."""
-    return isinstance(fact, Said) or (isinstance(fact, Decided) and fact.from_outside)
+    return isinstance(fact, MessageReceived) or (isinstance(fact, Decided) and fact.from_outside)
 
 
 def usage_of(state: State, since: int, upto: int) -> Usage:
@@ -309,16 +309,16 @@ def usage_of(state: State, since: int, upto: int) -> Usage:
     used = Usage()
     reported: dict[CallRef, dict[str, Usage]] = {}  # the totals that each child session last reported
     for fact in state.facts[since:upto]:
-        if isinstance(fact, (Answered, Attempted, Compacted)):
+        if isinstance(fact, (ModelReplied, ModelRequestFailed, Compacted)):
             used += fact.usage
-        elif isinstance(fact, UsageReported):
+        elif isinstance(fact, ChildUsageReported):
             before = reported.get(fact.call)
             if before is None:
                 before = _report_before(state.facts, since, fact.call)
             for agent, usage in fact.agents:
                 used += usage.increase_over(before.get(agent, NO_USAGE))
             reported[fact.call] = dict(fact.agents)
-        elif isinstance(fact, Lost) and fact.missing:
+        elif isinstance(fact, CallLost) and fact.missing:
             reported[fact.call] = {}
     return used
 
@@ -326,8 +326,8 @@ def usage_of(state: State, since: int, upto: int) -> Usage:
 def _report_before(facts: Sequence[AnyFact], position: int, call: CallRef) -> dict[str, Usage]:
     """The totals that the child session of a call last reported before a position. A child that was missing counts from nothing."""
     for fact in reversed(facts[call.position : position]):
-        if isinstance(fact, UsageReported) and fact.call == call:
+        if isinstance(fact, ChildUsageReported) and fact.call == call:
             return dict(fact.agents)
-        if isinstance(fact, Lost) and fact.missing and fact.call == call:
+        if isinstance(fact, CallLost) and fact.missing and fact.call == call:
             break
     return {}

@@ -17,7 +17,7 @@
     become of that ledger since: whoever goes on until there are no more has seen every one that did not grow meanwhile.
  9. `lease(ledger)` gives the right to drive, to one holder at a time among all processes, or None while another holds it. Each
     lease has a larger `epoch` than every earlier one of that ledger and than any that its facts name since they were last `Opened`
-    (`Started`: they may come from another store); a fork's begin above its parent's. What facts name concerns their ledger alone: where
+    (`CallStarted`: they may come from another store); a fork's begin above its parent's. What facts name concerns their ledger alone: where
     no larger epoch is left, a lease of it is refused with `StoreError`, and all others are given as before. A lease ends with its
     holder's process, also where a clock was set back meanwhile. `release` gives it up, also if its caller is cancelled meanwhile. A
     lease guards nothing by itself: the expected position does.
@@ -65,7 +65,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from msgspec import Struct
 
 from legato.core.argument_checks import provides
-from legato.core.facts import MAX_COUNT, AnyFact, Opened, Started
+from legato.core.facts import MAX_COUNT, AnyFact, CallStarted, Opened
 from legato.errors import BadInput, UnknownLedger
 from legato.stores.refusals import no_epoch_left
 
@@ -211,7 +211,7 @@ def newest_epoch(facts: Sequence[AnyFact]) -> int:
     """The newest epoch that these facts name since they were last opened: leases that are given later have newer ones (9)."""
     newest = 0
     for fact in facts:
-        if type(fact) is Started:
+        if type(fact) is CallStarted:
             newest = max(newest, fact.epoch)
         elif type(fact) is Opened:  # epochs begin anew there
             newest = 0

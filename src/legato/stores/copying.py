@@ -48,9 +48,7 @@ class Copied(Struct, frozen=True):
         return f"{told}; {self.facts} facts"
 
 
-async def copy(
-    source: Store, target: Store, *, sessions: Iterable[str] | None = None, progress: Progress | None = None
-) -> Copied:
+async def copy(source: Store, target: Store, *, sessions: Iterable[str] | None = None, progress: Progress | None = None) -> Copied:
     """Bring sessions to another store: all of them, or these. May be asked again at any time, and after any interruption.
 
         await copy(SQLiteStore("desk.db"), PostgresStore("postgresql://..."))

@@ -286,9 +286,7 @@ class Line:
 class _Chore:
     """Something that the line does so many seconds after it was first wanted, as long as it is."""
 
-    def __init__(
-        self, do: Callable[[SyncConnection], None], after: float, wanted: Callable[[], bool], due: float | None = None
-    ) -> None:
+    def __init__(self, do: Callable[[SyncConnection], None], after: float, wanted: Callable[[], bool], due: float | None = None) -> None:
         self._do = do
         self._after = after
         self._wanted = wanted

@@ -74,6 +74,7 @@ def _give_up_when_silent(gen: Generator[Any, Any, T], seconds: float) -> Generat
     finally:
         gen.close()
 
+
 class Pool:
     """At most `size` connections, for the tasks of one event loop."""
 

@@ -28,8 +28,7 @@ FORK: Final = (
     " %s::bytea[], %s::integer[], %s::text[], %s::bytea[], %s::integer[], %s::integer, %s::bigint)"
 )
 REMOVE: Final = (
-    "SELECT outcome, found_name, wanted, reached"
-    " FROM legato.remove_family(%s::text, %s::text, %s::text[], %s::integer[], %s::text)"
+    "SELECT outcome, found_name, wanted, reached FROM legato.remove_family(%s::text, %s::text, %s::text[], %s::integer[], %s::text)"
 )
 _LINE: Final = "SELECT l.name, l.length, l.updated, coalesce(o.name, ''), l.touched"
 _ORIGIN: Final = "LEFT JOIN legato.ledgers o ON o.tenant = l.tenant AND o.id = l.origin"

@@ -105,9 +105,7 @@ class ConnectionThread:
         self.post(Job(run, given, sync, future, size))
         return future
 
-    def at_once(
-        self, run: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts, sync: Synchronous | None = None, size: int = 0
-    ) -> T:
+    def at_once(self, run: Callable[[sqlite3.Connection, Unpack[Ts]], T], *given: *Ts, sync: Synchronous | None = None, size: int = 0) -> T:
         """Run a small job here and now. `MustWait` if that would mean to wait for the disk, the thread, or another process."""
         if sync == "FULL" or self._pid != os.getpid() or not self._inbox.empty():
             raise MustWait

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from legato.core.facts import Answered, Call, Content, Refusal, Usage, Words
+from legato.core.facts import Call, Content, ModelReplied, Refusal, Usage, Words
 from legato.core.messages import text_of
 from legato.core.secret_arguments import masked
 
@@ -57,7 +57,7 @@ def used(usage: Usage) -> Attributes:
     return {**{name: value for name, value in told.items() if value}, **cost}
 
 
-def answered(fact: Answered) -> Attributes:
+def answered(fact: ModelReplied) -> Attributes:
     """What a reply says of itself."""
     calls = any(isinstance(item, Call) for item in fact.items)
     told = {
@@ -73,7 +73,7 @@ def said(role: str, content: Content) -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text_of(content)}]}], ensure_ascii=False)
 
 
-def replied(fact: Answered, secrets_of: Mapping[str, Collection[str] | None]) -> str:
+def replied(fact: ModelReplied, secrets_of: Mapping[str, Collection[str] | None]) -> str:
     """A reply as the conventions write it, without reasoning and with secret arguments hidden."""
     parts: list[dict[str, Any]] = []
     for index, item in enumerate(fact.items):

@@ -18,21 +18,21 @@ from opentelemetry.metrics import Histogram, MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider, set_span_in_context, use_span
 
 from legato.core.facts import (
-    Answered,
+    AgentPrompted,
     AnyFact,
-    Attempted,
+    ApprovalChecked,
+    CallLost,
+    CallPaused,
     CallRef,
+    CallReturned,
     Cancelled,
     Compacted,
     Decided,
-    Gated,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Lost,
-    Paused,
-    Prompted,
-    Returned,
-    Said,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Usage,
 )
 from legato.core.messages import text_of
@@ -133,35 +133,35 @@ class Spans:
     def recorded(self, fact: AnyFact, position: int, state: State, leading: bool) -> None:
         """The fact ends a span, is a span or an event; or says nothing here."""
         match fact:
-            case Said():
+            case MessageReceived():
                 self._event("legato.said", position)
                 if self._to.content:
                     self._workflow.set_attribute("gen_ai.input.messages", said("user", fact.content))
-            case Answered():
+            case ModelReplied():
                 self._answered(fact, position, state)
-            case Attempted():
+            case ModelRequestFailed():
                 self._attempted(fact, position)
-            case Returned():
+            case CallReturned():
                 self._returned(fact, position, state)
-            case Lost() | Paused():
+            case CallLost() | CallPaused():
                 word = type(fact).__name__.lower()
-                unknown = "outcome_unknown" if isinstance(fact, Lost) else ""
+                unknown = "outcome_unknown" if isinstance(fact, CallLost) else ""
                 self._ended_tool(fact.call, fact.attempt, unknown, {"legato.position": position, "legato.outcome": word})
                 self._event(f"legato.tool.{word}", position, **_tool(_named(state, fact.call), fact.call))
-            case Gated(needed=True):
+            case ApprovalChecked(needed=True):
                 self._event("legato.approval.requested", position, **_tool(_named(state, fact.call), fact.call))
             case Decided():
                 self._decided(fact, position, state)
             case HandedOff() if leading:
                 self._handed_off(fact, position, state)
-            case Judged(stop=True):
+            case GuardrailJudged(stop=True):
                 self._event("legato.judged", position, **{"legato.kind": fact.kind})
-            case Prompted() | Compacted() | Cancelled():
+            case AgentPrompted() | Compacted() | Cancelled():
                 self._event(f"legato.{type(fact).__name__.lower()}", position)
             case _:
                 pass
 
-    def _answered(self, fact: Answered, position: int, state: State) -> None:
+    def _answered(self, fact: ModelReplied, position: int, state: State) -> None:
         opened, self._chat = self._chat, None
         if opened is None:
             return  # made by another driver, whose span it is
@@ -177,7 +177,7 @@ class Spans:
         self._measured(fact.agent, fact.usage, fact.took, {"gen_ai.response.model": told["gen_ai.response.model"]})
         _end(opened)
 
-    def _attempted(self, fact: Attempted, position: int) -> None:
+    def _attempted(self, fact: ModelRequestFailed, position: int) -> None:
         opened, self._chat = self._chat, None
         if opened is None:
             return
@@ -188,7 +188,7 @@ class Spans:
         told = {"error.type": kind, "legato.attempt": fact.number, "legato.final": fact.final}
         self._event("legato.model.failed", position, **told)
 
-    def _returned(self, fact: Returned, position: int, state: State) -> None:
+    def _returned(self, fact: CallReturned, position: int, state: State) -> None:
         kind = "" if fact.status == "ok" else "tool_error" if fact.status == "error" else fact.status
         told: Attributes = {"legato.position": position, "legato.outcome": fact.status, **_waited(state, fact.call, position)}
         name = _named(state, fact.call)
@@ -236,9 +236,7 @@ class Spans:
 
     # -- parts ---------------------------------------------------------------------------------------------------------------
 
-    def _start(
-        self, name: str, operation: str, parent: Span | None, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL
-    ) -> Span:
+    def _start(self, name: str, operation: str, parent: Span | None, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL) -> Span:
         told = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": self._session, **attributes}
         context = set_span_in_context(parent) if parent is not None else None
         return self._to.tracer.start_span(name, context, kind, told)
@@ -319,4 +317,4 @@ def _named(state: State, ref: CallRef) -> str:
 
 def _agent(state: State, ref: CallRef) -> str:
     reply = state.facts[ref.position]
-    return reply.agent if isinstance(reply, Answered) else ""
+    return reply.agent if isinstance(reply, ModelReplied) else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from legato.core.facts import Answered, AnyFact, Decided, Judged, Said
+from legato.core.facts import AnyFact, Decided, GuardrailJudged, MessageReceived, ModelReplied
 from legato.core.pending_requests import Pending
 from legato.core.redaction import has_words
 from legato.errors import BadInput, LedgerConflict, LedgerExists, LegatoError, NotPending, StoreError
@@ -374,8 +374,8 @@ class Actor:
         at = _find_message(facts, words)
         if at < 0:
             return  # counted with the words that were lost
-        replied = any(isinstance(fact, Answered) and fact.upto >= at for fact in facts)
-        withheld = any(isinstance(fact, Judged) and fact.kind == "input" and fact.stop and fact.position == at for fact in facts)
+        replied = any(isinstance(fact, ModelReplied) and fact.upto >= at for fact in facts)
+        withheld = any(isinstance(fact, GuardrailJudged) and fact.kind == "input" and fact.stop and fact.position == at for fact in facts)
         # A budget that counts over the whole session may be used up for good.
         spent = any(isinstance(fact, Decided) and fact.kind == "limit" and fact.verdict == "reject" for fact in facts[at:])
         if not (replied or withheld or spent):
@@ -398,4 +398,4 @@ class Actor:
 
 def _find_message(facts: Sequence[AnyFact], words: str) -> int:
     """Where a message of these words was recorded; -1 if it was not."""
-    return next((index for index, fact in enumerate(facts) if isinstance(fact, Said) and fact.content == words), -1)
+    return next((index for index, fact in enumerate(facts) if isinstance(fact, MessageReceived) and fact.content == words), -1)

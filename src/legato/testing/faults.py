@@ -202,9 +202,7 @@ class FailingStore:
         of: str = "",
         expected: int | None = None,
     ) -> Coroutine[Any, Any, int]:
-        return self._do(
-            "fork", lambda: self.store.fork(ledger, at, new, facts, contents=contents, born=born, of=of, expected=expected)
-        )
+        return self._do("fork", lambda: self.store.fork(ledger, at, new, facts, contents=contents, born=born, of=of, expected=expected))
 
     def redact(self, ledger: str, erasing: Erases, *, born: str = "") -> Coroutine[Any, Any, Mapping[str, Erased]]:
         return self._do("redact", lambda: self.store.redact(ledger, erasing, born=born))

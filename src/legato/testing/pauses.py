@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 
 from legato.core.facts import (
     NO_OPTIONS,
-    Answered,
     AnyFact,
     Call,
+    CallLost,
+    CallPaused,
     CallRef,
+    CallReturned,
+    CallStarted,
+    ChildUsageReported,
     Decided,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Lost,
+    MessageReceived,
+    ModelReplied,
     Opened,
-    Paused,
-    Returned,
     RunOptions,
-    Said,
-    Started,
-    UsageReported,
 )
 from legato.core.workflow_graph import Limits
 
@@ -42,13 +42,13 @@ class Landings:
 
     def landed(self, position: int, fact: AnyFact) -> int:
         """The position of the message that takes its place in the conversation by this fact; -1 if none does."""
-        if isinstance(fact, Said):
+        if isinstance(fact, MessageReceived):
             if fact.guarded:
                 self.outside.add(position)
                 return -1
             self.unseen.add(position)
             return position
-        if isinstance(fact, Judged) and fact.kind == "input":
+        if isinstance(fact, GuardrailJudged) and fact.kind == "input":
             waited = fact.position in self.outside
             self.outside.discard(fact.position)
             if fact.stop:
@@ -56,7 +56,7 @@ class Landings:
             elif waited:
                 self.unseen.add(fact.position)
                 return fact.position
-        if isinstance(fact, Answered):
+        if isinstance(fact, ModelReplied):
             self.unseen = {message for message in self.unseen if message > fact.upto}
         return -1
 
@@ -67,7 +67,7 @@ def options_at(facts: Sequence[AnyFact]) -> RunOptions:
     for position, fact in enumerate(facts):
         landed = messages.landed(position, fact)
         message = facts[landed] if landed >= 0 else None
-        if isinstance(message, Said):
+        if isinstance(message, MessageReceived):
             options = message.options or NO_OPTIONS
         elif isinstance(fact, Decided) and fact.options is not None:
             options = fact.options
@@ -108,9 +108,9 @@ class _Pauses:
         self._run = _Counted()
         self._children: dict[CallRef, int] = {}  # model replies that the child session of a call has reported
         # What a driver that died had not reported comes later than it was used; so it does where a branch goes on with a child session.
-        exact = not any(isinstance(fact, Lost) or (isinstance(fact, Opened) and fact.origin) for fact in facts)
-        self._exact = exact and len({fact.epoch for fact in facts if isinstance(fact, Started)}) <= 1
-        self._gone_on = {(fact.call, fact.attempt + 1) for fact in facts if isinstance(fact, Paused)}
+        exact = not any(isinstance(fact, CallLost) or (isinstance(fact, Opened) and fact.origin) for fact in facts)
+        self._exact = exact and len({fact.epoch for fact in facts if isinstance(fact, CallStarted)}) <= 1
+        self._gone_on = {(fact.call, fact.attempt + 1) for fact in facts if isinstance(fact, CallPaused)}
 
     def check(self) -> Iterator[tuple[str, str]]:
         for position, fact in enumerate(self._facts):
@@ -121,11 +121,11 @@ class _Pauses:
                     self._decide(fact)
                 case Opened(origin=origin) if origin and origin.kind != "move":
                     self._run.allowed.clear()  # a fork or a copy asks again
-                case Returned(status="superseded") if not self._messages.unseen:
+                case CallReturned(status="superseded") if not self._messages.unseen:
                     yield "C1", f"at {position} call {fact.call} was superseded, and no message that anybody was let say had come"
-                case Answered() | HandedOff():
+                case ModelReplied() | HandedOff():
                     yield from self._check_tool_rounds(position, fact)
-                case UsageReported():
+                case ChildUsageReported():
                     yield from self._check_children(position, fact)
                 case _:
                     pass
@@ -135,14 +135,14 @@ class _Pauses:
         self._run.allowed[fact.limit] = self._run.allowed.get(fact.limit, 0) + (fact.verdict == "approve")
         self._run.refused = self._run.refused or fact.verdict == "reject"
 
-    def _check_tool_rounds(self, position: int, fact: Answered | HandedOff) -> Iterator[tuple[str, str]]:
+    def _check_tool_rounds(self, position: int, fact: ModelReplied | HandedOff) -> Iterator[tuple[str, str]]:
         run, most = self._run, self._limits.tool_rounds
-        if isinstance(fact, Answered) and not run.permits("tool_rounds", run.tool_rounds + 1, most):
+        if isinstance(fact, ModelReplied) and not run.permits("tool_rounds", run.tool_rounds + 1, most):
             yield "D4", f"at {position} {fact.agent} replied after {run.tool_rounds} tool rounds in a row, the limit is {most}"
-        calls = isinstance(fact, Answered) and any(isinstance(item, Call) for item in fact.items)
+        calls = isinstance(fact, ModelReplied) and any(isinstance(item, Call) for item in fact.items)
         run.tool_rounds = run.tool_rounds + 1 if calls else 0
 
-    def _check_children(self, position: int, fact: UsageReported) -> Iterator[tuple[str, str]]:
+    def _check_children(self, position: int, fact: ChildUsageReported) -> Iterator[tuple[str, str]]:
         more = fact.turns - self._children.get(fact.call, 0)
         self._children[fact.call] = fact.turns
         turns, limit = self._run.add("turns", more), self._limits.turns
@@ -150,7 +150,7 @@ class _Pauses:
             yield "D4", f"at {position} the limit of {limit} turns was passed by child sessions, and nobody was asked: {turns} turns"
 
     def _check_uses(self, position: int, fact: AnyFact) -> Iterator[tuple[str, str]]:
-        if isinstance(fact, Started) and (fact.call, fact.attempt) in self._gone_on:
+        if isinstance(fact, CallStarted) and (fact.call, fact.attempt) in self._gone_on:
             return  # a call that waited goes on, and is no other call
         for name, what in _uses(fact):
             limit, used = getattr(self._limits, name), self._run.add(what)
@@ -161,9 +161,9 @@ class _Pauses:
 
 def _uses(fact: AnyFact) -> Iterator[tuple[str, str]]:
     """The limits that a fact uses up by one, and what is counted for each."""
-    if isinstance(fact, Answered):
+    if isinstance(fact, ModelReplied):
         yield "turns", "turns"
-    elif isinstance(fact, Started):
+    elif isinstance(fact, CallStarted):
         yield "tool_calls", "tool_calls"
     elif isinstance(fact, HandedOff):
         yield "handoffs", "handoffs"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from legato.core.facts import Attempted, Paused, Said
+from legato.core.facts import CallPaused, MessageReceived, ModelRequestFailed
 from legato.core.messages import Sendable
 from legato.core.pending_requests import Pending
 from legato.errors import LegatoError, NotPending
@@ -79,7 +79,7 @@ class Person:
             raise LegatoError(f"the model of session {session.id!r} failed: {session.error}")
         if await self.answer(session):
             return True
-        spoken = sum(1 for fact in session.facts if isinstance(fact, Said))
+        spoken = sum(1 for fact in session.facts if isinstance(fact, MessageReceived))
         if spoken >= len(self.messages):
             return False
         message, key = self.messages[spoken], f"message-{spoken}"
@@ -110,7 +110,9 @@ class Person:
 def _failures(session: Session) -> int:
     """How often the session has failed, by its ledger."""
     return sum(
-        1 for fact in session.facts if (isinstance(fact, Attempted) and fact.final) or (isinstance(fact, Paused) and bool(fact.error))
+        1
+        for fact in session.facts
+        if (isinstance(fact, ModelRequestFailed) and fact.final) or (isinstance(fact, CallPaused) and bool(fact.error))
     )
 
 

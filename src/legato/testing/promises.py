@@ -3,8 +3,9 @@
 Written apart from the code it judges: it reads raw facts by itself and uses neither the fold nor the plan nor the views, so that a
 mistake there is seen here. (`fold` is called once, to prove that it accepts the ledger.)
 
->>> from legato.core.facts import Opened, Said
->>> check_promises([Opened(at=0, ledger="a", workflow="desk"), Said(at=1, content="hello", key="k"), Said(at=2, content="hi", key="k")])[0]
+>>> from legato.core.facts import MessageReceived, Opened
+>>> first, second = MessageReceived(at=1, content="hello", key="k"), MessageReceived(at=2, content="hi", key="k")
+>>> check_promises([Opened(at=0, ledger="a", workflow="desk"), first, second])[0]
 Violation(D6: the key 'k' was recorded twice, at 1 and 2)
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from legato.core.facts import Answered, AnyFact, Redacted, Refusal, Words
+from legato.core.facts import AnyFact, ModelReplied, Redacted, Refusal, Words
 from legato.core.state import fold
 from legato.core.view import Request
 from legato.errors import LegatoError
@@ -95,7 +96,7 @@ def check_stream(events: Iterable[Any], facts: Sequence[AnyFact]) -> list[Violat
             pieces.append(event.data.text)
         elif event.type == "output_reset":
             pieces.clear()
-        elif event.type == "message" and isinstance(fact := facts[event.position], Answered):  # a guardrail's words may come in between
+        elif event.type == "message" and isinstance(fact := facts[event.position], ModelReplied):  # a guardrail's words may come in between
             words, shown = _words_of(fact), "".join(pieces)
             if pieces and shown != words and event.position not in erased:
                 broken.append(Violation("C6", f"a reader was shown {shown!r} for the reply at {event.position}, which says {words!r}"))
@@ -105,5 +106,5 @@ def check_stream(events: Iterable[Any], facts: Sequence[AnyFact]) -> list[Violat
     return broken
 
 
-def _words_of(reply: Answered) -> str:
+def _words_of(reply: ModelReplied) -> str:
     return "".join(item.text for item in reply.items if isinstance(item, (Words, Refusal)))

@@ -11,24 +11,24 @@ from typing import Any
 from legato.core.digests import digest_arguments
 from legato.core.facts import (
     STANDING,
-    Answered,
     AnyFact,
+    ApprovalChecked,
     Call,
+    CallLost,
+    CallPaused,
     CallRef,
+    CallReturned,
+    CallStarted,
     Cancelled,
     Content,
     Decided,
-    Gated,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Lost,
+    MessageReceived,
+    ModelReplied,
     Opened,
-    Paused,
     Redacted,
-    Returned,
-    Said,
     Standing,
-    Started,
 )
 from legato.core.redaction import without_words
 from legato.core.view import Request
@@ -45,7 +45,7 @@ class CallRead:
         self.arguments = self.recorded = call.arguments
         self.reply = reply
         self.name = name  # of the ledger when the call was recorded
-        self.gate: Gated | None = None
+        self.gate: ApprovalChecked | None = None
         self.approved = ""  # the digest that was approved
         self.cancelled = False
         self.erased = -1  # where it is recorded that its arguments are gone, if it had no output then
@@ -72,12 +72,9 @@ class Reading:
         self.calls: dict[CallRef, CallRead] = {}
         self.by_reply: dict[int, list[CallRead]] = {}
         self.replies: dict[str, int] = {}  # response id -> position
-        self.has_options = any(isinstance(fact, (Said, Decided)) and fact.options is not None for fact in facts)
+        self.has_options = any(isinstance(fact, (MessageReceived, Decided)) and fact.options is not None for fact in facts)
         self.redactions = {
-            position: at
-            for at, fact in enumerate(facts)
-            if isinstance(fact, Redacted)
-            for position in (*fact.positions, *fact.along)
+            position: at for at, fact in enumerate(facts) if isinstance(fact, Redacted) for position in (*fact.positions, *fact.along)
         }  # a fact that lost words -> where that was last recorded
         # What is known where the walk has come to.
         self._keys: dict[str, int] = {}
@@ -109,7 +106,7 @@ class Reading:
                 rule(self, position, fact)
 
     def _check_key(self, position: int, fact: AnyFact) -> None:
-        key = fact.key if isinstance(fact, (Said, Decided)) else ""
+        key = fact.key if isinstance(fact, (MessageReceived, Decided)) else ""
         if key:
             if key in self._keys:
                 self.say("D6", f"the key {key!r} was recorded twice, at {self._keys[key]} and {position}")
@@ -121,7 +118,7 @@ class Reading:
             self._standing = set()
             self._void_consents(self._keys)
 
-    def _answered(self, position: int, fact: Answered) -> None:
+    def _answered(self, position: int, fact: ModelReplied) -> None:
         self._check_order(position, fact)
         self._stopped = -1
         self._latest = position
@@ -137,7 +134,7 @@ class Reading:
             for made_call in calls:
                 made_call.for_client = offered.offers(made_call.tool)
 
-    def _check_order(self, position: int, fact: Answered) -> None:
+    def _check_order(self, position: int, fact: ModelReplied) -> None:
         """A reply comes when all calls before it have outputs, and after a cancel not before the user has spoken."""
         open_calls = [call for call in self.by_reply.get(self._latest, ()) if not call.answers]
         if open_calls:
@@ -145,13 +142,13 @@ class Reading:
         if self._stopped >= 0 and not any(self._stopped < message <= fact.upto for message in self._unseen):
             self.say("D4", f"the reply at {position} came after a cancel, and the user had not spoken since")
 
-    def _gated(self, position: int, fact: Gated) -> None:
+    def _gated(self, position: int, fact: ApprovalChecked) -> None:
         if call := self._call(fact.call, position):
             if call.gate is not None:
                 self.say("D3", f"call {call.ref} was gated twice")
             call.gate = fact
 
-    def _lost(self, position: int, fact: Lost) -> None:
+    def _lost(self, position: int, fact: CallLost) -> None:
         if call := self._call(fact.call, position):
             if call.answers or fact.attempt != len(call.starts):
                 self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} was lost, which was not open")
@@ -159,13 +156,13 @@ class Reading:
             if fact.missing and fact.attempt in call.paused:
                 call.paused.remove(fact.attempt)
 
-    def _paused(self, position: int, fact: Paused) -> None:
+    def _paused(self, position: int, fact: CallPaused) -> None:
         if call := self._call(fact.call, position):
             if call.answers or fact.attempt != len(call.starts) or fact.attempt in (*call.lost, *call.paused):
                 self.say("D2", f"at {position} attempt {fact.attempt} of call {call.ref} paused, which was not open")
             call.paused.append(fact.attempt)
 
-    def _judged(self, position: int, fact: Judged) -> None:
+    def _judged(self, position: int, fact: GuardrailJudged) -> None:
         if fact.kind == "tool" and fact.stop and (call := self._call(CallRef(fact.position, fact.index), position)):
             self._answer(call, position, None)
 
@@ -190,10 +187,10 @@ class Reading:
             if (lost := self.facts[at]) != without_words(lost):
                 self.say("S5", f"at {position} it says that the words at {at} were erased, and there are some")
         for later, reply in enumerate(self.facts[position:], position):
-            if isinstance(reply, Answered) and reply.upto < position:
+            if isinstance(reply, ModelReplied) and reply.upto < position:
                 self.say("S5", f"the reply at {later} was made from what was erased at {position}")
         for at, held in enumerate(self.facts[:position]):
-            if isinstance(held, Answered) and held.held and held.upto >= min(fact.positions):
+            if isinstance(held, ModelReplied) and held.held and held.upto >= min(fact.positions):
                 self.say("S5", f"the reply at {at} keeps a proof of what was erased at {position}")
         for call in self.calls.values():
             if call.reply in fact.positions and not call.answers:
@@ -244,11 +241,11 @@ class Reading:
         if fact.digest != digest_arguments(call.arguments):
             self.say("S2", f"at {position} call {call.ref} was decided for other arguments")
         reply = self.facts[call.reply]
-        agent = reply.agent if isinstance(reply, Answered) else ""
+        agent = reply.agent if isinstance(reply, ModelReplied) else ""
         if fact.source == STANDING and Standing(agent, call.tool) not in self._standing:
             self.say("S2", f"at {position} call {call.ref} was admitted by a standing approval that is not in force here")
 
-    def _started(self, position: int, fact: Started) -> None:
+    def _started(self, position: int, fact: CallStarted) -> None:
         call = self._call(fact.call, position)
         if call is None:
             return
@@ -285,7 +282,7 @@ class Reading:
         if not asked and known is not None and call.tool not in known:
             self.say("D2", f"at {position} {call.tool}, which is not idempotent, was started again, and nobody asked for it")
 
-    def _returned(self, position: int, fact: Returned) -> None:
+    def _returned(self, position: int, fact: CallReturned) -> None:
         call = self._call(fact.call, position)
         if call is None:
             return
@@ -365,14 +362,14 @@ class Reading:
 
 _RULES: dict[type, Callable[[Reading, int, Any], None]] = {
     Opened: Reading._opened,
-    Answered: Reading._answered,
-    Gated: Reading._gated,
+    ModelReplied: Reading._answered,
+    ApprovalChecked: Reading._gated,
     Decided: Reading._decided,
-    Started: Reading._started,
-    Lost: Reading._lost,
-    Paused: Reading._paused,
-    Returned: Reading._returned,
-    Judged: Reading._judged,
+    CallStarted: Reading._started,
+    CallLost: Reading._lost,
+    CallPaused: Reading._paused,
+    CallReturned: Reading._returned,
+    GuardrailJudged: Reading._judged,
     HandedOff: Reading._handed_off,
     Redacted: Reading._redacted,
     Cancelled: Reading._cancelled,

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from legato.core.facts import (
-    Answered,
+    AgentPrompted,
     AnyFact,
     Call,
     CallRef,
     Compacted,
     Decided,
+    GuardrailJudged,
     HandedOff,
-    Judged,
-    Prompted,
+    MessageReceived,
+    ModelReplied,
     Refusal,
-    Said,
     Words,
 )
 from legato.core.groups import AssistantEntry, OutputEntry, UserEntry
@@ -49,11 +49,11 @@ def expected(reading: Reading, upto: int, agent: str) -> list[_Group]:
     handed = _handoffs(facts)
     withheld, objections = _not_let_pass(facts), _objections(facts)
     for position, fact in enumerate(facts):
-        if isinstance(fact, Said) and position not in withheld:
+        if isinstance(fact, MessageReceived) and position not in withheld:
             waiting.append(position)
-        elif isinstance(fact, Prompted) or (position in objections and _agent_of(facts, objections[position]) == agent):
+        elif isinstance(fact, AgentPrompted) or (position in objections and _agent_of(facts, objections[position]) == agent):
             groups.append(([("synthetic", position)], "", ""))
-        elif isinstance(fact, Answered):
+        elif isinstance(fact, ModelReplied):
             groups += [_message_group(at) for at in waiting if at <= fact.upto]
             waiting = [at for at in waiting if at > fact.upto]
             hidden = position in objections.values() and fact.agent != agent  # it is not shown, and passed control all the same
@@ -70,19 +70,19 @@ def _handoffs(facts: Sequence[AnyFact]) -> dict[int, str]:
     return {fact.call.position: fact.target for fact in facts if isinstance(fact, HandedOff)}
 
 
-def _reply_tokens(reading: Reading, position: int, reply: Answered) -> list[_Token]:
+def _reply_tokens(reading: Reading, position: int, reply: ModelReplied) -> list[_Token]:
     own: list[_Token] = [("reply", position)] if reply.items else []
     return own + [("output", call.ref) for call in reading.by_reply.get(position, ())]
 
 
 def _objections(facts: Sequence[AnyFact]) -> dict[int, int]:
     """Where a reply was not accepted: the position of the verdict, and of the reply."""
-    return {at: fact.position for at, fact in enumerate(facts) if isinstance(fact, Judged) and fact.kind == "output" and fact.stop}
+    return {at: fact.position for at, fact in enumerate(facts) if isinstance(fact, GuardrailJudged) and fact.kind == "output" and fact.stop}
 
 
 def _agent_of(facts: Sequence[AnyFact], position: int) -> str:
     reply = facts[position]
-    return reply.agent if isinstance(reply, Answered) else ""
+    return reply.agent if isinstance(reply, ModelReplied) else ""
 
 
 def _not_judged(facts: Sequence[AnyFact]) -> set[int]:
@@ -95,7 +95,9 @@ def _not_judged(facts: Sequence[AnyFact]) -> set[int]:
 
 def _not_let_pass(facts: Sequence[AnyFact]) -> set[int]:
     """The messages that guardrails withhold, or have yet to judge."""
-    return _not_judged(facts) | {fact.position for fact in facts if isinstance(fact, Judged) and fact.kind == "input" and fact.stop}
+    return _not_judged(facts) | {
+        fact.position for fact in facts if isinstance(fact, GuardrailJudged) and fact.kind == "input" and fact.stop
+    }
 
 
 def check_request(reading: Reading, request: Request, broken: list[Violation]) -> None:
@@ -145,7 +147,7 @@ class _Entries:
         if entry.position < 0:
             return  # of the frame
         fact = self._fact_at(entry.position)
-        if not isinstance(fact, Said) or entry.synthetic:
+        if not isinstance(fact, MessageReceived) or entry.synthetic:
             self._seen.append(("synthetic", entry.position))
             return
         self._seen.append(("user", entry.position))
@@ -155,7 +157,7 @@ class _Entries:
     def _read_reply(self, entry: AssistantEntry) -> None:
         self._seen.append(("reply", entry.position))
         fact = self._fact_at(entry.position)
-        whole = fact.items if isinstance(fact, Answered) else ()
+        whole = fact.items if isinstance(fact, ModelReplied) else ()
         spoken = tuple(item for item in whole if isinstance(item, (Words, Refusal)))
         if entry.items not in (whole, spoken) and not self._reading.erased_since(entry.position, self._request):
             self._say("C2", f"has other words for the reply at {entry.position}")
@@ -182,7 +184,9 @@ class _Entries:
 
 def _check_client_tools(reading: Reading, request: Request, where: str, broken: list[Violation]) -> None:
     """A request offers the tools of its client, and none that it has taken back."""
-    known = {tool.name for fact in reading.facts if isinstance(fact, (Said, Decided)) and fact.options for tool in fact.options.tools}
+    known = {
+        tool.name for fact in reading.facts if isinstance(fact, (MessageReceived, Decided)) and fact.options for tool in fact.options.tools
+    }
     if not known:
         return
     offered, sent = {tool.name for tool in options_at(reading.facts[: request.upto + 1]).tools}, {tool.name for tool in request.frame.tools}
@@ -254,7 +258,7 @@ def _worded(reading: Reading, group: _Group, own: str) -> _Group:
     if not tokens or tokens[0][0] != "reply" or (own and agent == own):
         return group
     fact = reading.facts[tokens[0][1]]
-    spoken = isinstance(fact, Answered) and any(isinstance(item, (Words, Refusal)) and item.text for item in fact.items)
+    spoken = isinstance(fact, ModelReplied) and any(isinstance(item, (Words, Refusal)) and item.text for item in fact.items)
     return (tokens[:1] if spoken else [], agent, target)
 
 
@@ -265,7 +269,7 @@ def _at(token: _Token) -> int:
 def check_replies(reading: Reading, given: Mapping[str, tuple[Request, Reply]], broken: list[Violation]) -> None:
     """Every recorded reply is one that a model gave, as it gave it, for what it was given for."""
     for position, fact in enumerate(reading.facts):
-        if not isinstance(fact, Answered):
+        if not isinstance(fact, ModelReplied):
             continue
         if fact.response_id not in given:
             broken.append(Violation("D1", f"the reply at {position} was never given by a model"))

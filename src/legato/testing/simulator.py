@@ -26,17 +26,17 @@ from typing import Any, NamedTuple
 
 from legato.core.child_session_ids import root_session_id
 from legato.core.facts import (
-    Answered,
     AnyFact,
-    Attempted,
     Call,
     Cancelled,
     Item,
+    MessageReceived,
+    ModelReplied,
+    ModelRequestFailed,
     Opened,
     Reasoning,
     Redacted,
     Refusal,
-    Said,
     Usage,
     Words,
 )
@@ -522,7 +522,7 @@ class Schedule:
         self.report.facts += len(each.facts)
         rules = self.stage.rules if root_session_id(each.name) == each.name else self.stage.rules.of_tools()
         self.broken += check_promises(each.facts, requests, deeds, rules=rules, session=each.name)
-        named = {fact.frame for fact in each.facts if isinstance(fact, (Answered, Attempted)) and fact.frame}
+        named = {fact.frame for fact in each.facts if isinstance(fact, (ModelReplied, ModelRequestFailed)) and fact.frame}
         if lacking := named - each.contents:
             self.violate("D1", f"{each.name} names {len(lacking)} frames that were never recorded")
 
@@ -531,7 +531,7 @@ class Schedule:
         count: Counter[str] = Counter()
         for each in every:
             fork = max((index for index, fact in enumerate(each.facts) if isinstance(fact, Opened) and fact.origin), default=-1)
-            count.update(words_of(fact.content) for fact in each.before[fork + 1 :] if isinstance(fact, Said))
+            count.update(words_of(fact.content) for fact in each.before[fork + 1 :] if isinstance(fact, MessageReceived))
         for words, (tried, done, keyed) in self.said.items():
             least, most = min(done, 1) if keyed else done, 1 if keyed and not self.keys_are_forgotten() else tried
             if not least <= count[words] <= most:

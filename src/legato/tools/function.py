@@ -247,9 +247,7 @@ def _check_body(body: object) -> None:
         raise BadInput(f"class {body.__name__!r} cannot be a tool", do="write a function that returns an instance of it")
     written = _written(body)
     if inspect.isgeneratorfunction(written) or inspect.isasyncgenfunction(written):
-        raise BadInput(
-            f"{written.__name__!r} yields: a call has one output", do="return the output, for example ''.join(...) of the parts"
-        )
+        raise BadInput(f"{written.__name__!r} yields: a call has one output", do="return the output, for example ''.join(...) of the parts")
 
 
 def _name(given: str | None, body: Callable[..., Any]) -> str:

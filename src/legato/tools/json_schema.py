@@ -180,8 +180,7 @@ def _check_additional_properties(validator: Any, allowed: Any, instance: Any, sc
         return
     known, patterns, work = schema.get("properties", {}), schema.get("patternProperties", {}), _current.get()
     extras = [
-        name for name in instance
-        if name not in known and not any(work.matches(pattern, name, unenforced=True) for pattern in patterns)
+        name for name in instance if name not in known and not any(work.matches(pattern, name, unenforced=True) for pattern in patterns)
     ]
     if isinstance(allowed, dict):
         for name in extras:

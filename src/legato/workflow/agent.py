@@ -209,9 +209,7 @@ def _tools(agent: str, given: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool
     names = [each.name for each in tools]
     for name in names:
         if names.count(name) > 1:
-            raise BuildError(
-                f"agent {agent!r} has two tools named {name!r}", do=f'give one another name: @tool(name="{name[:62]}_2")'
-            )
+            raise BuildError(f"agent {agent!r} has two tools named {name!r}", do=f'give one another name: @tool(name="{name[:62]}_2")')
     return tools
 
 

@@ -107,8 +107,7 @@ ORIGINALS: dict[str, dict[str, str]] = {
     },
     "SessionContext": {
         HERE: (
-            "context_messages extend_instructions extend_messages extend_tools get_messages input_messages instructions response "
-            "session_id"
+            "context_messages extend_instructions extend_messages extend_tools get_messages input_messages instructions response session_id"
         ),
         NOT_HERE: "extend_middleware get_middleware metadata middleware options service_session_id tools",
     },
@@ -128,10 +127,7 @@ ORIGINALS: dict[str, dict[str, str]] = {
         ),
     },
     "WorkflowCheckpoint": {
-        HERE: (
-            "checkpoint_id iteration_count metadata pending_request_info_events previous_checkpoint_id timestamp to_dict "
-            "workflow_name"
-        ),
+        HERE: ("checkpoint_id iteration_count metadata pending_request_info_events previous_checkpoint_id timestamp to_dict workflow_name"),
         NOT_HERE: "from_dict graph_signature_hash messages state version",
     },
     "WorkflowErrorDetails": {
@@ -190,8 +186,7 @@ EARLIER: dict[str, dict[str, str]] = {
     "HandoffBuilder": {
         HERE: "set_coordinator",
         NOT_HERE: (
-            "auto_register_handoff_tools participant_factories register_participants request_prompt with_interaction_mode "
-            "with_request_info"
+            "auto_register_handoff_tools participant_factories register_participants request_prompt with_interaction_mode with_request_info"
         ),
     },
     "CheckpointStorage": {

@@ -71,7 +71,7 @@ async def test_thrown_away_after_every_step_and_made_anew_the_ledger_is_the_same
             assert [exchange for exchange in emulator.exchanges if exchange.status != 200] == []
     kept, anew = ledgers
     assert anew == kept
-    assert [fact["fact"] for fact in kept].count("said") == 3
+    assert [fact["fact"] for fact in kept].count("message_received") == 3
     assert [(fact["verdict"]) for fact in kept if fact["fact"] == "decided"] == ["approve", "reject"]
 
 

@@ -1,6 +1,6 @@
 """A desk of two agents, built anew whenever it is asked for, and what its model says. Also a program: it decides on a state elsewhere.
 
-    python -m tests.compat.agents.desk approve|reject < STATE
+python -m tests.compat.agents.desk approve|reject < STATE
 """
 
 from __future__ import annotations

@@ -53,9 +53,28 @@ from tests.compat.agents.public_names import HERE, NOT_HERE, PARAMETERS, PARTS
 
 ROOT = Path(__file__).parents[3]
 SAME_PLACE = (
-    "agent", "agent_output", "exceptions", "guardrail", "handoffs", "items", "lifecycle", "memory", "model_settings", "models", "result",
-    "run", "run_config", "run_context", "run_state", "stream_events", "tool", "tool_context", "tracing", "usage",
-    "extensions.handoff_filters", "extensions.handoff_prompt",
+    "agent",
+    "agent_output",
+    "exceptions",
+    "guardrail",
+    "handoffs",
+    "items",
+    "lifecycle",
+    "memory",
+    "model_settings",
+    "models",
+    "result",
+    "run",
+    "run_config",
+    "run_context",
+    "run_state",
+    "stream_events",
+    "tool",
+    "tool_context",
+    "tracing",
+    "usage",
+    "extensions.handoff_filters",
+    "extensions.handoff_prompt",
 )
 
 

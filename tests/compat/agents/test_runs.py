@@ -36,7 +36,7 @@ from legato.compat.agents import (
     set_default_store,
 )
 from legato.compat.gaps import explain
-from legato.core.facts import Answered, Returned
+from legato.core.facts import CallReturned, ModelReplied
 from legato.emulator.minds import Prompt, Use, Words
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel
@@ -389,7 +389,7 @@ async def test_a_run_that_is_cancelled_goes_on_from_its_state(provider: Provider
     await result._task
     state = result.to_state()
     async with asyncio.timeout(60):
-        while not any(isinstance(fact, Returned) for fact in await state.store.read(state.id)):  # what runs is finished  # noqa: ASYNC110
+        while not any(isinstance(fact, CallReturned) for fact in await state.store.read(state.id)):  # what runs is finished  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     again = await Runner.run(clerk, state)
     assert again.final_output == "Done."
@@ -493,7 +493,7 @@ def test_what_means_nothing_here_is_told_once() -> None:
 async def test_the_replies_and_what_they_used_are_read_from_the_ledger(provider: Provider) -> None:
     provider(echo)
     result = await Runner.run(Agent(name="clerk"), "one")
-    fact = next(fact for fact in result.legato_session.facts if isinstance(fact, Answered))
+    fact = next(fact for fact in result.legato_session.facts if isinstance(fact, ModelReplied))
     (response,) = result.raw_responses
     assert (response.response_id, response.usage.total_tokens) == (fact.response_id, fact.usage.total)
     assert result.context_wrapper.usage == response.usage

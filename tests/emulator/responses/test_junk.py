@@ -50,15 +50,17 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "previous_response_id": st.just(STORED["id"]),
     "conversation": st.sampled_from([CONVERSATION["id"], {"id": CONVERSATION["id"]}]),
     "tools": st.lists(
-        st.sampled_from([
-            TOOL,
-            {**TOOL, "name": "other", "description": None, "parameters": {}},
-            {"type": "function", "name": "bare"},
-            {"type": "custom", "name": "sql"},
-            {"type": "web_search"},
-            {"type": "mcp", "server_label": "s", "server_url": "https://example.com"},
-            {"type": "namespace", "name": "n", "description": "d", "tools": [TOOL]},
-        ]),
+        st.sampled_from(
+            [
+                TOOL,
+                {**TOOL, "name": "other", "description": None, "parameters": {}},
+                {"type": "function", "name": "bare"},
+                {"type": "custom", "name": "sql"},
+                {"type": "web_search"},
+                {"type": "mcp", "server_label": "s", "server_url": "https://example.com"},
+                {"type": "namespace", "name": "n", "description": "d", "tools": [TOOL]},
+            ]
+        ),
         max_size=4,
     ),
     "tool_choice": st.sampled_from(["auto", "none", "required", {"type": "function", "name": "look_up"}, {"type": "web_search_preview"}]),

@@ -43,7 +43,7 @@ def test_its_own_client_reads_a_run_with_a_handoff_and_an_approval(serve: Callab
     assert words(told["caught"]["messages"]) == words(told["paid"]["messages"])  # who comes with nothing is given all of it
     assert words(told["thanked"]["messages"])[:-2] == words(told["paid"]["messages"])
     recorded = server.ask("/api/sessions/thread-1/facts")["facts"]
-    assert [fact["content"] for fact in recorded if fact["fact"] == "said"] == [
+    assert [fact["content"] for fact in recorded if fact["fact"] == "message_received"] == [
         content for role, content in words(told["thanked"]["messages"]) if role == "user"
     ]
     assert told["complaints"] == []  # it found nothing that the protocol does not know, and nothing that it had to mend

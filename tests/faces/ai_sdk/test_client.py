@@ -31,10 +31,10 @@ def test_the_ai_sdk_keeps_one_conversation_in_its_ledger(serve: Callable[..., Se
     for name, (asked, decided, greeted) in seen.items():
         assert asked["session"] == decided["session"] == greeted["session"], name
         facts = server.ask(f"/api/sessions/{asked['session']}/facts")["facts"]
-        assert [fact["content"] for fact in facts if fact["fact"] == "said"] == [ASKED, "hello"], name
+        assert [fact["content"] for fact in facts if fact["fact"] == "message_received"] == [ASKED, "hello"], name
         verdicts = [fact["verdict"] for fact in facts if fact["fact"] == "decided"]
         assert verdicts == ["reject" if name == "rejected" else "approve"], name
-        assert len([fact for fact in facts if fact["fact"] == "started"]) == (name != "rejected"), name
+        assert len([fact for fact in facts if fact["fact"] == "call_started"]) == (name != "rejected"), name
         assert [part["type"] for part in asked["content"]].count("tool-approval-request") == 1, name
         assert [part["toolName"] for part in decided["content"] if part["type"] == "tool-result"] == ["mcp.refund"], name
         assert greeted["text"], name

@@ -183,7 +183,7 @@ def test_a_message_that_was_sent_while_the_server_was_away_is_kept_and_recorded_
     expect(written).to_have_value("")
     expect(said(page, "first")).to_contain_text("You said: Are you there?")
     facts = asking.ask("/api/sessions/away/facts")["facts"]
-    assert [fact["content"] for fact in facts if fact["fact"] == "said"] == ["Hello", "Are you there?"]
+    assert [fact["content"] for fact in facts if fact["fact"] == "message_received"] == ["Hello", "Are you there?"]
 
 
 def test_a_model_that_failed_is_asked_again_when_somebody_says_so(asking: Server, visits: Visits, shell: Shell) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from legato.core.facts import Answered, Call, CallRef, Content
+from legato.core.facts import Call, CallRef, Content, ModelReplied
 from legato.core.groups import CallState, Group, Output
 from legato.core.model_reply import Reply
 from legato.core.turn_context import Frame, ToolSpec, encode_frame
@@ -51,7 +51,7 @@ def replied(
 ) -> Group:
     """A reply and the outputs of its calls."""
     group = Group("reply", position, agent)
-    group.fact = Answered(
+    group.fact = ModelReplied(
         at=0,
         agent=agent,
         frame="",

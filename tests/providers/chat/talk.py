@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from legato.core.digests import digest_bytes
 from legato.core.facts import (
-    Answered,
     AnyFact,
     Call,
     CallRef,
+    CallReturned,
+    CallStarted,
     Compacted,
     Content,
     File,
@@ -24,12 +25,11 @@ from legato.core.facts import (
     Hosted,
     Image,
     Item,
+    MessageReceived,
+    ModelReplied,
     Opened,
     Reasoning,
     Refusal,
-    Returned,
-    Said,
-    Started,
     Text,
     Words,
 )
@@ -57,19 +57,19 @@ class Talk:
         self.facts: list[AnyFact] = [Opened(at=0, ledger="aaaabbbbccccdddd", workflow="w")]
 
     def says(self, content: Content) -> Talk:
-        self.facts.append(Said(at=next(self._clock), content=content))
+        self.facts.append(MessageReceived(at=next(self._clock), content=content))
         return self
 
     def replies(self, *items: Item | str, outputs: Sequence[Content] = (), agent: str = "desk", to: str = "", **more: Any) -> Talk:
         """A reply, and the outputs of its calls; where there are too few, the last is repeated. `to`: its last call hands over."""
         position = len(self.facts)
         said = tuple(Words(item) if isinstance(item, str) else item for item in items)
-        self.facts.append(Answered(at=next(self._clock), agent=agent, frame="f", upto=position - 1, items=said, **more))
+        self.facts.append(ModelReplied(at=next(self._clock), agent=agent, frame="f", upto=position - 1, items=said, **more))
         calls = [CallRef(position, index) for index, item in enumerate(said) if isinstance(item, Call)]
         given = [*outputs, *[outputs[-1] if outputs else "done"] * len(calls)]
         for ref, output in zip(calls[: len(calls) - bool(to)], given, strict=False):
-            self.facts.append(Started(at=next(self._clock), call=ref, attempt=1, epoch=1))
-            self.facts.append(Returned(at=next(self._clock), call=ref, output=output, attempt=1))
+            self.facts.append(CallStarted(at=next(self._clock), call=ref, attempt=1, epoch=1))
+            self.facts.append(CallReturned(at=next(self._clock), call=ref, output=output, attempt=1))
         if to:
             self.facts.append(HandedOff(at=next(self._clock), call=calls[-1], source=agent, target=to))
         return self

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from legato.core.facts import Call, Refusal, Returned, Said, Text, Words
+from legato.core.facts import Call, CallReturned, MessageReceived, Refusal, Text, Words
 from legato.core.groups import AssistantEntry, OutputEntry
 from legato.core.history_policies import Everything
 from legato.core.turn_context import Frame
@@ -88,7 +88,7 @@ def test_the_same_conversation_is_the_same_bytes(talk: Talk, frame: Frame, optio
 def test_what_was_sent_before_is_how_the_next_request_begins(talk: Talk, frame: Frame, compatible: bool) -> None:
     before = b""
     for length, fact in enumerate(talk.facts, 1):
-        if isinstance(fact, (Said, Returned)):
+        if isinstance(fact, (MessageReceived, CallReturned)):
             seen = Talk()
             seen.facts = talk.facts[:length]
             if seen.state.batch:

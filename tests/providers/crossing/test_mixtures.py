@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from legato.core.facts import Returned
+from legato.core.facts import CallReturned
 from legato.emulator.exchanges import Exchange
 from legato.emulator.minds.base import Thought, Use, Words
 from tests.providers.crossing.cleanup import desk
@@ -55,7 +55,7 @@ async def saved(wire: Line, name: str) -> str:
     result = await session.run("Clean up")
     assert (result.status, [request.arguments["folder"] for request in result.pending]) == ("pending", ["attic", "cellar"])
     assert ran == ["diagnose"]
-    assert [fact.output for fact in session.facts if isinstance(fact, Returned)] == ["all is well"]
+    assert [fact.output for fact in session.facts if isinstance(fact, CallReturned)] == ["all is well"]
     return await session.to_string()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, ToolContext, Workflow, file, image, tool
-from legato.core.facts import HandedOff, Returned
+from legato.core.facts import CallReturned, HandedOff
 from legato.emulator.minds.base import Prompt, Thought, Use, Words
 from legato.stores.contract import Store
 from tests.providers.failures.wires import WIRES, Line, answers, line
@@ -129,7 +129,7 @@ async def test_agents_of_any_name_are_handed_to_and_use_their_own_tools(name: st
         result = await session.run("Count")
         assert (result.error, result.text) == ("", "Done.")
         assert [fact.target for fact in session.facts if isinstance(fact, HandedOff)] == NAMES[1:]
-        assert [fact.output for fact in session.facts if isinstance(fact, Returned)] == [f"{each} counted teapots" for each in NAMES]
+        assert [fact.output for fact in session.facts if isinstance(fact, CallReturned)] == [f"{each} counted teapots" for each in NAMES]
         for exchange in await wire.exchanges():
             names = tools_of(exchange.request)
             assert len(set(names)) == len(names)

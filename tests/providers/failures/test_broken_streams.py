@@ -114,9 +114,7 @@ async def test_a_connection_that_breaks_before_any_of_the_events_leaves_an_attem
     ("name", "form"),
     [("responses inline", "nested"), ("responses inline", "flat"), ("responses conversation", "nested"), ("chat", ""), ("anthropic", "")],
 )
-async def test_an_error_event_after_any_of_the_events_leaves_an_attempt_and_the_retry_is_whole(
-    name: str, form: str, at_once: None
-) -> None:
+async def test_an_error_event_after_any_of_the_events_leaves_an_attempt_and_the_retry_is_whole(name: str, form: str, at_once: None) -> None:
     async with line(True, MIND) as wire:
         total = await whole_events(wire, name)
         faults = [f"error_event after={event} {f'form={form}' if form else ''}" for event in range(0, total, 3)]

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from legato import Agent, HandoffBuilder, Session, Workflow
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.emulator.minds.base import Thought, Words
 from legato.stores.contract import Store
 from tests.providers.failures.test_broken_streams import LAST, MIND, desk
@@ -36,7 +36,7 @@ def greeter(model: Any, attempts: int = 4) -> Workflow:
 def check_once(session: Session) -> None:
     """Whatever was tried, each message is in the conversation once."""
     assert [message.text for message in session.messages] == [ASKED, "I look both up now.", LAST]
-    assert len([fact for fact in session.facts if isinstance(fact, Said)]) == 1
+    assert len([fact for fact in session.facts if isinstance(fact, MessageReceived)]) == 1
 
 
 @pytest.mark.parametrize("name", WIRES)

@@ -2,12 +2,12 @@
 
 | the reply | recorded | the next request holds |
 |---|---|---|
-| cut in its words | `Answered`, finish "length" | the words, as far as they came |
-| cut in a call | `Answered`, finish "length" | the call, and an output that says it did not run |
-| cut in its reasoning, or nothing but reasoning | `Answered` without words | nothing of it |
-| a refusal | `Answered` with a `Refusal` | its words, as the agent's |
-| stopped by a filter | `Answered`, finish "filter" | the words, as far as they came |
-| empty | `Attempted`; asked again, then a pause | nothing |
+| cut in its words | `ModelReplied`, finish "length" | the words, as far as they came |
+| cut in a call | `ModelReplied`, finish "length" | the call, and an output that says it did not run |
+| cut in its reasoning, or nothing but reasoning | `ModelReplied` without words | nothing of it |
+| a refusal | `ModelReplied` with a `Refusal` | its words, as the agent's |
+| stopped by a filter | `ModelReplied`, finish "filter" | the words, as far as they came |
+| empty | `ModelRequestFailed`; asked again, then a pause | nothing |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from legato.core.facts import Call, Refusal, Returned, Started, Words
+from legato.core.facts import Call, CallReturned, CallStarted, Refusal, Words
 from legato.emulator.minds.base import Prompt, Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
 from tests.providers.failures.test_broken_streams import desk
@@ -67,8 +67,8 @@ async def test_a_call_that_was_cut_short_does_not_run_and_is_answered(name: str,
         session = desk(wire.model(name)).session("s")
         wire.emulator.fault("incomplete")
         assert (await session.run("Hello")).text == "Fine."
-        assert not [fact for fact in session.facts if isinstance(fact, Started)]
-        (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+        assert not [fact for fact in session.facts if isinstance(fact, CallStarted)]
+        (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
         assert returned.status == "error"
         assert "cut off" in str(returned.output)
         assert [reply.finish for reply in answers(session)] == ["length", "stop"]
@@ -137,7 +137,7 @@ async def test_calls_of_a_reply_that_a_filter_stopped_are_answered_once(name: st
         await session.run("Hello")
         assert (await session.run("Go on")).text == "Fine."
         made = [item for item in answers(session)[0].items if isinstance(item, Call)]
-        assert len([fact for fact in session.facts if isinstance(fact, Returned)]) == len(made)
+        assert len([fact for fact in session.facts if isinstance(fact, CallReturned)]) == len(made)
         raw, numbers = await wire.raw()
         assert all(raw.unpaired(number) == [] for number in numbers.values())
         assert await wire.refused() == []

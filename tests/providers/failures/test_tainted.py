@@ -1,6 +1,6 @@
 """A conversation of the provider's of which nobody knows what it holds is never used again, whoever died (C4, D1).
 
-What goes there is recorded before it is sent (`Asked`); if no reply to it was recorded, the provider may have heard it or not.
+What goes there is recorded before it is sent (`ConversationClaimed`); if no reply to it was recorded, the provider may have it or not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from legato import Session
-from legato.core.facts import Answered, Asked
+from legato.core.facts import ConversationClaimed, ModelReplied
 from legato.emulator.minds.base import Thought, Words
 from legato.stores import SQLiteStore
 from legato.stores.contract import Store
@@ -65,7 +65,7 @@ async def test_killed_between_the_question_and_the_answer(tmp_path: Path, stream
         async with SQLiteStore(path) as store:
             session = greeter(wire.model(NAME)).session("s", store=store)
             await session.refresh()
-            assert [type(fact) for fact in session.facts][-1] is Asked
+            assert [type(fact) for fact in session.facts][-1] is ConversationClaimed
             first, tainted = conversations(session)
             assert first == tainted
             await check_never_used_again(wire, session, tainted)
@@ -84,7 +84,7 @@ async def test_a_driver_that_vanished_before_or_while_it_asked(stream: bool, sto
         driving.cancel()
         await asyncio.gather(driving, return_exceptions=True)
         session = await workflow.session("s", store=store).refresh()
-        assert [type(fact) for fact in session.facts][-1] is Asked
+        assert [type(fact) for fact in session.facts][-1] is ConversationClaimed
         await check_never_used_again(wire, session, conversations(session)[-1])
 
 
@@ -137,13 +137,13 @@ async def test_a_fork_begins_a_conversation_of_its_own_and_the_original_goes_on_
 
 
 async def test_what_is_recorded_before_a_request_is_where_it_goes(stream: bool, store: Store) -> None:
-    """Every request to a conversation has its `Asked` before it, and the reply that answers it names the same conversation."""
+    """Every request to a conversation has its `ConversationClaimed` before it, and its reply names the same conversation."""
     async with line(stream, HELLO) as wire:
         session = greeter(wire.model(NAME)).session("s", store=store)
         for _ in range(3):
             await session.run("Hello")
-        pairs = [fact for fact in session.facts if isinstance(fact, (Asked, Answered))]
+        pairs = [fact for fact in session.facts if isinstance(fact, (ConversationClaimed, ModelReplied))]
         sent = [exchange.request["conversation"] for exchange in await wire.exchanges()]
-        assert [type(fact) for fact in pairs] == [Asked, Answered] * 3
-        assert [fact.conversation for fact in pairs if isinstance(fact, Asked)] == sent
-        assert [fact.base for fact in pairs if isinstance(fact, Answered)] == sent
+        assert [type(fact) for fact in pairs] == [ConversationClaimed, ModelReplied] * 3
+        assert [fact.conversation for fact in pairs if isinstance(fact, ConversationClaimed)] == sent
+        assert [fact.base for fact in pairs if isinstance(fact, ModelReplied)] == sent

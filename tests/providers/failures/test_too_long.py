@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow, history, tool
-from legato.core.facts import Answered, Compacted
+from legato.core.facts import Compacted, ModelReplied
 from legato.emulator.minds.base import Prompt, Use, Words
 from legato.stores.contract import Store
 from tests.providers.failures.wires import WIRES, answers, attempts, line
@@ -101,7 +101,7 @@ async def test_an_overflow_is_told_once_is_not_tried_again_and_leaves_the_conver
         session = reader(wire.model(name)).session("s")
         await session.run("first")
         wire.emulator.fault("context_length")
-        before = [fact for fact in session.facts if isinstance(fact, Answered)]
+        before = [fact for fact in session.facts if isinstance(fact, ModelReplied)]
         result = await session.run("second")
         (attempt,) = attempts(session)
         assert (result.status, attempt.final, DO in result.error) == ("failed", True, True)

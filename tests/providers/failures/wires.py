@@ -17,7 +17,7 @@ import httpx2
 import openai
 
 from legato import Session
-from legato.core.facts import Answered, Asked, Attempted
+from legato.core.facts import ConversationClaimed, ModelReplied, ModelRequestFailed
 from legato.emulator import Emulator, serve
 from legato.emulator.exchanges import Exchange
 from legato.models import Anthropic, AzureOpenAIResponses, OpenAIChat, OpenAIResponses
@@ -164,17 +164,17 @@ async def line(stream: bool, mind: Any, **options: Any) -> AsyncIterator[Line]:
 # -- what was recorded, and what was seen of it ---------------------------------------------------------------------------
 
 
-def answers(session: Session) -> list[Answered]:
-    return [fact for fact in session.facts if isinstance(fact, Answered)]
+def answers(session: Session) -> list[ModelReplied]:
+    return [fact for fact in session.facts if isinstance(fact, ModelReplied)]
 
 
-def attempts(session: Session) -> list[Attempted]:
-    return [fact for fact in session.facts if isinstance(fact, Attempted)]
+def attempts(session: Session) -> list[ModelRequestFailed]:
+    return [fact for fact in session.facts if isinstance(fact, ModelRequestFailed)]
 
 
 def conversations(session: Session) -> list[str]:
     """The provider's conversations that requests went to, in order."""
-    return [fact.conversation for fact in session.facts if isinstance(fact, Asked)]
+    return [fact.conversation for fact in session.facts if isinstance(fact, ConversationClaimed)]
 
 
 async def events_of(run: AsyncIterator[Event] | Any) -> list[Event]:

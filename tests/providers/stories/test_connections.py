@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 
-from legato.core.facts import Attempted
+from legato.core.facts import ModelRequestFailed
 from legato.core.view import Request
 from legato.emulator.running import KEEP_ALIVE
 from legato.errors import ModelFailed
@@ -51,7 +51,7 @@ async def test_a_request_that_never_arrived_is_one_more_fact_and_the_story_over_
     check(whole)
     with pytest.raises(AssertionError, match="clerk in turn 2: Server disconnected"):
         check(broken)
-    (attempted,) = [fact for fact in broken.session.facts if isinstance(fact, Attempted)]
+    (attempted,) = [fact for fact in broken.session.facts if isinstance(fact, ModelRequestFailed)]
     assert (attempted.agent, attempted.upto) == ("clerk", 10)
     more, less = recorded(broken) - recorded(whole), recorded(whole) - recorded(broken)
     assert (more.total(), less.total()) == (2, 1)  # the attempt; and the reply, which saw up to 9 instead of 8

@@ -120,9 +120,7 @@ async def converse(seed: int, emulator: Emulator, mouth: Mouth) -> tuple[list[st
     shared = LINES[seed % len(LINES)]
     mixed = seed % 3 == 2
     played = workflow(seed * SEEDS_EACH)
-    clients = {
-        name: Client(dice.choice(LINES) if mixed else shared, emulator, mouth, dice, asked) for name in played.definition.agents
-    }
+    clients = {name: Client(dice.choice(LINES) if mixed else shared, emulator, mouth, dice, asked) for name in played.definition.agents}
     session = _with_models(played, clients).session("s")
     wrong: list[str] = []
     try:

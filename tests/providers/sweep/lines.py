@@ -79,13 +79,9 @@ class Line(Struct, frozen=True):
         """The request as this line sends it."""
         options, origin = self.options, self.origin
         if self.api == "responses":
-            return responses_compile.compile_request(
-                request, options, origin, stream=stream, by_value=by_value, reasoning=reasoning
-            )
+            return responses_compile.compile_request(request, options, origin, stream=stream, by_value=by_value, reasoning=reasoning)
         if self.api == "chat":
-            return chat_compile.compile_request(
-                request, options, stream=stream, origin=origin, reasoning=options.compatible and reasoning
-            )
+            return chat_compile.compile_request(request, options, stream=stream, origin=origin, reasoning=options.compatible and reasoning)
         return anthropic_compile.compile_request(request, options, origin, stream=stream, reasoning=reasoning)
 
     def read(self, answer: Answer, compiled: Compiled, emit: Emit, *, stream: bool) -> Reply:

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from legato import Agent, HandoffBuilder, Workflow
-from legato.core.facts import Decided, Image, Said, Text
+from legato.core.facts import Decided, Image, MessageReceived, Text
 from legato.stores import SQLiteStore
 from legato.testing import ScriptedModel, call, handoff
 from tests.server.openai.asking import approved, client_of
@@ -211,7 +211,7 @@ def test_a_choice_of_tools_is_kept(choice: Any, offered: list[str], required: bo
     with served(workflow) as server:
         response = client_of(server).responses.create(model="chat", input="Hi", tools=[PAGE, CLOCK], tool_choice=choice)
         said = session_of(server, workflow, response.conversation.id).facts[1]
-    assert isinstance(said, Said)
+    assert isinstance(said, MessageReceived)
     options = said.options
     assert [tool.name for tool in options.tools] == offered if options else offered == []
     assert bool(options and options.required) is required
@@ -257,9 +257,11 @@ def test_a_chat_answers_calls_without_naming_its_session(stream: bool) -> None:
 
 def test_a_call_alone_has_no_content() -> None:
     with served(chatting(OPENED)) as server:
-        choice = client_of(server).chat.completions.create(
-            model="chat", messages=[{"role": "user", "content": "Open x"}], tools=[in_chat(PAGE)]
-        ).choices[0]
+        choice = (
+            client_of(server)
+            .chat.completions.create(model="chat", messages=[{"role": "user", "content": "Open x"}], tools=[in_chat(PAGE)])
+            .choices[0]
+        )
     assert (choice.message.content, choice.message.refusal, len(choice.message.tool_calls)) == (None, None, 1)
 
 

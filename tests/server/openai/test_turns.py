@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.engines import LocalEngine
 from legato.server.openai.asked import Ask
 from legato.server.openai.turns import begun, turn_named
@@ -24,7 +24,7 @@ async def test_of_many_that_go_on_after_the_same_response_at_once_one_does_and_t
     assert sorted(turn.session.id for turn in turns).count("c") == 1
     assert len({turn.session.id for turn in turns}) == 12
     for turn in turns:
-        said = [fact.content for fact in await store.read(turn.session.id) if isinstance(fact, Said)]
+        said = [fact.content for fact in await store.read(turn.session.id) if isinstance(fact, MessageReceived)]
         assert said[0] == "first"
         assert len(said) == 2
 
@@ -43,4 +43,4 @@ async def test_a_delivery_that_is_raced_with_itself_is_made_once(tmp_path: Path)
         names = {turn.name() for turn in await asyncio.gather(*(begun(serving, ask) for _ in range(12)))}
         assert len(names) == 1
         facts = (await turn_named(serving, names.pop())).session.facts
-        assert [fact.content for fact in facts if isinstance(fact, Said)].count(*ask.message) == 1
+        assert [fact.content for fact in facts if isinstance(fact, MessageReceived)].count(*ask.message) == 1

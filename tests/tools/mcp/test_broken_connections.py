@@ -6,7 +6,7 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from legato.core.facts import Lost, Returned, Started
+from legato.core.facts import CallLost, CallReturned, CallStarted
 from legato.errors import MCPFailed
 from legato.testing import call
 from legato.tools.mcp import MCPServer
@@ -59,7 +59,7 @@ async def test_what_the_server_calls_idempotent_is_repeated_where_the_user_trust
     session, result = await killed_in_the_middle(world, call("look", key="k"), trust_idempotent_hints=True)
     assert result.text == "done"
     assert world.deeds == ["look k", "look k"]
-    assert (count(session, Started), count(session, Lost)) == (2, 1), "the repetition is on record"
+    assert (count(session, CallStarted), count(session, CallLost)) == (2, 1), "the repetition is on record"
 
 
 async def test_what_the_server_calls_idempotent_is_not_repeated_unless_the_user_trusts_that(started):
@@ -79,7 +79,7 @@ async def test_a_server_that_was_restarted_between_two_calls_is_connected_to_aga
     await world.restart()
     assert (await again.run("go")).text == "done"
     assert world.deeds == ["pay 1", "pay 2", "pay 3"]
-    assert not count(again, Lost)
+    assert not count(again, CallLost)
 
 
 async def test_a_server_that_is_gone_for_good_is_an_error_for_the_model_and_nothing_ran(mortal_world, monkeypatch):
@@ -91,7 +91,7 @@ async def test_a_server_that_is_gone_for_good_is_an_error_for_the_model_and_noth
     server._way = _elsewhere(server._way)
     session = clerk(tools, call("pay", cents=1)).session()
     assert (await session.run("go")).text == "done"
-    (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+    (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
     assert returned.status == "error"
     assert "nothing was run" in returned.output or "was not run" in returned.output
     assert world.deeds == []

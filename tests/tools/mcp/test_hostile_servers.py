@@ -62,7 +62,8 @@ PATTERNS = {
     "pattern": ({"properties": {"word": {"pattern": EVIL}}}, {"word": EVIL_WORD}),
     "pattern of names": ({"patternProperties": {EVIL: {}}, "additionalProperties": False}, {EVIL_WORD: 1}),
     "pattern in another dialect": (
-        {"properties": {"word": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": EVIL}}}, {"word": EVIL_WORD}
+        {"properties": {"word": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": EVIL}}},
+        {"word": EVIL_WORD},
     ),
     "pattern within data": ({"$ref": "#/default", "default": {"propertyNames": {"pattern": EVIL}}}, {EVIL_WORD: 1}),
 }
@@ -81,7 +82,8 @@ WORK = {
     for kind in ("allOf", "anyOf", "oneOf")
 }
 WORK["dependentSchemas"] = {
-    "$ref": "#/$defs/d0", "unevaluatedProperties": False,
+    "$ref": "#/$defs/d0",
+    "unevaluatedProperties": False,
     "$defs": {**{f"d{at}": {"dependentSchemas": {name: {"$ref": f"#/$defs/d{at + 1}"} for name in "ab"}} for at in range(60)}, **DOUBLED},
 }
 WORK["enum"] = {"properties": {"a": {"items": {"enum": [{"a": at} for at in range(5000)]}}}}

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from legato import Agent, HandoffBuilder, Image, tool
-from legato.core.facts import Returned
+from legato.core.facts import CallReturned
 from legato.emulator import serve
 from legato.emulator.minds import Use
 from legato.errors import BadInput
@@ -20,7 +20,7 @@ async def played(world, *calls, **options):
     """What the calls led to: the session, and the texts of their outputs."""
     session = clerk(await world.server(needs_approval=False, **options).tools(), list(calls)).session()
     assert (await session.run("go")).text == "done"
-    return session, [fact for fact in session.facts if isinstance(fact, Returned)]
+    return session, [fact for fact in session.facts if isinstance(fact, CallReturned)]
 
 
 async def test_words_data_and_pictures_reach_the_model_and_errors_are_outputs(world):
@@ -90,6 +90,7 @@ async def test_a_secret_argument_is_hidden_where_people_look(listening):
 
 async def test_two_servers_and_a_function_beside_one_another(listening):
     world = listening
+
     @tool
     async def here() -> str:
         """Here."""
@@ -98,7 +99,7 @@ async def test_two_servers_and_a_function_beside_one_another(listening):
     tools = [*await world.server(prefix="a_", only=["add"]).tools(), *await world.server(prefix="b_", only=["add"]).tools(), here]
     session = clerk(tools, [call("a_add", a=1, b=1), call("b_add", a=2, b=2), call("here")]).session()
     await session.run("go")
-    assert sorted(fact.output for fact in session.facts if isinstance(fact, Returned)) == ["2", "4", "here"]
+    assert sorted(fact.output for fact in session.facts if isinstance(fact, CallReturned)) == ["2", "4", "here"]
 
 
 async def test_a_call_that_takes_too_long_is_answered_and_may_have_taken_effect(world):
@@ -118,7 +119,7 @@ async def test_a_server_from_pypi_serves_tools_to_an_agent_through_a_providers_s
         session = HandoffBuilder("desk", [Agent("clerk", model=model, tools=await server.tools())]).build().session()
         result = await session.run("What is 14:00 in Tokyo in New York?")
         assert result.status == "waiting", result
-        (returned,) = [fact for fact in session.facts if isinstance(fact, Returned)]
+        (returned,) = [fact for fact in session.facts if isinstance(fact, CallReturned)]
         assert returned.status == "ok"
         assert "America/New_York" in returned.output
         assert all(exchange.status == 200 for exchange in emulator.exchanges)

@@ -16,7 +16,7 @@ from legato.compat.agent_framework.events import WorkflowEvent
 from legato.compat.agent_framework.mirroring import mirrors
 from legato.compat.agent_framework.requests import requests_told_by
 from legato.compat.gaps import explain
-from legato.core.facts import AnyFact, Decided, Opened, Said
+from legato.core.facts import AnyFact, Decided, MessageReceived, Opened
 from legato.core.state import fold
 from legato.errors import BadInput
 from legato.stores import MemoryStore, SQLiteStore, Store
@@ -174,4 +174,4 @@ def no_such(checkpoint_id: CheckpointID, facts: int) -> BadInput:
 def _rests(facts: Sequence[AnyFact]) -> list[int]:
     """Where people had their turn: before each of their messages and answers. What a fork shares is its parent's."""
     begins = max(at for at, fact in enumerate(facts) if isinstance(fact, Opened))
-    return [at for at, fact in enumerate(facts) if at > begins + 1 and isinstance(fact, (Said, Decided))]
+    return [at for at, fact in enumerate(facts) if at > begins + 1 and isinstance(fact, (MessageReceived, Decided))]

@@ -65,9 +65,7 @@ def _users_turn(state: State, agent: str) -> WorkflowEvent:
     words = [Message("assistant", [text], author_name=reply.agent)] if reply and text else []
     response = AgentResponse(messages=words, agent_id=agent, response_id=(reply.response_id or None) if reply else None)
     request = HandoffAgentUserRequest(response)
-    return WorkflowEvent(
-        "request_info", request, request_id=f"user-{last}", source_executor_id=agent, response_type=list[Message]
-    )
+    return WorkflowEvent("request_info", request, request_id=f"user-{last}", source_executor_id=agent, response_type=list[Message])
 
 
 def question(asked: Pending, ledger: str) -> WorkflowEvent:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from legato.compat.agents.mirroring import mirrors
-from legato.core.facts import Answered, Attempted, Decided, Said
+from legato.core.facts import Decided, MessageReceived, ModelReplied, ModelRequestFailed
 from legato.core.facts import Usage as Spent
 from legato.core.groups import CallState
 from legato.core.state import State
@@ -60,9 +60,9 @@ def usage_since(state: State) -> Usage:
     """What was used since the user last spoke."""
     total, requests = Spent(), 0
     for fact in reversed(state.facts):
-        if isinstance(fact, Said):
+        if isinstance(fact, MessageReceived):
             break
-        if isinstance(fact, (Answered, Attempted)):
+        if isinstance(fact, (ModelReplied, ModelRequestFailed)):
             total, requests = total + fact.usage, requests + 1
     return usage_of(total, requests)
 

@@ -29,7 +29,7 @@ from legato.compat.agents.items import (
     ToolCallOutputItem,
     TResponseInputItem,
 )
-from legato.core.facts import Answered, Call, Hosted, Item, Reasoning, Refusal, Words
+from legato.core.facts import Call, Hosted, Item, ModelReplied, Reasoning, Refusal, Words
 from legato.core.groups import CallState, Group, Output
 from legato.core.messages import contents_named, text_of
 from legato.core.model_reply import Reply
@@ -107,7 +107,7 @@ def output_item(group: Group, call: CallState, graph: Graph, find: Find) -> RunI
     return ToolCallOutputItem(find(group.agent), raw, output=text)
 
 
-def raw_items(fact: Answered | Reply) -> Iterator[tuple[Item, Any]]:
+def raw_items(fact: ModelReplied | Reply) -> Iterator[tuple[Item, Any]]:
     """A reply's items with OpenAI's types for them."""
     for item in fact.items:
         match item:
@@ -148,7 +148,7 @@ def _asked_about(session: Session, request: Pending) -> ResponseFunctionToolCall
     return raw_call(call.call, request.raw_arguments)
 
 
-def response_of(said: Answered | Reply) -> ModelResponse:
+def response_of(said: ModelReplied | Reply) -> ModelResponse:
     """A reply as the SDK has it."""
     raw = [raw for _, raw in raw_items(said)]
     return ModelResponse(raw, usage_of(said.usage, 1), said.response_id or None, said.request_id or None)

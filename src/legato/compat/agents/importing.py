@@ -14,7 +14,22 @@ from typing import Any
 from legato.compat.agents.exceptions import UserError
 from legato.compat.data_urls import read_data_url
 from legato.core.digests import digest_arguments, digest_bytes
-from legato.core.facts import IMPORTED, Answered, AnyFact, Call, Content, Decided, File, Image, Item, Opened, Part, Prompted, Said, Text
+from legato.core.facts import (
+    IMPORTED,
+    AgentPrompted,
+    AnyFact,
+    Call,
+    Content,
+    Decided,
+    File,
+    Image,
+    Item,
+    MessageReceived,
+    ModelReplied,
+    Opened,
+    Part,
+    Text,
+)
 from legato.core.messages import checked_text
 from legato.core.planner import judges_input
 from legato.core.state import State
@@ -181,10 +196,10 @@ def recording(what: Brought, agent: str, workflow: str, graph: Graph, origin: st
             elif isinstance(turn, _Result):
                 yield _decided(turn, state)
             else:
-                yield Said(at=now_ms(), content=turn, guarded=index >= new and judges_input(state, graph))
+                yield MessageReceived(at=now_ms(), content=turn, guarded=index >= new and judges_input(state, graph))
         if run:
             if not (state.awaits_reply or state.waiting or state.batch):  # it ends with a reply, and the agent is to speak nevertheless
-                yield Prompted(at=now_ms(), agent=agent, text=GO_ON)
+                yield AgentPrompted(at=now_ms(), agent=agent, text=GO_ON)
             check_definition(state, graph)
 
     return propose
@@ -200,12 +215,12 @@ def _said(turn: Content | _Reply | _Result) -> bool:
     return not isinstance(turn, (_Reply, _Result))
 
 
-def _answered(turn: _Reply, agent: str, frame: str, origin: str, state: State) -> Answered:
+def _answered(turn: _Reply, agent: str, frame: str, origin: str, state: State) -> ModelReplied:
     if not state.awaits_reply:
         raise UserError("the input begins with words of the assistant: begin with a message of the user, or put them into the instructions")
     # Who made an earlier reply of a conversation is not known from its items; it must be in the name of whoever has control.
     speaker = agent if state.fresh or not state.active else state.active
-    return Answered(at=now_ms(), agent=speaker, frame=frame, upto=state.length - 1, items=turn.items, origin=origin)
+    return ModelReplied(at=now_ms(), agent=speaker, frame=frame, upto=state.length - 1, items=turn.items, origin=origin)
 
 
 def _decided(turn: _Result, state: State) -> Decided:

@@ -15,7 +15,7 @@ from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.from_ledger import input_list, response_of
 from legato.compat.agents.items import ModelResponse, TResponseInputItem
 from legato.compat.agents.tools import tool_context
-from legato.core.facts import Answered, Attempted, HandedOff, Said
+from legato.core.facts import HandedOff, MessageReceived, ModelReplied, ModelRequestFailed
 from legato.core.model_reply import Reply
 from legato.core.state import State
 from legato.core.view import Request
@@ -145,13 +145,13 @@ def arrivals(agent: Agent[Any], agents: dict[str, Agent[Any]], hooks: RunHooks[A
     return arrived
 
 
-def arrival(state: State) -> HandedOff | Said | None:
+def arrival(state: State) -> HandedOff | MessageReceived | None:
     """The handoff or message that has just come, before any model was asked about it."""
     said = None
     for fact in reversed(state.facts):
         if isinstance(fact, HandedOff):
             return fact
-        if isinstance(fact, (Answered, Attempted)):
+        if isinstance(fact, (ModelReplied, ModelRequestFailed)):
             break
-        said = fact if isinstance(fact, Said) else said
+        said = fact if isinstance(fact, MessageReceived) else said
     return said

@@ -17,7 +17,7 @@ from legato.compat.agents.building import NAME, Team
 from legato.compat.agents.exceptions import UserError
 from legato.compat.agents.importing import brought, frame_contents, recording
 from legato.compat.agents.settings import OpenAIChatCompletionsModel, default_client, openai_model
-from legato.core.facts import Answered, AnyFact, Opened, Origin, Said
+from legato.core.facts import AnyFact, MessageReceived, ModelReplied, Opened, Origin
 from legato.core.state import fold
 from legato.core.workflow_graph import Graph
 from legato.runtime.clock import fresh_name, now_ms
@@ -55,7 +55,7 @@ async def going_on(team: Team, store: Store, response: str, run_model: Any) -> s
     new = fresh_name()
     for ledger in await store.list(limit=1_000_000_000):
         facts = await store.read(ledger.ledger)
-        at = next((place for place, fact in enumerate(facts) if isinstance(fact, Answered) and fact.response_id == response), None)
+        at = next((place for place, fact in enumerate(facts) if isinstance(fact, ModelReplied) and fact.response_id == response), None)
         if at is not None:
             length = _end_of(list(facts), at, response)
             origin = Origin(ledger.ledger, length)
@@ -77,7 +77,7 @@ def _end_of(facts: list[AnyFact], at: int, response: str) -> int:
     state = fold(facts[: at + 1])
     length = at + 1
     for fact in facts[at + 1 :]:
-        if isinstance(fact, Answered) or (isinstance(fact, Said) and not state.batch):
+        if isinstance(fact, ModelReplied) or (isinstance(fact, MessageReceived) and not state.batch):
             break
         state.apply(fact)
         length += 1

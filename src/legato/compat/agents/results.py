@@ -31,7 +31,7 @@ from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.places import at_once
 from legato.compat.agents.sessions import items_of
 from legato.compat.gaps import explain
-from legato.core.facts import Answered, Judged, Returned, Said
+from legato.core.facts import CallReturned, GuardrailJudged, MessageReceived, ModelReplied
 from legato.core.messages import text_of
 from legato.core.pending_requests import Pending
 from legato.core.state import State
@@ -64,7 +64,7 @@ class RunResult:
     @property
     def input(self) -> str:
         """What the user said last."""
-        said = next((fact for fact in reversed(self._state.facts) if isinstance(fact, Said)), None)
+        said = next((fact for fact in reversed(self._state.facts) if isinstance(fact, MessageReceived)), None)
         return text_of(said.content) if said is not None else ""
 
     @property
@@ -103,7 +103,7 @@ class RunResult:
     @property
     def last_response_id(self) -> str | None:
         """The provider's id of the newest reply."""
-        newest = next((fact for fact in reversed(self._state.facts) if isinstance(fact, Answered)), None)
+        newest = next((fact for fact in reversed(self._state.facts) if isinstance(fact, ModelReplied)), None)
         return newest.response_id or None if newest is not None else None
 
     @property
@@ -168,7 +168,11 @@ def output_of(team: Team, session: Session) -> Any:
 async def tell_end(team: Team, session: Session, wrapper: RunContextWrapper[Any], since: int) -> None:
     """Tell hooks that a run has come to its output, if it was this run: if anything was done since this position."""
     output, speaker = output_of(team, session), session.state.reply
-    if output is None or speaker is None or not any(isinstance(fact, (Answered, Returned, Judged)) for fact in session.state.facts[since:]):
+    if (
+        output is None
+        or speaker is None
+        or not any(isinstance(fact, (ModelReplied, CallReturned, GuardrailJudged)) for fact in session.state.facts[since:])
+    ):
         return
     agent = team.find(speaker.agent)
     if team.hooks is not None:
@@ -197,10 +201,10 @@ def _problem(result: RunResult) -> AgentsException | None:
     return _limit_problem(result, limits[0]) if limits else None
 
 
-def _stopped_input(state: State) -> Judged | None:
+def _stopped_input(state: State) -> GuardrailJudged | None:
     """The verdict that stopped what was said last."""
-    said = max((place for place, fact in enumerate(state.facts) if isinstance(fact, Said)), default=-1)
-    verdicts = (fact for fact in state.facts[said:] if isinstance(fact, Judged) and fact.kind == "input")
+    said = max((place for place, fact in enumerate(state.facts) if isinstance(fact, MessageReceived)), default=-1)
+    verdicts = (fact for fact in state.facts[said:] if isinstance(fact, GuardrailJudged) and fact.kind == "input")
     return next((verdict for verdict in verdicts if verdict.stop and verdict.position == said), None)
 
 
@@ -208,13 +212,13 @@ def _limit_problem(result: RunResult, request: Pending) -> AgentsException:
     if request.limit != "output":
         return MaxTurnsExceeded(f"{request.prompt.split(' Approve')[0]} Go on with error.run_data.to_state() and a higher max_turns")
     facts = result.legato_session.state.facts
-    verdict = next(fact for fact in reversed(facts) if isinstance(fact, Judged) and fact.kind == "output")
+    verdict = next(fact for fact in reversed(facts) if isinstance(fact, GuardrailJudged) and fact.kind == "output")
     if verdict.by == "output_type":
         return ModelBehaviorError(f"the output does not fit its type: {verdict.words}")
     return OutputGuardrailTripwireTriggered(_output_result(result, verdict))
 
 
-def _input_result(result: RunResult, verdict: Judged) -> InputGuardrailResult:
+def _input_result(result: RunResult, verdict: GuardrailJudged) -> InputGuardrailResult:
     """What the guardrail said; where it said so in another process, what the ledger has of it."""
     for each in reversed(result.input_guardrail_results):
         if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.by:
@@ -222,7 +226,7 @@ def _input_result(result: RunResult, verdict: Judged) -> InputGuardrailResult:
     return InputGuardrailResult(InputGuardrail(_gone, verdict.by), GuardrailFunctionOutput(verdict.words, True))
 
 
-def _output_result(result: RunResult, verdict: Judged) -> OutputGuardrailResult:
+def _output_result(result: RunResult, verdict: GuardrailJudged) -> OutputGuardrailResult:
     for each in reversed(result.output_guardrail_results):
         if each.output.tripwire_triggered and each.guardrail.get_name() == verdict.by:
             return each

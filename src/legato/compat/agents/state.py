@@ -62,9 +62,7 @@ class RunState(Generic[TContext]):
         request = _request(approval_item)
         at_once(lambda: self._session().approve(request, always=always_approve))
 
-    def reject(
-        self, approval_item: ToolApprovalItem, always_reject: bool = False, *, rejection_message: str | None = None
-    ) -> None:
+    def reject(self, approval_item: ToolApprovalItem, always_reject: bool = False, *, rejection_message: str | None = None) -> None:
         """Decline a call, in words that the model is given. `NotPending` if it is not there to be decided: then nothing is changed."""
         if always_reject:
             raise UserError("always_reject cannot be had here: leave the tool out with is_enabled=False, or reject each call")

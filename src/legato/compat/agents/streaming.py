@@ -21,7 +21,7 @@ from legato.compat.agents.items import HandoffCallItem, HandoffOutputItem, Messa
 from legato.compat.agents.mirroring import mirrors
 from legato.compat.agents.results import RunResult, problem_of, tell_end
 from legato.compat.gaps import absent
-from legato.core.facts import Answered, AnyFact, CallRef, Decided, HandedOff, Judged, Returned
+from legato.core.facts import AnyFact, CallRef, CallReturned, Decided, GuardrailJudged, HandedOff, ModelReplied
 from legato.core.groups import CallState, Group
 from legato.core.state import State
 from legato.runtime.events import Event, OutputData
@@ -213,7 +213,7 @@ class _Teller:
     def _of(self, fact: AnyFact, position: int, state: State) -> Iterator[StreamEvent]:
         find = self._team.find
         match fact:
-            case Answered():
+            case ModelReplied():
                 group = _group(state, position)
                 if group is not None and not group.rejected:
                     for item in reply_items(group, self._graph, find):
@@ -221,11 +221,11 @@ class _Teller:
             case HandedOff(call=ref):
                 yield from self._outputs(state, ref, every=True)
                 yield AgentUpdatedStreamEvent(find(fact.target))
-            case Returned(call=ref, late=False):
+            case CallReturned(call=ref, late=False):
                 yield from self._outputs(state, ref)
             case Decided(call=ref, verdict="reject" | "answer") if ref is not None:
                 yield from self._outputs(state, ref)
-            case Judged(kind="tool", stop=True):
+            case GuardrailJudged(kind="tool", stop=True):
                 yield from self._outputs(state, CallRef(fact.position, fact.index))
             case _:
                 return

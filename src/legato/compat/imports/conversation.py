@@ -14,7 +14,20 @@ from msgspec import Struct
 
 from legato.compat.imports.reading import printable
 from legato.core.digests import digest_arguments
-from legato.core.facts import Answered, AnyFact, Call, CallRef, Content, Gated, HandedOff, Item, Opened, Returned, Said, Started
+from legato.core.facts import (
+    AnyFact,
+    ApprovalChecked,
+    Call,
+    CallRef,
+    CallReturned,
+    CallStarted,
+    Content,
+    HandedOff,
+    Item,
+    MessageReceived,
+    ModelReplied,
+    Opened,
+)
 from legato.core.messages_to_model import MAYBE
 from legato.core.turn_context import Frame, encode_frame
 
@@ -193,7 +206,7 @@ class Writer:
             followers.append(turn.agent if isinstance(turn, _Reply) else followers[-1])
         for place, turn in enumerate(turns):
             if isinstance(turn, Heard):
-                self.facts.append(Said(at=self._at, content=turn.content, author=turn.author))
+                self.facts.append(MessageReceived(at=self._at, content=turn.content, author=turn.author))
                 self._report.messages += 1
             else:
                 at_once = place + 1 < len(turns) and isinstance(turns[place + 1], _Reply)
@@ -203,7 +216,7 @@ class Writer:
         position = len(self.facts)
         target, taken = self._passes(reply, follower, at_once, position)
         self.facts.append(
-            Answered(at=self._at, agent=reply.agent, frame=self._frame(reply.agent), upto=position - 1, items=tuple(reply.items))
+            ModelReplied(at=self._at, agent=reply.agent, frame=self._frame(reply.agent), upto=position - 1, items=tuple(reply.items))
         )
         self._report.replies += 1
         self._report.calls += len(reply.calls)
@@ -241,14 +254,16 @@ class Writer:
     def _call(self, call: Call, ref: CallRef, output: Came | None, asks: bool) -> bool:
         """What became of a call. True if it waits for a person."""
         if output is not None:
-            self.facts.append(Started(at=self._at, call=ref, attempt=1, epoch=0))
-            self.facts.append(Returned(at=self._at, call=ref, attempt=1, output=output.content, status="error" if output.failed else "ok"))
+            self.facts.append(CallStarted(at=self._at, call=ref, attempt=1, epoch=0))
+            self.facts.append(
+                CallReturned(at=self._at, call=ref, attempt=1, output=output.content, status="error" if output.failed else "ok")
+            )
         elif asks:
-            self.facts.append(Gated(at=self._at, call=ref, needed=True, digest=digest_arguments(call.arguments)))
+            self.facts.append(ApprovalChecked(at=self._at, call=ref, needed=True, digest=digest_arguments(call.arguments)))
             self._report.pending += 1
         else:
             words = f"The outcome of {call.tool!r} is unknown: where this conversation was kept before, the call had no output. {MAYBE}"
-            self.facts.append(Returned(at=self._at, call=ref, output=words, status="error"))
+            self.facts.append(CallReturned(at=self._at, call=ref, output=words, status="error"))
             self._report.unknown += 1
         return output is None and asks
 

@@ -227,8 +227,9 @@ class Flows:
                     return self.annotated(ast.parse(text, mode="eval").body, scope)
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
                     return None
-            case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)) | ast.Subscript(
-                value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=left
+            case (
+                ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None))
+                | ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=left)
             ):
                 return self.annotated(left, scope)
             case ast.Subscript(value=ast.Name(id="list" | "List" | "Sequence" | "Iterable"), slice=of):

@@ -279,9 +279,7 @@ class _Maker:
         guess = made_up(wanted[0] if wanted else "", self._dice(name, depth, 0), salt)
         return guess if fits(guess) else _sized(guess, least, most, salt)
 
-    def _heard_text(
-        self, schema: Schema, name: str, wanted: Sequence[str], fits: Callable[[object], bool], salt: int
-    ) -> str | None:
+    def _heard_text(self, schema: Schema, name: str, wanted: Sequence[str], fits: Callable[[object], bool], salt: int) -> str | None:
         """A text that was said: under this name, as one of the things that are wanted, or as anything that has the pattern."""
         for value in self.hearing.facts.get(name.lower(), ()) if salt == 0 and "format" not in schema else ():
             if fits(value):

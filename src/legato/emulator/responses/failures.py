@@ -35,8 +35,7 @@ _AZURE_KEY = (
 )
 _FLAGGED = "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again with a different prompt."
 _FILTERED = (
-    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. "
-    "Please modify your prompt and retry."
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry."
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from legato.core.digests import digest_bytes
-from legato.core.facts import Answered, Item
+from legato.core.facts import Item, ModelReplied
 from legato.core.groups import AssistantEntry, Group, OutputEntry
 from legato.core.messages_to_model import summary
 from legato.core.turn_context import Frame
@@ -303,7 +303,7 @@ class _Conversation(Course):
         self.complaints += fragment.complaints
         self.thinks = self.thinks or fragment.thinks
 
-    def _terms_of(self, group: Group, reply: Answered, own: bool) -> tuple[str, bool]:
+    def _terms_of(self, group: Group, reply: ModelReplied, own: bool) -> tuple[str, bool]:
         """Why the thinking of a reply does not go back (empty: it does), and whether the rest goes back as it came."""
         self.container = self._container_of(reply) or self.container
         withheld, verbatim = self._replay.of(group, self.talk.before_a_reply(), own, self.refused)
@@ -311,7 +311,7 @@ class _Conversation(Course):
             return withheld or (MOVED if binds(self._replay.model) else ""), False
         return withheld, verbatim
 
-    def _container_of(self, reply: Answered) -> str:
+    def _container_of(self, reply: ModelReplied) -> str:
         """The container in which the provider's code ran for a reply; empty: in none that can be used again."""
         if not reply.extra or reply.origin != self.origin or not self._replay.reuse:
             return ""

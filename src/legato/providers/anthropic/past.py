@@ -1,7 +1,7 @@
 """What may go back to the model that made it. May know: recorded replies. Decides: which thinking is sent again.
 
 A model with preserved thinking binds a block to everything that stood before it: `system`, `tools`, and all earlier blocks, other
-thinking among them. So with every reply the digest of all that was sent for it is recorded (`Answered.held`); a later request may send
+thinking among them. So with every reply the digest of all that was sent for it is recorded (`ModelReplied.held`); a later request may send
 its thinking exactly if what stands before it there has the same digest. Another agent's frame has another one, and so has a changed
 history; when control comes back to an agent in an unchanged frame, its own blocks fit again.
 

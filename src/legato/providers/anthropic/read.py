@@ -29,7 +29,7 @@ SHAPES = "MS"
 _CUT = ("max_tokens", "model_context_window_exceeded", PAUSED)
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 REPLY_MEMBERS = ("container", "context_management", "diagnostics", "input_transformations", "stop_details", "stop_sequence")
-"""What is recorded of a whole reply besides its items, where it says anything (`Answered.extra`). The container goes back."""
+"""What is recorded of a whole reply besides its items, where it says anything (`ModelReplied.extra`). The container goes back."""
 _NOT_IN_THE_SUM = ("compaction", "advisor_message")
 """What a request may make the provider sample besides the reply. It is billed, and no part of the counts at the top (measured)."""
 

@@ -212,9 +212,7 @@ class _Written(Course):
     """The groups that are sent by value, and what is lost on the way. `thinks`: reasoning is among what is sent; `hosted`: something is
     that the provider did by itself."""
 
-    def __init__(
-        self, origin: str, wanted: bool, allowed: bool, namespaces: tuple[tuple[str, str], ...] = (), refused: float = -1
-    ) -> None:
+    def __init__(self, origin: str, wanted: bool, allowed: bool, namespaces: tuple[tuple[str, str], ...] = (), refused: float = -1) -> None:
         self._wanted = wanted
         self._allowed = allowed
         self._namespaces = dict(namespaces)

@@ -352,9 +352,7 @@ def items_are_found(case: Case) -> Iterator[Fault]:
         yield from _absent(case, "")
 
 
-@BOOK.law(
-    "N24", "A file that is fetched from its address is a document.", LOOKUP, grade="A", seen="2026-04", code="unsupported_file"
-)
+@BOOK.law("N24", "A file that is fetched from its address is a document.", LOOKUP, grade="A", seen="2026-04", code="unsupported_file")
 def a_fetched_file_is_a_document(case: Case) -> Iterator[Fault]:
     # The provider looks at what it fetched. Here only the end of the address tells.
     for at in case.items:

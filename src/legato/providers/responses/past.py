@@ -1,6 +1,6 @@
 """What of a conversation the provider provably holds. May know: recorded replies. Decides: where a request may go on from.
 
-A reply that the provider stored can be gone on from if the sequence it holds (`Answered.held`) is exactly how the sequence to be sent
+A reply that the provider stored can be gone on from if the sequence it holds (`ModelReplied.held`) is exactly how the sequence to be sent
 begins, and if every call that it holds has the id that it would have in a request: the provider knows its own calls by the ids that
 it gave them, and all others by those that they were sent with. A chain in which an id comes twice, or cannot be used, is left; what
 is sent by value in its place can be gone on from again.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Reasoning
+from legato.core.facts import ModelReplied, Reasoning
 from legato.core.groups import Group
 from legato.core.view import Request
 from legato.providers.course import Course, course_of
@@ -68,7 +68,7 @@ class Proof(Course):
             proved = fact.held.removesuffix(f" {BARE}") == said and not _stands_alone(fact)
             self._link(group, fact, not own, proved, fact.base in request.conversations)
 
-    def _link(self, group: Group, fact: Answered, sound: bool, proved: bool, in_conversation: bool) -> None:
+    def _link(self, group: Group, fact: ModelReplied, sound: bool, proved: bool, in_conversation: bool) -> None:
         kept_as = fact.base if in_conversation else fact.response_id
         sound = sound and self._sound.get(fact.base, in_conversation or not fact.base)
         self._sound[kept_as] = sound
@@ -81,7 +81,7 @@ class Proof(Course):
             self.newest = usable
 
 
-def _stands_alone(fact: Answered) -> bool:
+def _stands_alone(fact: ModelReplied) -> bool:
     """Whether a reply ended in its reasoning."""
     return bool(fact.items) and isinstance(fact.items[-1], Reasoning)
 

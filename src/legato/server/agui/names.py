@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from legato.core.facts import CallRef, HandedOff, Said
+from legato.core.facts import CallRef, HandedOff, MessageReceived
 from legato.core.state import State
 from legato.core.workflow_graph import Graph
 from legato.server.naming import mark
@@ -35,7 +35,7 @@ def _position(state: State, id: str) -> int:
     """Where the message of this id stands; -1 if there is none."""
     found = _OURS.fullmatch(id)
     at = state.keys[id] if id in state.keys else int(found[2]) if found else state.length
-    if at >= state.length or not isinstance(state.facts[at], Said):
+    if at >= state.length or not isinstance(state.facts[at], MessageReceived):
         return -1
     return at if id in state.keys or (found and mark(state, at) == found[1]) else -1
 
@@ -74,4 +74,3 @@ class Control:
     def of(self, agent: str) -> str | None:
         """The subagent that this agent is now; None for the start agent, and for a guardrail."""
         return None if agent == self._start else self._by.get(agent)
-

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ag_ui.core import AssistantMessage, FunctionCall, Message, ToolCall, ToolMessage, UserMessage
 
-from legato.core.facts import Call, Judged, Said
+from legato.core.facts import Call, GuardrailJudged, MessageReceived
 from legato.core.groups import Group
 from legato.core.messages import text_of
 from legato.core.secret_arguments import masked
@@ -24,7 +24,7 @@ def messages_before(state: State, graph: Graph, length: int) -> list[Message]:
     answers = {
         fact.position: (at, fact)
         for at, fact in enumerate(state.facts[:length])
-        if isinstance(fact, Judged) and fact.kind == "input" and fact.stop
+        if isinstance(fact, GuardrailJudged) and fact.kind == "input" and fact.stop
     }
     control, messages, replies = Control(graph), list[Message](), _numbers(state)
     for group in (*state.groups, *state.tail, *state.waiting):
@@ -32,7 +32,7 @@ def messages_before(state: State, graph: Graph, length: int) -> list[Message]:
             continue
         if group.kind == "said":
             fact = state.facts[group.position]
-            assert isinstance(fact, Said)
+            assert isinstance(fact, MessageReceived)
             id = said_id(state, group.position, fact.key)
             messages.append(UserMessage(id=id, content=text_of(fact.content)))
             if group.position in answers:  # a guardrail withheld it, and answered in its own words

@@ -34,7 +34,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from legato.core.facts import Answered, Attempted, Compacted, Usage
+from legato.core.facts import Compacted, ModelReplied, ModelRequestFailed, Usage
 from legato.core.state import State
 from legato.runtime.session import Session
 from legato.server.agui.asking import interrupt_of
@@ -220,8 +220,8 @@ def usage_by_model(state: State, since: int, upto: int) -> list[TokenUsage]:
     """What each model used in between."""
     used: dict[str, Usage] = {}
     for fact in state.facts[since:upto]:
-        if isinstance(fact, (Answered, Attempted, Compacted)) and fact.usage.total:
-            model = fact.model if isinstance(fact, Answered) else ""
+        if isinstance(fact, (ModelReplied, ModelRequestFailed, Compacted)) and fact.usage.total:
+            model = fact.model if isinstance(fact, ModelReplied) else ""
             used[model] = used.get(model, Usage()) + fact.usage
     return [
         TokenUsage(

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from legato.core.facts import AnyFact, Content, Decided, File, Image, Returned, Said
+from legato.core.facts import AnyFact, CallReturned, Content, Decided, File, Image, MessageReceived
 from legato.core.messages import parts_of
 from legato.errors import BadInput, UnknownLedger
 from legato.inspection import exporting, seen
@@ -150,9 +150,9 @@ async def content(asked: Asked[Nothing, Nothing]) -> Response:
 def _attached(fact: AnyFact) -> Iterator[Image | File]:
     given: Content = ""
     match fact:
-        case Said(content=content):
+        case MessageReceived(content=content):
             given = content
-        case Returned(output=output) | Decided(output=output):
+        case CallReturned(output=output) | Decided(output=output):
             given = output
     yield from (part for part in parts_of(given) if isinstance(part, (Image, File)) and part.digest) if not isinstance(given, str) else ()
 

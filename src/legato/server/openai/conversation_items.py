@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from legato.core.facts import Decided, File, Image, Part, Said, Text
+from legato.core.facts import Decided, File, Image, MessageReceived, Part, Text
 from legato.core.messages import parts_of, text_of
 from legato.core.pending_requests import Pending
 from legato.core.planner import plan
@@ -50,7 +50,7 @@ async def _list_given(session: Session, positions: range) -> dict[int, list[dict
     items: dict[int, list[dict[str, Any]]] = {}
     for at in positions:
         fact = facts[at]
-        if isinstance(fact, Said):
+        if isinstance(fact, MessageReceived):
             items[at] = [_user_item(session, fact, at)]
         elif is_input(fact):
             items[at] = []  # filled below
@@ -71,7 +71,7 @@ def _answers(fact: Decided, request: Pending) -> bool:
     return (fact.kind, fact.call, fact.limit) == (request.kind, request.call, request.limit)
 
 
-def _user_item(session: Session, said: Said, position: int) -> dict[str, Any]:
+def _user_item(session: Session, said: MessageReceived, position: int) -> dict[str, Any]:
     return {
         "id": given_item_id("msg", session.state, session.id, position),
         "type": "message",

@@ -23,7 +23,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from legato.core.facts import Answered, Call, CallRef, Decided, Judged, Said
+from legato.core.facts import Call, CallRef, Decided, GuardrailJudged, MessageReceived, ModelReplied
 from legato.core.pending_requests import Pending, call_of_request, call_request_id
 from legato.core.state import State
 from legato.runtime.event_cursor import birthmark
@@ -121,7 +121,7 @@ class RecordedItems:
 
     @cached_property
     def _replies(self) -> list[int]:
-        return [at for at, fact in enumerate(self._state.facts) if isinstance(fact, Answered)]
+        return [at for at, fact in enumerate(self._state.facts) if isinstance(fact, ModelReplied)]
 
     @cached_property
     def _answers(self) -> dict[str, int]:
@@ -150,9 +150,9 @@ class RecordedItems:
             return None
         fact = state.facts[position]
         if item.call is not None:
-            is_call = isinstance(fact, Answered) and item.call.index < len(fact.items) and isinstance(fact.items[item.call.index], Call)
+            is_call = isinstance(fact, ModelReplied) and item.call.index < len(fact.items) and isinstance(fact.items[item.call.index], Call)
             return position if is_call else None
-        return position if item.reply >= 0 or isinstance(fact, (Said, Judged, Decided)) else None
+        return position if item.reply >= 0 or isinstance(fact, (MessageReceived, GuardrailJudged, Decided)) else None
 
     def find_answer(self, item: ItemId) -> Decided | None:
         """Find the answer from outside that a request of this ledger got."""
@@ -177,7 +177,7 @@ class RecordedItems:
         call = call_of_request(item.request_id)
         if call is None or not any(item.request_id.startswith(f"{name[:8]}-") for _, name in state.names):
             return -1
-        return call.position if call.position < state.length and isinstance(state.facts[call.position], Answered) else None
+        return call.position if call.position < state.length and isinstance(state.facts[call.position], ModelReplied) else None
 
 
 def _write(prefix: str, ledger: str, place: str, session: str) -> str:

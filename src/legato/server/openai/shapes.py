@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from legato.core.facts import Answered, Judged, Said, Usage
+from legato.core.facts import GuardrailJudged, MessageReceived, ModelReplied, Usage
 from legato.core.groups import refusal_of
 from legato.core.pending_requests import Pending
 from legato.core.turn_context import ToolSpec
@@ -42,10 +42,10 @@ def refusal_in(session: Session, spoke: Spoke) -> str:
     """
     state = session.state
     fact = state.facts[spoke.position]
-    if isinstance(fact, Judged):
+    if isinstance(fact, GuardrailJudged):
         message = state.facts[fact.position]
-        return spoke.text if isinstance(message, Said) and message.options is not None and message.options.typed else ""
-    return refusal_of(fact) if isinstance(fact, Answered) and state.options_of(spoke.position).typed else ""
+        return spoke.text if isinstance(message, MessageReceived) and message.options is not None and message.options.typed else ""
+    return refusal_of(fact) if isinstance(fact, ModelReplied) and state.options_of(spoke.position).typed else ""
 
 
 def tool_shape(tool: ToolSpec) -> dict[str, Any]:
@@ -134,4 +134,4 @@ def legato_field(session: Session, status: str, pending: tuple[Pending, ...], ig
 def finish_of(session: Session, upto: int, since: int) -> str:
     """How the last reply in between ended: "stop", "length" or "filter"."""
     facts = session.state.facts
-    return next((fact.finish for at in range(upto - 1, since - 1, -1) if isinstance(fact := facts[at], Answered)), "stop")
+    return next((fact.finish for at in range(upto - 1, since - 1, -1) if isinstance(fact := facts[at], ModelReplied)), "stop")

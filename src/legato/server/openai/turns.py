@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.core.digests import digest_bytes
-from legato.core.facts import NO_OPTIONS, Answered, AnyFact, Call, Decided, Judged, Paused, RunOptions, Said
+from legato.core.facts import NO_OPTIONS, AnyFact, Call, CallPaused, Decided, GuardrailJudged, MessageReceived, ModelReplied, RunOptions
 from legato.core.run_options import NO_DEFINITIONS, RunDefinitions, decode_definitions
 from legato.core.state import State
 from legato.engines.contract import Submitted
@@ -68,7 +68,7 @@ class Turn(Struct, frozen=True):
     def options(self) -> RunOptions:
         """The client's options of the run."""
         state, fact = self.session.state, self.session.state.facts[self.after]
-        if isinstance(fact, Said):
+        if isinstance(fact, MessageReceived):
             return fact.options or NO_OPTIONS
         return state.options_at(self.after)
 
@@ -99,12 +99,12 @@ class Turn(Struct, frozen=True):
     def _find_answers(self, length: int) -> list[int]:
         """Find the replies that answer what was given here: not what was said before or, once this has its answer, after it."""
         facts, first = self.session.state.facts, self.after + 1
-        rejected = {fact.position for fact in facts[first:] if isinstance(fact, Judged) and fact.kind == "output" and fact.stop}
-        later = next((at for at in range(first, length) if isinstance(facts[at], Said)), length)
+        rejected = {fact.position for fact in facts[first:] if isinstance(fact, GuardrailJudged) and fact.kind == "output" and fact.stop}
+        later = next((at for at in range(first, length) if isinstance(facts[at], MessageReceived)), length)
         found: list[int] = []
         for at in range(first, length):
             fact = facts[at]
-            if isinstance(fact, Answered) and fact.upto >= self.after and at not in rejected and (fact.upto < later or not found):
+            if isinstance(fact, ModelReplied) and fact.upto >= self.after and at not in rejected and (fact.upto < later or not found):
                 found += [] if any(isinstance(item, Call) for item in fact.items) else [at]
         return found
 
@@ -118,9 +118,9 @@ class Turn(Struct, frozen=True):
             return True
         state = self.session.state
         fact = state.facts[position]
-        if isinstance(fact, Answered):
+        if isinstance(fact, ModelReplied):
             return self._find_answers(length)[-1:] == [position] and state.options_of(position).digest == self.options.digest
-        return not isinstance(fact, Judged) or fact.position >= self.after
+        return not isinstance(fact, GuardrailJudged) or fact.position >= self.after
 
     def name(self, prefix: str = "resp_") -> str:
         """Its id."""
@@ -153,7 +153,7 @@ async def turn_named(serving: Serving, name: str) -> Turn:
 
 def _begins_one(facts: Sequence[AnyFact], position: int) -> bool:
     """Whether a response may be named by this position: by something that was given here, or to a conversation that a call waits for."""
-    return position < len(facts) and (is_input(facts[position]) or any(isinstance(each, Paused) for each in facts[: position + 1]))
+    return position < len(facts) and (is_input(facts[position]) or any(isinstance(each, CallPaused) for each in facts[: position + 1]))
 
 
 async def response_named(serving: Serving, name: str) -> Turn:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from legato.core.facts import MAX_COUNT, CallRef, Opened, Origin, Started
+from legato.core.facts import MAX_COUNT, CallRef, CallStarted, Opened, Origin
 from legato.errors import StoreError
 from legato.stores.contract import Lease, Store
 from legato.testing.store_checks.parts import facts_of, granted, outcomes, proves, said
@@ -19,9 +19,9 @@ DEATH_NOTICED = 10.0  # seconds: stores that notice death by a heartbeat need so
 @proves(9, "a lease is newer than any epoch that the ledger's facts name, wherever they come from")
 async def _epochs_in_facts(place: Place) -> None:
     store = await place.open()
-    await store.append("s", 0, [*said(0), Started(at=1, call=CallRef(0, 0), attempt=1, epoch=7_000_000)])
+    await store.append("s", 0, [*said(0), CallStarted(at=1, call=CallRef(0, 0), attempt=1, epoch=7_000_000)])
     lease = await granted(store, "s", above=7_000_000)
-    await store.append("s", 2, [Started(at=2, call=CallRef(0, 0), attempt=2, epoch=lease.epoch)])
+    await store.append("s", 2, [CallStarted(at=2, call=CallRef(0, 0), attempt=2, epoch=lease.epoch)])
     await store.release(lease)
     await granted(store, "s", above=lease.epoch)
 
@@ -29,7 +29,7 @@ async def _epochs_in_facts(place: Place) -> None:
 @proves(9, "epochs that facts name concern their ledger alone, and no longer than until it is opened again")
 async def _epochs_of_others(place: Place) -> None:
     store = await place.open()
-    started = Started(at=1, call=CallRef(0, 0), attempt=1, epoch=MAX_COUNT)
+    started = CallStarted(at=1, call=CallRef(0, 0), attempt=1, epoch=MAX_COUNT)
     await store.append("loaded", 0, [*said(0), started, Opened(at=2, ledger="l", workflow="w", origin=Origin("other", 2, "copy"))])
     await granted(store, "loaded")
     await store.append("made up", 0, [*said(0), started])
@@ -47,7 +47,7 @@ async def _epochs_of_others(place: Place) -> None:
 async def _epochs_while_leased(place: Place) -> None:
     store = await place.open()
     lease = await granted(store, "s")
-    await store.append("s", 0, [*said(0), Started(at=1, call=CallRef(0, 0), attempt=1, epoch=50)])
+    await store.append("s", 0, [*said(0), CallStarted(at=1, call=CallRef(0, 0), attempt=1, epoch=50)])
     expect(await store.lease("s"), None, "a second lease")
     await store.release(lease)
     await granted(store, "s", above=50)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from legato.core.facts import Said
+from legato.core.facts import MessageReceived
 from legato.errors import DamagedStore, StoreError, StoreFull
 from legato.testing.store_checks.parts import facts_of, proves, said
 from legato.testing.store_checks.place import LeftOut, Place, Unmet, expect, expect_error
@@ -17,7 +17,7 @@ async def _damage(place: Place) -> None:
     if place.hooks.damage is None:
         raise LeftOut("no `damage` was given")
     store = await place.open()
-    facts = [*said(*range(12)), Said(at=1, content="flip me"), *said(*range(13, 20))]
+    facts = [*said(*range(12)), MessageReceived(at=1, content="flip me"), *said(*range(13, 20))]
     await store.append("s", 0, facts)
     await store.append("t", 0, said(0))
     await place.reopen()
@@ -42,7 +42,7 @@ async def _full(place: Place) -> None:
         raise LeftOut("no `fill` was given")
     store = await place.open()
     length = await store.append("s", 0, said(0))
-    big = Said(at=1, content="x" * 50_000)
+    big = MessageReceived(at=1, content="x" * 50_000)
     with place.hooks.fill(place.name):
         try:
             while length < 500:

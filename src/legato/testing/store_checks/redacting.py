@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from legato.core.facts import Answered, AnyFact, CallRef, File, Redacted, Returned, Said, Text, Words
+from legato.core.facts import AnyFact, CallRef, CallReturned, File, MessageReceived, ModelReplied, Redacted, Text, Words
 from legato.core.messages import contents_of
 from legato.core.messages_to_model import ERASED
 from legato.core.redaction import Erasing
@@ -30,7 +30,7 @@ def erased(facts: list[AnyFact], *positions: int) -> list[AnyFact]:
 
 
 def replaced(fact: AnyFact) -> AnyFact:
-    return Said(at=fact.at, content=ERASED)
+    return MessageReceived(at=fact.at, content=ERASED)
 
 
 @proves(16, "erased words are gone, the rest stays where it was, and what was done is appended")
@@ -55,7 +55,7 @@ async def _erases(place: Place) -> None:
 @proves(16, "an erasure that cannot be made is refused and writes nothing")
 async def _refuses(place: Place) -> None:
     store = await place.open()
-    facts = [*said(0), Answered(at=5, agent="a", frame="", upto=0, items=())]
+    facts = [*said(0), ModelReplied(at=5, agent="a", frame="", upto=0, items=())]
     await store.append("s", 0, facts, born="first")
     async with expect_error(BadInput, "an erasure of what has no words"):
         await store.redact("s", erasing(0, 1))
@@ -73,10 +73,10 @@ async def _contents(place: Place) -> None:
     (quoting, frame), (plain, _) = encode_frame(Frame("a", "they said: fact 0, all of it")), encode_frame(Frame("a", ERASED))
     twice, once = File("a.pdf", digest="twice"), File("b.pdf", digest="once")
     facts: list[AnyFact] = [
-        Said(at=1, content="fact 0, all of it"),
-        Answered(at=2, agent="a", frame=quoting, upto=0, items=(Words("yes"),)),
-        Said(at=3, content=(Text("both"), twice, once)),
-        Said(at=4, content=(twice,)),
+        MessageReceived(at=1, content="fact 0, all of it"),
+        ModelReplied(at=2, agent="a", frame=quoting, upto=0, items=(Words("yes"),)),
+        MessageReceived(at=3, content=(Text("both"), twice, once)),
+        MessageReceived(at=4, content=(twice,)),
     ]
     await store.append("s", 0, facts, contents={quoting: frame, "twice": b"2", "once": b"1"})
     await store.redact("s", erasing(0, 2))
@@ -87,7 +87,7 @@ async def _contents(place: Place) -> None:
     for digest in (quoting, "once"):
         async with expect_error(StoreError, f"content {digest!r}, which nothing names any more"):
             await store.content("s", digest)
-    await store.append("s", len(now), [Said(at=5, content=(once,))], contents={"once": b"1"})
+    await store.append("s", len(now), [MessageReceived(at=5, content=(once,))], contents={"once": b"1"})
     expect(await store.content("s", "once"), b"1", "the same file, given again")
 
 
@@ -119,7 +119,7 @@ async def _forks(place: Place) -> None:
 @proves(16, "a content that a fork still names stays readable there")
 async def _shared_contents(place: Place) -> None:
     store = await place.open()
-    shown = Said(at=1, content=(File("a.pdf", digest="d"),))
+    shown = MessageReceived(at=1, content=(File("a.pdf", digest="d"),))
     await store.append("s", 0, [shown, *said(1)], contents={"d": b"body"})
     await store.fork("s", 2, "a", [shown])
     await store.redact("s", erasing(0))
@@ -165,7 +165,7 @@ async def _heard(place: Place) -> None:
 @proves(16, "erased words are gone in another process, and after reopening")
 async def _elsewhere(place: Place) -> None:
     store, other = await place.open(), await place.other_process()
-    answer = Returned(at=3, call=CallRef(1, 0), output="secret output", full="whole")
+    answer = CallReturned(at=3, call=CallRef(1, 0), output="secret output", full="whole")
     await store.append("s", 0, [*said(0, 1), answer], contents={"whole": b"the whole secret"})
     await store.redact("s", erasing(0, 2))
     there = await other.ask("read", "s")

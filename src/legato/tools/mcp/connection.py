@@ -177,7 +177,6 @@ class _Candid(httpx2.AsyncClient):
             return _answer(request, UNKNOWN if response.status_code >= 500 else REFUSED, f"HTTP {response.status_code}")
         return response
 
-
     async def _send_bounded(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send it, and let no more than one message be read of the answer. A stream of events may go on: each event is bounded."""
         response = await super().send(request, **options)

@@ -116,7 +116,8 @@ class MCPServer:
         self._way = _way(name, command, url, env, cwd, headers)
         self._only = _names("only", only)
         self._approval: NeedsApproval | frozenset[str] | None = (
-            needs_approval if needs_approval is None or isinstance(needs_approval, bool) or callable(needs_approval)
+            needs_approval
+            if needs_approval is None or isinstance(needs_approval, bool) or callable(needs_approval)
             else frozenset(_names("needs_approval", needs_approval) or ())
         )
         self._trusts = trust_idempotent_hints
@@ -194,7 +195,9 @@ class MCPServer:
         if isinstance(self._approval, frozenset) and (missing := sorted(self._approval - found.keys())):
             raise BadInput(
                 f"needs_approval of MCP server {self.name!r} names a tool that is not there",
-                expected=", ".join(found), found=missing[0], do="use the server's own names, without the prefix",
+                expected=", ".join(found),
+                found=missing[0],
+                do="use the server's own names, without the prefix",
             )
         made = []
         try:
@@ -214,7 +217,8 @@ class MCPServer:
         """Say which parts of the tools' schemas are not enforced, all in one."""
         lines = [
             f"  - {each.name}: {', '.join(parts)[:300]}"
-            for each in made if isinstance(each.arguments, SchemaArguments) and (parts := each.arguments.checked.unenforced)
+            for each in made
+            if isinstance(each.arguments, SchemaArguments) and (parts := each.arguments.checked.unenforced)
         ]
         if lines:
             told = f"parts of the schemas of MCP server {self.name!r} are not enforced before its tools are called"
@@ -371,7 +375,9 @@ def _way(
     headers: Mapping[str, str] | None,
 ) -> Way:
     if (command is None) == (url is None):
-        raise BadInput(f"MCP server {name!r} needs a command or a url, and not both", do='write command=["mcp-server-time"], or url="https://..."')
+        raise BadInput(
+            f"MCP server {name!r} needs a command or a url, and not both", do='write command=["mcp-server-time"], or url="https://..."'
+        )
     if command is None:
         address = _checked_url(name, url)
         if env is not None or cwd is not None:

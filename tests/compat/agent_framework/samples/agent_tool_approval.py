@@ -1,10 +1,10 @@
 """One agent whose tool needs a person's consent, in a session: streaming, then awaited.
 
-    wants delete {'path': 'old.txt'}
-    It is deleted.
-    wants delete {'path': 'new.txt'}
-    I leave it.
-    deleted: ['old.txt']
+wants delete {'path': 'old.txt'}
+It is deleted.
+wants delete {'path': 'new.txt'}
+I leave it.
+deleted: ['old.txt']
 """
 
 from legato.compat.agent_framework import Agent, Message, OpenAIResponsesClient, tool

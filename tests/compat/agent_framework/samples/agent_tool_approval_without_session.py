@@ -1,7 +1,7 @@
 """The same without a session: the messages are handed over again, with the request and its answer.
 
-    Sunny: approved in the second run
-    again: not_pending
+Sunny: approved in the second run
+again: not_pending
 """
 
 from legato.compat.agent_framework import ChatAgent, ChatMessage, OpenAIChatClient, ai_function

@@ -1,7 +1,7 @@
 """A provider that adds what it knows to each turn, and looks at what was answered.
 
-    clerk: Good day, Ada.
-    remembered: Good day, Ada.
+clerk: Good day, Ada.
+remembered: Good day, Ada.
 """
 
 from typing import Any

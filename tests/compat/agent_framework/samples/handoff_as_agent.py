@@ -1,8 +1,8 @@
 """A workflow that is asked like one agent: its requests come as calls named request_info, and are answered with results.
 
-    refunds: Which order?
-    refunds: Order 7 is refunded.
-    nothing is asked any more
+refunds: Which order?
+refunds: Order 7 is refunded.
+nothing is asked any more
 """
 
 from legato.compat.agent_framework import AgentResponse, Content, Message, OpenAIChatClient, WorkflowAgent

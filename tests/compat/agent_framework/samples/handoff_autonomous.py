@@ -1,10 +1,10 @@
 """A team that works by itself: an agent that stops without handing over is told to go on, up to its limit.
 
-    Draft.
-    Better draft.
-    writer -> editor
-    It is good.
-    IDLE
+Draft.
+Better draft.
+writer -> editor
+It is good.
+IDLE
 """
 
 from legato.compat.agent_framework import AgentResponseUpdate, OpenAIChatClient, resolve_agent_id

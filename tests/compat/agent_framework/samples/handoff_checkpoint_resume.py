@@ -1,9 +1,9 @@
 """An approval that is given in another process: a new workflow, the same folder, the newest checkpoint.
 
-    waiting for: pay
-    newest: the same as before
-    payer: It is paid.
-    1 payment
+waiting for: pay
+newest: the same as before
+payer: It is paid.
+1 payment
 """
 
 import tempfile

@@ -1,9 +1,9 @@
 """Without any add_handoff everybody may hand over to everybody; awaited, a run gives all its events at once.
 
-    ada: I know the first half.
-    bo: I know the second half.
-    state: IDLE
-    handoffs: ada -> bo
+ada: I know the first half.
+bo: I know the second half.
+state: IDLE
+handoffs: ada -> bo
 """
 
 from legato.compat.agent_framework import AgentResponse, OpenAIResponsesClient

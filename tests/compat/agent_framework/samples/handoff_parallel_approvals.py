@@ -1,9 +1,9 @@
 """Three calls in one reply: one is open and runs at once, one is approved, one is rejected. Each has one output.
 
-    ran at once: ['check thermal']
-    asked: clean temp, clean cache
-    cleaner: All is settled.
-    ran: ['check thermal', 'clean temp']
+ran at once: ['check thermal']
+asked: clean temp, clean cache
+cleaner: All is settled.
+ran: ['check thermal', 'clean temp']
 """
 
 from legato.compat.agent_framework import Content, OpenAIResponsesClient, tool

@@ -1,7 +1,7 @@
 """Every message of the user goes through triage, which decides anew.
 
-    'My bill is wrong' -> billing: Billing here.
-    'My parcel is late' -> shipping: Shipping here.
+'My bill is wrong' -> billing: Billing here.
+'My parcel is late' -> shipping: Shipping here.
 """
 
 from legato.compat.agent_framework import OpenAIChatClient

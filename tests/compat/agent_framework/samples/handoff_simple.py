@@ -1,9 +1,9 @@
 """A desk that routes customers and asks them to go on, until one of them says goodbye.
 
-    handoff: triage -> refunds
-    refunds asks: Which order is it?
-    refunds asks: Order 7 is refunded.
-    transcript: user, refunds, user, refunds, user, refunds
+handoff: triage -> refunds
+refunds asks: Which order is it?
+refunds asks: Order 7 is refunded.
+transcript: user, refunds, user, refunds, user, refunds
 """
 
 from legato.compat.agent_framework import OpenAIResponsesClient

@@ -1,9 +1,9 @@
 """An older checkpoint is a place to begin again: the conversation that went on from there stays as it is.
 
-    checkpoints: 3
-    here: tea, green tea, with milk
-    there: tea, black tea
-    here, still: tea, green tea, with milk
+checkpoints: 3
+here: tea, green tea, with milk
+there: tea, black tea
+here, still: tea, green tea, with milk
 """
 
 from legato.compat.agent_framework import InMemoryCheckpointStorage, OpenAIChatClient, Workflow

@@ -1,8 +1,8 @@
 """Approvals and the user's turn in one loop: what is asked is told apart by its data.
 
-    approve submit_refund {'order': '7', 'amount': 24.5}? yes
-    refunds: The money is on its way.
-    done: IDLE
+approve submit_refund {'order': '7', 'amount': 24.5}? yes
+refunds: The money is on its way.
+done: IDLE
 """
 
 from typing import Annotated, Any

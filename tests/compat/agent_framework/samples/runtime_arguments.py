@@ -1,7 +1,7 @@
 """What only the caller knows goes to tools by `function_invocation_kwargs`; no model sees it.
 
-    mailer: It is sent.
-    sent by ada with token-1
+mailer: It is sent.
+sent by ada with token-1
 """
 
 from typing import Any

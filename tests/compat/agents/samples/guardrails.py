@@ -29,9 +29,7 @@ checker = Agent(name="Guardrail check", instructions="Is this homework?", output
 
 
 @input_guardrail
-async def no_homework(
-    context: RunContextWrapper[None], agent: Agent, input: str | list[TResponseInputItem]
-) -> GuardrailFunctionOutput:
+async def no_homework(context: RunContextWrapper[None], agent: Agent, input: str | list[TResponseInputItem]) -> GuardrailFunctionOutput:
     result = await Runner.run(checker, input, context=context.context)
     found = result.final_output_as(Homework)
     return GuardrailFunctionOutput(output_info=found, tripwire_triggered=found.is_homework)

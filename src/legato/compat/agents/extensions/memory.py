@@ -7,6 +7,5 @@ from legato.compat.agents.mirroring import absent_module
 if not TYPE_CHECKING:
     __getattr__ = absent_module(
         "agents.extensions.memory",
-        "keep conversations in a store: SQLiteSession(id, path), or SQLiteSession(id, store=...), see "
-        "docs/stores.md#the-contract",
+        "keep conversations in a store: SQLiteSession(id, path), or SQLiteSession(id, store=...), see docs/stores.md#the-contract",
     )

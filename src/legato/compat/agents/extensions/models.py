@@ -7,6 +7,5 @@ from legato.compat.agents.mirroring import absent_module
 if not TYPE_CHECKING:
     __getattr__ = absent_module(
         "agents.extensions.models",
-        "any model of legato.models will do: Agent(model=Anthropic(...)), see "
-        "docs/models.md#choosing-one",
+        "any model of legato.models will do: Agent(model=Anthropic(...)), see docs/models.md#choosing-one",
     )

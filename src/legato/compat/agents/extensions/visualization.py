@@ -7,6 +7,5 @@ from legato.compat.agents.mirroring import absent_module
 if not TYPE_CHECKING:
     __getattr__ = absent_module(
         "agents.extensions.visualization",
-        "result.legato_session.workflow.graph() is the graph in Mermaid, see "
-        "docs/handoffs.md#who-may-hand-over-to-whom",
+        "result.legato_session.workflow.graph() is the graph in Mermaid, see docs/handoffs.md#who-may-hand-over-to-whom",
     )

@@ -167,7 +167,7 @@ export class Ledger {
 
 /** A fact with its place. A verdict has a place of its own that it is about. */
 function placed(fact, position) {
-  if (fact.fact === "judged") fact.about ??= fact.position;
+  if (fact.fact === "guardrail_judged") fact.about ??= fact.position;
   fact.position = position;
   return fact;
 }

@@ -89,11 +89,11 @@ export class Story {
     this.#push("opened", fact, { workflow: fact.workflow, origin: fact.origin ?? null });
   }
 
-  _said(fact) {
+  _message_received(fact) {
     this.#said.set(fact.position, this.#push("said", fact, { author: fact.author ?? "", parts: partsOf(fact.content), withheld: "" }));
   }
 
-  _answered(fact) {
+  _model_replied(fact) {
     const number = this.replies++;
     const reply = {
       agent: fact.agent,
@@ -146,7 +146,7 @@ export class Story {
     if (spoken) this.#replies.set(fact.position, spoken);
   }
 
-  _attempted(fact) {
+  _model_request_failed(fact) {
     this.#met(fact.agent);
     const outlook = fact.final ? ", and it is not tried again unasked" : "";
     this.#note(fact, "bad", `The model of ${fact.agent} failed: ${fact.error} (attempt ${fact.number ?? 1}${outlook})`, {
@@ -154,7 +154,7 @@ export class Story {
     });
   }
 
-  _gated(fact) {
+  _approval_checked(fact) {
     const row = this.#call(fact.call);
     if (!row || !fact.needed) return;
     row.gated = true;
@@ -185,14 +185,14 @@ export class Story {
     }
   }
 
-  _started(fact) {
+  _call_started(fact) {
     const row = this.#call(fact.call);
     if (!row) return;
     row.attempts.push({ number: fact.attempt, at: fact.at, lost: false, paused: "" });
     this.#change(row);
   }
 
-  _returned(fact) {
+  _call_returned(fact) {
     const row = this.#call(fact.call);
     if (!row) return;
     const output = {
@@ -208,13 +208,13 @@ export class Story {
     this.#change(row);
   }
 
-  _lost(fact) {
+  _call_lost(fact) {
     this.#attempt(fact, (attempt) => {
       attempt.lost = true;
     });
   }
 
-  _paused(fact) {
+  _call_paused(fact) {
     this.#attempt(fact, (attempt) => {
       attempt.paused = fact.session;
       attempt.pausedFor = pauseReason(fact);
@@ -253,7 +253,7 @@ export class Story {
     });
   }
 
-  _judged(fact) {
+  _guardrail_judged(fact) {
     if (!fact.stop) return;
     const words = fact.words ?? "";
     if (fact.kind === "termination") {
@@ -287,7 +287,7 @@ export class Story {
     }
   }
 
-  _prompted(fact) {
+  _agent_prompted(fact) {
     this.#note(fact, "quiet", `${fact.agent} was told to go on: ${fact.text}`, { agent: fact.agent });
   }
 

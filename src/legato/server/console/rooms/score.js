@@ -95,17 +95,17 @@ export class Score {
         pen.stroke();
         pen.globalAlpha = 1;
         control = fact.target;
-      } else if (fact.fact === "said") {
+      } else if (fact.fact === "message_received") {
         pen.fillStyle = soft;
         pen.globalAlpha = Math.max(0.25, thin);
         pen.fillRect(x - 0.6, 0, 1.4, step > 6 ? height : 5);
         pen.globalAlpha = 1;
-      } else if (fact.fact === "answered") {
+      } else if (fact.fact === "model_replied") {
         control = fact.agent;
         pen.globalAlpha = Math.max(0.3, thin);
         note(pen, x, y(who), Math.min(4.2, Math.max(1.4, step * 0.6)));
         pen.globalAlpha = 1;
-      } else if (fact.fact === "attempted" || fact.fact === "lost") {
+      } else if (fact.fact === "model_request_failed" || fact.fact === "call_lost") {
         pen.fillStyle = bad;
         pen.fillRect(x - 1, y(who) - 4, 2, 8);
       } else if (fact.fact !== "opened") {

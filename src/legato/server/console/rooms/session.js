@@ -152,15 +152,15 @@ export class SessionRoom {
 
   /** New words, for those who hear the page. */
   #announce(fact) {
-    if (fact.fact === "answered") {
+    if (fact.fact === "model_replied") {
       const words = fact.items
         .filter((item) => item.item === "words" || item.item === "refusal")
         .map((item) => item.text)
         .join(" ");
       if (words) announce(`${fact.agent}: ${words}`);
-    } else if (fact.fact === "said" && fact.author) announce(`${fact.author}: ${wordsOf(fact.content)}`);
+    } else if (fact.fact === "message_received" && fact.author) announce(`${fact.author}: ${wordsOf(fact.content)}`);
     else if (fact.fact === "handed_off") announce(`${fact.source} handed over to ${fact.target}`);
-    else if (fact.fact === "attempted" && fact.final) announce(`The model of ${fact.agent} failed`);
+    else if (fact.fact === "model_request_failed" && fact.final) announce(`The model of ${fact.agent} failed`);
   }
 
   /** The story of the first facts: the live one, if that is all of them. */

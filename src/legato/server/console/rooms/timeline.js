@@ -143,7 +143,8 @@ export class Timeline {
   }
 
   #detailed(fact) {
-    const replies = fact.fact === "answered" ? this.facts.slice(0, fact.position).filter((each) => each.fact === "answered").length : -1;
+    const isReply = (each) => each.fact === "model_replied";
+    const replies = isReply(fact) ? this.facts.slice(0, fact.position).filter(isReply).length : -1;
     const { position, ...rest } = fact;
     show(
       this.detail,
