@@ -98,7 +98,7 @@ def _allowed(name: str, allowed: set[str]) -> bool:
 
 
 def test_there_is_a_centre_to_check() -> None:
-    assert {"facts.py", "codec.py", "digests.py", "law.py", "laws.py"} <= {path.name for _, path in MODULES}
+    assert {"facts.py", "codec.py", "digests.py", "rule_set.py", "laws.py"} <= {path.name for _, path in MODULES}
 
 
 @pytest.mark.parametrize(("room", "path"), MODULES, ids=[str(path.relative_to(SOURCES)) for _, path in MODULES])
@@ -224,9 +224,9 @@ for length in range(1, len(ledger) + 1):
     planner.owed(now, definition)
 view.request_seen(now, told, ledger[2])
 
-from legato.providers.anthropic import laws as anthropic
-from legato.providers.chat import laws as chat
-from legato.providers.responses import laws as responses
+from legato.providers.rules.anthropic import laws as anthropic
+from legato.providers.rules.chat import laws as chat
+from legato.providers.rules.responses import laws as responses
 
 hello, called = {"role": "user", "content": "hello"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 thought = {"type": "thinking", "thinking": "hm", "signature": "s"}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato.emulator.seal import Seal
-from legato.providers.responses.held import Blob
+from legato.providers.rules.responses.held import Blob
 
 SEAL = Seal(b"a key")
 

@@ -15,7 +15,7 @@ from legato.core.model_reply import Reply
 from legato.emulator import Emulator
 from legato.emulator.exchanges import Exchange
 from legato.models.chat import OpenAIChat
-from legato.providers.chat.laws import judge
+from legato.providers.rules.chat.laws import judge
 from tests.providers.chat.talk import Talk
 
 

@@ -11,7 +11,7 @@ from legato.core.facts import Hosted, ModelReplied
 from legato.emulator import serve
 from legato.emulator.minds.base import Use
 from legato.models import OpenAIChat, OpenAIResponses
-from legato.providers.responses.laws import judge
+from legato.providers.rules.responses.laws import judge
 from tests.models.providers import Provider
 
 SEARCH = {"type": "web_search_call", "id": "ws_9f", "status": "completed", "action": {"type": "search", "query": "teapots"}}

@@ -12,7 +12,7 @@ from legato.emulator import serve
 from legato.history import custom
 from legato.models import Anthropic, FallbackModel, OpenAIChat, OpenAIResponses, Price, Usage
 from legato.models.prices import cost_of, published_cost
-from legato.providers.sse import EventReader
+from legato.providers.formats.sse import EventReader
 from legato.testing import ScriptedModel
 from tests.models.providers import Provider
 

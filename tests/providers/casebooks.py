@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from legato.providers.anthropic import laws as anthropic
-from legato.providers.chat import laws as chat
-from legato.providers.law import Book
-from legato.providers.responses import laws as responses
+from legato.providers.rules.anthropic import laws as anthropic
+from legato.providers.rules.chat import laws as chat
+from legato.providers.rules.responses import laws as responses
+from legato.providers.rules.rule_set import Book
 from tests.providers.anthropic.cases import CASES as ANTHROPIC
 from tests.providers.chat.cases import CASES as CHAT
 from tests.providers.lawcase import LawCase

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from legato.providers.law import Clause
+from legato.providers.rules.rule_set import Clause
 from tests.providers.casebooks import BOOKS, CASEBOOKS, CASES, DEFAULTS
 from tests.providers.lawcase import NAME, LawCase
 

@@ -9,14 +9,14 @@ import pytest
 
 from legato.core.facts import Call
 from legato.core.view import Request
-from legato.providers.anthropic.compile import compile_request as for_anthropic
-from legato.providers.chat.compile import compile_request as for_chat
-from legato.providers.compiled import Compiled
-from legato.providers.names import is_wire_id, wire_name
-from legato.providers.options import Options
-from legato.providers.responses.compile import compile_request as for_responses
-from legato.providers.responses.laws import judge
-from legato.providers.responses.read import read_reply
+from legato.providers.formats.anthropic.compile import compile_request as for_anthropic
+from legato.providers.formats.chat.compile import compile_request as for_chat
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses.compile import compile_request as for_responses
+from legato.providers.formats.responses.read import read_reply
+from legato.providers.rules.names import is_wire_id, wire_name
+from legato.providers.rules.responses.laws import judge
 from tests.providers.chat.talk import Talk
 
 HERE = "responses here gpt-5"

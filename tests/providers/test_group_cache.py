@@ -8,7 +8,7 @@ from weakref import ref
 import pytest
 
 from legato.core.groups import Group
-from legato.providers.group_cache import cache_of, clear_cache
+from legato.providers.formats.group_cache import cache_of, clear_cache
 from legato.runtime.session_cache import SESSIONS
 from legato.stores import MemoryStore
 from tests.providers.longtalk import desk, question

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from legato.providers.anthropic import compile as anthropic
-from legato.providers.anthropic.laws import ABOUT_MESSAGES as ABOUT_ANTHROPIC
-from legato.providers.anthropic.laws import BOOK as ANTHROPIC
-from legato.providers.chat import compile as chat
-from legato.providers.chat.laws import ABOUT_MESSAGES as ABOUT_CHAT
-from legato.providers.chat.laws import BOOK as CHAT
-from legato.providers.chat.laws import judge_messages
-from legato.providers.law import Book, Phase
-from legato.providers.responses import compile as responses
-from legato.providers.responses.laws import ABOUT_ITEMS, judge_items
-from legato.providers.responses.laws import BOOK as RESPONSES
-from legato.providers.shape import by_shape
+from legato.providers.formats.anthropic import compile as anthropic
+from legato.providers.formats.chat import compile as chat
+from legato.providers.formats.responses import compile as responses
+from legato.providers.rules.anthropic.laws import ABOUT_MESSAGES as ABOUT_ANTHROPIC
+from legato.providers.rules.anthropic.laws import BOOK as ANTHROPIC
+from legato.providers.rules.chat.laws import ABOUT_MESSAGES as ABOUT_CHAT
+from legato.providers.rules.chat.laws import BOOK as CHAT
+from legato.providers.rules.chat.laws import judge_messages
+from legato.providers.rules.responses.laws import ABOUT_ITEMS, judge_items
+from legato.providers.rules.responses.laws import BOOK as RESPONSES
+from legato.providers.rules.rule_set import Book, Phase
+from legato.providers.rules.shape import by_shape
 from tests.providers.anthropic.cases import CASES as ANTHROPIC_CASES
 from tests.providers.chat.cases import CASES as CHAT_CASES
 from tests.providers.responses.cases import CASES as RESPONSES_CASES

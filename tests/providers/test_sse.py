@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legato.providers.sse import EventReader, ServerSentEvent
+from legato.providers.formats.sse import EventReader, ServerSentEvent
 
 PIECES = [
     b"data: one", b"data:two", b"data:", b"data", b"data:  two spaces", b"data: a: b", b"datax: no", b"Data: no", b" data: no",

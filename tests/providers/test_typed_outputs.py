@@ -10,8 +10,8 @@ import pytest
 from legato import Agent
 from legato.emulator import serve
 from legato.models import OpenAIChat, OpenAIResponses
-from legato.providers.options import Options
-from legato.providers.responses.compile import compile_request
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses.compile import compile_request
 from tests.providers.chat.talk import CLOSED, OPEN, Talk, body
 
 TREE = '{"$defs":{"Tree":{"type":"object"}},"$ref":"#/$defs/Tree"}'

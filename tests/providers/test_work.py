@@ -12,12 +12,13 @@ from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.emulator.minds.base import Say
 from legato.models.base import Emit
-from legato.providers import course, law, sequence
-from legato.providers.anthropic import compile as anthropic
-from legato.providers.chat import compile as chat
-from legato.providers.group_cache import cache_of, clear_cache
-from legato.providers.responses import compile as responses
-from legato.providers.responses import past
+from legato.providers.formats import course, sequence
+from legato.providers.formats.anthropic import compile as anthropic
+from legato.providers.formats.chat import compile as chat
+from legato.providers.formats.group_cache import cache_of, clear_cache
+from legato.providers.formats.responses import compile as responses
+from legato.providers.formats.responses import past
+from legato.providers.rules import rule_set
 from legato.runtime.session import Session
 from tests.providers.longtalk import desk, question, speak
 from tests.providers.sweep.lines import LINES, Line, Provider
@@ -62,7 +63,7 @@ class Work:
         for module in (responses, chat, anthropic):
             self._count(module, "_encode", "bytes encoded", len)
         self._count(responses, "judge_items", "judged")
-        self._count(law.Phase, "in_force", "phases judged")
+        self._count(rule_set.Phase, "in_force", "phases judged")
 
     def _count(self, owner: Any, name: str, what: str, weigh: Any = lambda made: 1) -> None:
         before = getattr(owner, name)

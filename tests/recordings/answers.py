@@ -29,7 +29,7 @@ def _name(tool: str) -> str:
     """A tool's name as the model was told it."""
     if LEGAL_NAME.fullmatch(tool):
         return tool
-    from legato.providers.names import wire_name
+    from legato.providers.rules.names import wire_name
 
     return wire_name(tool)
 

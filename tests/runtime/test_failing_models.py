@@ -13,7 +13,7 @@ from legato.errors import ModelFailed
 from legato.history import last
 from legato.models import Call, FallbackModel, Reply, Usage, Words
 from legato.models.sdk import retry_after
-from legato.providers.failures import refusal_of
+from legato.providers.formats.failures import refusal_of
 from legato.stores import MemoryStore
 from legato.testing import ScriptedModel
 from legato.testing.loop import SimulatedLoop

@@ -11,7 +11,7 @@ from legato.core.history_policies import Everything
 from legato.core.turn_context import Frame
 from legato.core.view import request_for, visible
 from legato.models import Anthropic, OpenAIChat, OpenAIResponses
-from legato.providers.chat.stream import StreamReader
+from legato.providers.formats.chat.stream import StreamReader
 from legato.server import telling
 from legato.stores import MemoryStore, SQLiteStore
 from legato.testing import ScriptedModel

@@ -17,9 +17,9 @@ import pytest
 import legato
 from legato.core import codec
 from legato.core.state import State
-from legato.providers.anthropic.compile import _Conversation
-from legato.providers.chat import compile as chat
-from legato.providers.responses import compile as responses
+from legato.providers.formats.anthropic.compile import _Conversation
+from legato.providers.formats.chat import compile as chat
+from legato.providers.formats.responses import compile as responses
 from legato.runtime import driver
 from legato.runtime.ledger import Ledger
 from legato.stores.memory import MemoryStore

@@ -33,10 +33,10 @@ from legato.core.state import State, fold
 from legato.core.turn_context import Frame, encode_frame
 from legato.core.view import request_for, visible
 from legato.core.workflow_graph import AgentRules, Graph, ToolRules
-from legato.providers.options import Options
-from legato.providers.responses.compile import compile_request
-from legato.providers.responses.past import proof_of
-from legato.providers.sequence import after_reply
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses.compile import compile_request
+from legato.providers.formats.responses.past import proof_of
+from legato.providers.formats.sequence import after_reply
 
 ASKED = "Please clean up temp_files, run thermal diagnostic, and clean up winsxs_cache."
 DIAGNOSED = "Diagnostic 'thermal' completed. CPU: 23%, Temp: 72C."

@@ -7,10 +7,10 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from legato.providers.anthropic import held as anthropic
-from legato.providers.anthropic.prefix import thinking_digest
-from legato.providers.loose import objects, text
-from legato.providers.responses.held import UNSEEN, Blob, HeldItem, ModelInfo, UnknownProviderState
+from legato.providers.formats.loose import objects, text
+from legato.providers.rules.anthropic import held as anthropic
+from legato.providers.rules.anthropic.prefix import thinking_digest
+from legato.providers.rules.responses.held import UNSEEN, Blob, HeldItem, ModelInfo, UnknownProviderState
 
 
 class _Turn(Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from legato.providers.anthropic.read import PAUSED, joined
+from legato.providers.formats.anthropic.read import PAUSED, joined
 from tests.traffic.allowed_losses import allowed_loss
 from tests.traffic.allowed_refusals import allowed_refusal
 from tests.traffic.bodies import recorded_body

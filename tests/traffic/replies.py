@@ -17,26 +17,26 @@ from legato.core.turn_context import Frame, encode_frame
 from legato.core.view import Request
 from legato.errors import ModelFailed
 from legato.models.background import pending_id
-from legato.providers.anthropic import laws as anthropic
-from legato.providers.anthropic.compile import RUN_CODE
-from legato.providers.anthropic.compile import compile_request as compile_anthropic
-from legato.providers.anthropic.read import read_reply as read_anthropic
-from legato.providers.anthropic.request import SERVER_RESULTS, SERVER_USES
-from legato.providers.anthropic.stream import StreamReader as AnthropicStream
-from legato.providers.anthropic.thinking import KINDS
-from legato.providers.chat import laws as chat
-from legato.providers.chat.compile import compile_request as compile_chat
-from legato.providers.chat.read import read_reply as read_chat
-from legato.providers.chat.stream import StreamReader as ChatStream
-from legato.providers.compiled import Compiled
-from legato.providers.law import Complaint
-from legato.providers.loose import mapping, objects, text
-from legato.providers.options import Options
-from legato.providers.responses import laws as responses
-from legato.providers.responses.compile import compile_request as compile_responses
-from legato.providers.responses.read import read_reply as read_responses
-from legato.providers.responses.stream import StreamReader as ResponsesStream
-from legato.providers.sse import EventReader
+from legato.providers.formats.anthropic.compile import RUN_CODE
+from legato.providers.formats.anthropic.compile import compile_request as compile_anthropic
+from legato.providers.formats.anthropic.read import read_reply as read_anthropic
+from legato.providers.formats.anthropic.stream import StreamReader as AnthropicStream
+from legato.providers.formats.chat.compile import compile_request as compile_chat
+from legato.providers.formats.chat.read import read_reply as read_chat
+from legato.providers.formats.chat.stream import StreamReader as ChatStream
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.loose import mapping, objects, text
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses.compile import compile_request as compile_responses
+from legato.providers.formats.responses.read import read_reply as read_responses
+from legato.providers.formats.responses.stream import StreamReader as ResponsesStream
+from legato.providers.formats.sse import EventReader
+from legato.providers.rules.anthropic import laws as anthropic
+from legato.providers.rules.anthropic.request import SERVER_RESULTS, SERVER_USES
+from legato.providers.rules.anthropic.thinking import KINDS
+from legato.providers.rules.chat import laws as chat
+from legato.providers.rules.responses import laws as responses
+from legato.providers.rules.rule_set import Complaint
 from tests.traffic.bodies import Recorded
 from tests.traffic.corpus import Api, Exchange
 from tests.traffic.members import Member, Values, members_of

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from legato.emulator.models import Catalogue
-from legato.providers.anthropic import betas
-from legato.providers.anthropic import held as anthropic_held
-from legato.providers.anthropic import laws as anthropic
-from legato.providers.chat import held as chat_held
-from legato.providers.chat import laws as chat
-from legato.providers.law import Complaint
-from legato.providers.responses import held as responses_held
-from legato.providers.responses import laws as responses
+from legato.providers.rules.anthropic import betas
+from legato.providers.rules.anthropic import held as anthropic_held
+from legato.providers.rules.anthropic import laws as anthropic
+from legato.providers.rules.chat import held as chat_held
+from legato.providers.rules.chat import laws as chat
+from legato.providers.rules.responses import held as responses_held
+from legato.providers.rules.responses import laws as responses
+from legato.providers.rules.rule_set import Complaint
 from tests.traffic.corpus import Api, Exchange
 from tests.traffic.recorded_state import RecordedResponses, RecordedSignatures
 

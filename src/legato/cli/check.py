@@ -17,7 +17,7 @@ import typer
 from legato.cli.emulator import switches_of
 from legato.cli.naming import is_name
 from legato.errors import BadInput
-from legato.providers.law import Complaint
+from legato.providers.rules.rule_set import Complaint
 
 APIS = ("responses", "chat", "anthropic")
 
@@ -140,12 +140,12 @@ def judge(body: dict[str, Any], api: str, switches: dict[str, str], state: Provi
     """
     from legato.emulator.models import Catalogue
     from legato.emulator.options import Profiles
-    from legato.providers.anthropic import betas
-    from legato.providers.anthropic import laws as anthropic
-    from legato.providers.chat import held as chat_held
-    from legato.providers.chat import laws as chat
-    from legato.providers.responses import held as responses_held
-    from legato.providers.responses import laws as responses
+    from legato.providers.rules.anthropic import betas
+    from legato.providers.rules.anthropic import laws as anthropic
+    from legato.providers.rules.chat import held as chat_held
+    from legato.providers.rules.chat import laws as chat
+    from legato.providers.rules.responses import held as responses_held
+    from legato.providers.rules.responses import laws as responses
 
     class Empty(responses_held.Nothing):
         """A provider that holds nothing, and knows what the emulator knows of models."""

@@ -145,7 +145,7 @@ def _sent_now(session: Session, request: Request, fact: ModelReplied) -> Wired:
     """As the agent's model would be sent it now. Where it is sent to is no part of the definition: the address stays as it was."""
     from legato.cli.definition import model_of
     from legato.inspection.wired import would_be_sent
-    from legato.providers.options import options_from
+    from legato.providers.formats.options import options_from
 
     model = model_of(session.workflow.definition.agents[fact.agent], fact.origin)
     if model is None:

@@ -1,1 +1,1 @@
-"""The pure centre: facts, state, what is owed, what is seen. Knows no IO, clock, randomness, logging or event loop."""
+"""The pure core: facts, the state machine, the planner, views. No I/O, clock, randomness or event loop."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from legato.providers.law import Complaint
+from legato.providers.rules.rule_set import Complaint
 
 
 class Ask(Struct):

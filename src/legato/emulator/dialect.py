@@ -11,7 +11,7 @@ from typing import Protocol
 
 from legato.emulator.asks import Answer, Ask, Event, Failure, Refusal
 from legato.emulator.minds.base import Prompt, Say
-from legato.providers.law import Complaint
+from legato.providers.rules.rule_set import Complaint
 
 
 class Dialect(Protocol):

@@ -18,7 +18,7 @@ from msgspec import Struct
 from legato.emulator.minds.base import Prompt, Say, Thought, Use
 from legato.errors import BadInput
 from legato.private_files import open_private
-from legato.providers.law import Complaint
+from legato.providers.rules.rule_set import Complaint
 
 log = logging.getLogger("legato.emulator")
 

@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from legato.emulator.chat_abilities import abilities_of
-from legato.providers.anthropic import generations
-from legato.providers.anthropic.held import ModelInfo as AnthropicInfo
-from legato.providers.anthropic.held import info_of
-from legato.providers.chat.held import ModelInfo as ChatInfo
-from legato.providers.responses.held import ModelInfo as OpenAIInfo
+from legato.providers.rules.anthropic import generations
+from legato.providers.rules.anthropic.held import ModelInfo as AnthropicInfo
+from legato.providers.rules.anthropic.held import info_of
+from legato.providers.rules.chat.held import ModelInfo as ChatInfo
+from legato.providers.rules.responses.held import ModelInfo as OpenAIInfo
 
 Vendor: TypeAlias = Literal["openai", "anthropic"]
 

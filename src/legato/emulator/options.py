@@ -15,9 +15,9 @@ from legato.emulator.minds import mind_from
 from legato.emulator.minds.base import Mind
 from legato.emulator.spelling import did_you_mean
 from legato.errors import BadInput
-from legato.providers.anthropic import laws as anthropic
-from legato.providers.chat import laws as chat
-from legato.providers.responses import laws as responses
+from legato.providers.rules.anthropic import laws as anthropic
+from legato.providers.rules.chat import laws as chat
+from legato.providers.rules.responses import laws as responses
 
 ProfileT = TypeVar("ProfileT", bound=Struct)
 

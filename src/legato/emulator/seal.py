@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from legato.providers.responses.held import Blob
+from legato.providers.rules.responses.held import Blob
 
 _HEAD = b"\x80\x00\x00\x00\x00"  # in base64: gAAAAA, as the provider's blobs begin
 _SALT = 16

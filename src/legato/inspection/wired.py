@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from legato.core.facts import ModelReplied
 from legato.core.secret_arguments import masked
 from legato.core.view import Request
-from legato.providers.compiled import Compiled
-from legato.providers.names import wire_name
-from legato.providers.options import Options, options_from
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.options import Options, options_from
+from legato.providers.rules.names import wire_name
 
 WIRES = ("responses", "chat", "anthropic")
 CALL = "function_call"
@@ -115,9 +115,9 @@ def _compiled_as_then(request: Request, options: Options, origin: str, fact: Mod
 
 def compiled_for(request: Request, options: Options, origin: str, *, by_value: bool = False) -> Compiled:
     """The request for the wire that an origin names."""
-    from legato.providers.anthropic import compile as anthropic
-    from legato.providers.chat import compile as chat
-    from legato.providers.responses import compile as responses
+    from legato.providers.formats.anthropic import compile as anthropic
+    from legato.providers.formats.chat import compile as chat
+    from legato.providers.formats.responses import compile as responses
 
     match _wire(origin):
         case "responses":
@@ -163,8 +163,8 @@ def _recorded_options(text: str, origin: str) -> Options | None:
 
 
 def _proof(compiled: Compiled, fact: ModelReplied) -> Proof:
-    from legato.providers.losses import BARE
-    from legato.providers.sequence import after_reply
+    from legato.providers.formats.losses import BARE
+    from legato.providers.formats.sequence import after_reply
 
     held = fact.held.removesuffix(BARE).strip()
     if not held or not compiled.told:

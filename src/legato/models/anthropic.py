@@ -20,14 +20,14 @@ from legato.models.check import Check
 from legato.models.prices import Price
 from legato.models.provider import ProviderModel
 from legato.models.sdk import JSON, import_sdk, no_key, read_by, tell
-from legato.providers.anthropic.compile import WITH_SAMPLING, compile_request, judged_options
-from legato.providers.anthropic.read import COMPACTED, PAUSED, continued, joined, read_reply, usage_parts
-from legato.providers.anthropic.request import SAMPLING
-from legato.providers.anthropic.stream import StreamReader
-from legato.providers.compiled import Compiled
-from legato.providers.failures import about_reasoning
-from legato.providers.loose import mapping, text
-from legato.providers.options import AnthropicOptions, Options
+from legato.providers.formats.anthropic.compile import WITH_SAMPLING, compile_request, judged_options
+from legato.providers.formats.anthropic.read import COMPACTED, PAUSED, continued, joined, read_reply, usage_parts
+from legato.providers.formats.anthropic.stream import StreamReader
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.failures import about_reasoning
+from legato.providers.formats.loose import mapping, text
+from legato.providers.formats.options import AnthropicOptions, Options
+from legato.providers.rules.anthropic.request import SAMPLING
 
 MOST_PAUSES = 8
 """How often one turn that the provider pauses is gone on with."""
@@ -53,7 +53,7 @@ class Anthropic(ProviderModel):
     `cache=True` has the provider cache instructions, tools and the conversation so far (a server that does not know `cache_control`
     wants `cache=False`). `effort` turns adaptive thinking on, `thinking_tokens` thinking with a budget. Other options: `temperature`,
     `top_p`, `max_tokens` (8192 unless you say so), `tool_choice`, `parallel_calls`, `stop`, `hosted`, ... (see
-    `legato.providers.options.Options`); `extra={...}` for anything else, `betas=[...]` for what the provider asks a header for.
+    `legato.providers.formats.options.Options`); `extra={...}` for anything else, `betas=[...]` for what the provider asks a header for.
 
     >>> Anthropic("claude-opus-5-5", api_key="sk-ant-...", effort="low")
     <Anthropic claude-opus-5-5>

@@ -11,8 +11,8 @@ import msgspec
 from legato.errors import BadInput
 from legato.models.check import CERTAIN, Check
 from legato.models.prices import Price
-from legato.providers.law import Complaint
-from legato.providers.options import Effort, Memory, Options
+from legato.providers.formats.options import Effort, Memory, Options
+from legato.providers.rules.rule_set import Complaint
 
 CHOICES = ("auto", "none", "required")
 PREFIXES = ("openai:", "openai-chat:", "azure:", "anthropic:")

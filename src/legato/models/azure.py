@@ -11,7 +11,7 @@ from typing import Any
 from legato.errors import BadInput
 from legato.models.openai import OpenAIResponses
 from legato.models.sdk import WITHOUT_A_KEY, configured_address, import_sdk, no_key
-from legato.providers.options import Memory
+from legato.providers.formats.options import Memory
 
 SCOPE = "https://cognitiveservices.azure.com/.default"
 

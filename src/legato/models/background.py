@@ -15,7 +15,7 @@ from urllib.parse import quote
 from legato.errors import ModelFailed
 from legato.models.masking import note_request
 from legato.models.sdk import failing
-from legato.providers.loose import json_of, mapping, text
+from legato.providers.formats.loose import json_of, mapping, text
 
 PENDING = ("queued", "in_progress")
 FIRST_WAIT_S = 0.25

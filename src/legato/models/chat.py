@@ -17,12 +17,12 @@ from legato.models.check import Check
 from legato.models.prices import Price
 from legato.models.provider import ProviderModel
 from legato.models.sdk import make_openai, read_by, tell, whole_of
-from legato.providers.chat.compile import REASONING, compile_request, judged_options
-from legato.providers.chat.read import SEALS, read_reply
-from legato.providers.chat.stream import StreamReader
-from legato.providers.compiled import Compiled
-from legato.providers.loose import json_of
-from legato.providers.options import ChatOptions
+from legato.providers.formats.chat.compile import REASONING, compile_request, judged_options
+from legato.providers.formats.chat.read import SEALS, read_reply
+from legato.providers.formats.chat.stream import StreamReader
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.loose import json_of
+from legato.providers.formats.options import ChatOptions
 
 NO_KEY = "none"
 """What is sent to a server that asks for no key: the SDK will not go without one."""
@@ -49,8 +49,8 @@ class OpenAIChat(ProviderModel):
 
     `base_url` names such a server; `compatible=True` has it written to as most of them understand: `max_tokens`, words as plain text,
     arguments that are always an object, the model's own reasoning sent back to it. Options: `temperature`, `top_p`, `max_tokens`,
-    `effort`, `tool_choice`, `stop`, `seed`, ... (see `legato.providers.options.Options`); `extra={...}` for anything else, `None` in it
-    leaves a member out.
+    `effort`, `tool_choice`, `stop`, `seed`, ... (see `legato.providers.formats.options.Options`); `extra={...}` for anything else,
+    `None` in it leaves a member out.
 
     >>> OpenAIChat("qwen3", base_url="http://localhost:8000/v1", compatible=True, temperature=0.2)
     <OpenAIChat qwen3 at http://localhost:8000/v1>

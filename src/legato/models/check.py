@@ -10,7 +10,7 @@ import warnings
 from typing import Literal, TypeAlias
 
 from legato.errors import IllegalRequest
-from legato.providers.compiled import Compiled
+from legato.providers.formats.compiled import Compiled
 
 Check: TypeAlias = Literal["strict", "warn"]
 CERTAIN = ("A", "B")

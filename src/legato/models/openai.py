@@ -19,13 +19,13 @@ from legato.models.check import Check
 from legato.models.prices import Price
 from legato.models.provider import ProviderModel
 from legato.models.sdk import bounded_request, make_openai, read_by, tell, tell_rest
-from legato.providers.compiled import Compiled
-from legato.providers.failures import about_reasoning, is_refusal, lacks_conversations
-from legato.providers.options import Memory, ResponsesOptions
-from legato.providers.responses.compile import compile_request, judged_options
-from legato.providers.responses.past import usable_conversation
-from legato.providers.responses.read import read_reply
-from legato.providers.responses.stream import StreamReader
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.failures import about_reasoning, is_refusal, lacks_conversations
+from legato.providers.formats.options import Memory, ResponsesOptions
+from legato.providers.formats.responses.compile import compile_request, judged_options
+from legato.providers.formats.responses.past import usable_conversation
+from legato.providers.formats.responses.read import read_reply
+from legato.providers.formats.responses.stream import StreamReader
 
 _LACKS = {
     "stop": "use OpenAIChat, whose API stops where it is told",
@@ -53,7 +53,7 @@ class OpenAIResponses(ProviderModel):
     `memory` says who keeps the conversation: "inline" (default) sends it by value and has the provider store nothing; "chained" sends
     what is new and names the reply before it; "conversation" uses one conversation of the provider's per session. In each, what
     the provider turns out not to have goes by value. Options: `temperature`, `top_p`, `max_tokens`, `effort`, `tool_choice`, ...
-    (see `legato.providers.options.Options`); `extra={...}` for anything else.
+    (see `legato.providers.formats.options.Options`); `extra={...}` for anything else.
 
     >>> OpenAIResponses("gpt-5.1", api_key="sk-...", effort="low")
     <OpenAIResponses gpt-5.1, inline>

@@ -20,7 +20,7 @@ from legato.core.view import Request
 from legato.errors import BadInput, ModelFailed
 from legato.models.base import Emit
 from legato.models.sdk import Clients, address_of, bounded_request
-from legato.providers.options import Options
+from legato.providers.formats.options import Options
 
 BILLION = 10**9
 

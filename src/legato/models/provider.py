@@ -23,10 +23,10 @@ from legato.models.check import Check, check
 from legato.models.masking import note_request
 from legato.models.prices import Price, Priced
 from legato.models.sdk import JSON, Clients, address_of, configured_address, failing, shown
-from legato.providers.compiled import Compiled
-from legato.providers.law import Complaint
-from legato.providers.loose import json_of
-from legato.providers.options import Options
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.loose import json_of
+from legato.providers.formats.options import Options
+from legato.providers.rules.rule_set import Complaint
 
 T = TypeVar("T")
 

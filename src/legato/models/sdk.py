@@ -25,9 +25,9 @@ from legato.errors import BadInput, ModelFailed, install_hint
 from legato.http_logs import mask_logged_urls
 from legato.models.base import Emit, usage_of_stopped
 from legato.models.masking import masked_errors, note_request
-from legato.providers.failures import refusal_of
-from legato.providers.loose import json_text, mapping, text
-from legato.providers.sse import EventReader
+from legato.providers.formats.failures import refusal_of
+from legato.providers.formats.loose import json_text, mapping, text
+from legato.providers.formats.sse import EventReader
 
 JSON = {"Content-Type": "application/json"}
 

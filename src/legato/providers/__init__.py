@@ -1,1 +1,1 @@
-"""What providers accept and refuse, and how to speak to them. Pure: no IO, no clock, no randomness."""
+"""The providers' APIs: `rules` (what each accepts) and `formats` (how requests are written and replies are read). Pure."""

@@ -1,1 +1,1 @@
-"""The loop: fold, owed, perform, append. One performer per kind of effect; streaming observes the same loop."""
+"""What runs a workflow: sessions, runs, the driver and the ledger."""

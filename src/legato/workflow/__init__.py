@@ -1,0 +1,1 @@
+"""What users define: agents, workflows, and agents that work as tools."""

@@ -14,7 +14,7 @@ from legato.emulator.asks import Answer, Ask
 from legato.emulator.ids import Ids
 from legato.emulator.models import Catalogue
 from legato.emulator.seal import Seal
-from legato.providers.anthropic.laws import Profile
+from legato.providers.rules.anthropic.laws import Profile
 
 EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 WEATHER = {

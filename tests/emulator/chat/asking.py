@@ -12,7 +12,7 @@ from legato.emulator.chat.dialect import ChatDialect
 from legato.emulator.ids import Ids
 from legato.emulator.models import Catalogue
 from legato.emulator.shelf import Shelf
-from legato.providers.chat.laws import OPENAI, Profile
+from legato.providers.rules.chat.laws import OPENAI, Profile
 
 WEATHER = {
     "type": "function",

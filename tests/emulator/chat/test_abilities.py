@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from legato.emulator.models import Catalogue
-from legato.providers.chat.held import ModelInfo
-from legato.providers.chat.laws import AZURE, judge
+from legato.providers.rules.chat.held import ModelInfo
+from legato.providers.rules.chat.laws import AZURE, judge
 from tests.providers.chat.world import SOUND, ask, parts, picture, tool
 
 HIDDEN = {"role": "system", "content": "Be brief."}

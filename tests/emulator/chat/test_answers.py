@@ -10,7 +10,7 @@ import pytest
 from legato.emulator.minds.base import Refused, Say, Thought, Use, Words
 from legato.emulator.shelf import Shelf
 from legato.emulator.tokens import count
-from legato.providers.chat.laws import Profile
+from legato.providers.rules.chat.laws import Profile
 from tests.emulator.chat.asking import WEATHER, accumulated, ask, chunks, dialect, parsed, whole, wired
 
 HELLO = Say((Words("Hello, how can I help you today?"),))

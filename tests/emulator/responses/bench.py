@@ -17,8 +17,8 @@ from legato.emulator.models import Catalogue
 from legato.emulator.responses.dialect import ResponsesDialect
 from legato.emulator.seal import Seal
 from legato.emulator.shelf import Shelf
-from legato.providers.law import Complaint
-from legato.providers.responses.laws import OPENAI, Profile
+from legato.providers.rules.responses.laws import OPENAI, Profile
+from legato.providers.rules.rule_set import Complaint
 
 NOW = 1_795_000_000.0
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)

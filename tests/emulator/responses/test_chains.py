@@ -11,7 +11,7 @@ from openai.types.responses import ResponseItemList
 from legato.emulator.minds.base import Heard, Say, Words
 from legato.emulator.responses.turns import Turns
 from legato.emulator.shelf import Shelf
-from legato.providers.responses.laws import Profile
+from legato.providers.rules.responses.laws import Profile
 from tests.emulator.responses.bench import HELLO, LOOKS_UP, NOW, THOUGHTFUL, TOOL, Bench, Refused, repeated, returned
 
 DAY = 24 * 60 * 60

@@ -11,7 +11,7 @@ from openai.types.conversations import Conversation, ConversationDeletedResource
 
 from legato.emulator.minds.base import Say, Words
 from legato.emulator.shelf import Shelf
-from legato.providers.responses.laws import Profile
+from legato.providers.rules.responses.laws import Profile
 from tests.emulator.responses.bench import LOOKS_UP, NOW, THOUGHTFUL, TOOL, Bench, returned
 
 HI = {"type": "message", "role": "user", "content": "Hi"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato.emulator.minds.base import Say, Thought, Use, Words
-from legato.providers.responses.laws import Profile
+from legato.providers.rules.responses.laws import Profile
 from tests.emulator.responses.bench import LOOKS_UP, THOUGHTFUL, TOOL, Bench, returned
 
 MODEL = {"model": "gpt-5", "tools": [TOOL]}

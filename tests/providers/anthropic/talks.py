@@ -18,14 +18,14 @@ from legato.core.groups import CallState, Group, Output
 from legato.core.model_reply import Reply
 from legato.core.turn_context import Frame, ToolSpec, encode_frame
 from legato.core.view import Request
-from legato.providers.anthropic.compile import compile_request
-from legato.providers.anthropic.held import Signed
-from legato.providers.anthropic.laws import Profile, judge
-from legato.providers.anthropic.prefix import reply_prefix_digest, thinking_digest
-from legato.providers.anthropic.read import read_reply
-from legato.providers.compiled import Compiled
-from legato.providers.law import Complaint
-from legato.providers.options import Options
+from legato.providers.formats.anthropic.compile import compile_request
+from legato.providers.formats.anthropic.read import read_reply
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.options import Options
+from legato.providers.rules.anthropic.held import Signed
+from legato.providers.rules.anthropic.laws import Profile, judge
+from legato.providers.rules.anthropic.prefix import reply_prefix_digest, thinking_digest
+from legato.providers.rules.rule_set import Complaint
 from tests.providers.anthropic.world import VERSION, World
 
 STRICT = Profile(alternation=True, first_message_is_user=True, results_first=True)

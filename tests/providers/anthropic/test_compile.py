@@ -12,10 +12,10 @@ from legato.core.facts import Call, File, Image, Reasoning, Refusal, Text, Words
 from legato.core.groups import Group
 from legato.core.model_reply import Reply
 from legato.core.turn_context import Frame, ToolSpec
-from legato.providers.anthropic.compile import MAX_TOKENS, compile_request, judged_options
-from legato.providers.anthropic.past import FOREIGN
-from legato.providers.options import Options
-from legato.providers.parts import STAND_IN
+from legato.providers.formats.anthropic.compile import MAX_TOKENS, compile_request, judged_options
+from legato.providers.formats.anthropic.past import FOREIGN
+from legato.providers.formats.options import Options
+from legato.providers.formats.parts import STAND_IN
 from tests.providers.anthropic.talks import (
     FREE,
     asked,

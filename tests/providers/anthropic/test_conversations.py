@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from legato.core.facts import Image, Text
-from legato.providers.anthropic.compile import compile_request
-from legato.providers.group_cache import clear_cache
-from legato.providers.options import Options
+from legato.providers.formats.anthropic.compile import compile_request
+from legato.providers.formats.group_cache import clear_cache
+from legato.providers.formats.options import Options
 from tests.providers.anthropic.talks import (
     BINDS,
     CITED,

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from legato.emulator.minds.base import Thought, Words
-from legato.providers.anthropic import betas
-from legato.providers.anthropic.held import ModelInfo, Nothing, Signed
-from legato.providers.anthropic.laws import BOOK, Profile, dropped_thinking, envelope, judge
-from legato.providers.anthropic.request import BETA_FIELDS, BLOCKS, FIELDS, SERVER_TOOLS
-from legato.providers.law import Complaint
+from legato.providers.rules.anthropic import betas
+from legato.providers.rules.anthropic.held import ModelInfo, Nothing, Signed
+from legato.providers.rules.anthropic.laws import BOOK, Profile, dropped_thinking, envelope, judge
+from legato.providers.rules.anthropic.request import BETA_FIELDS, BLOCKS, FIELDS, SERVER_TOOLS
+from legato.providers.rules.rule_set import Complaint
 from tests.providers.anthropic.cases import CASES
 from tests.providers.anthropic.world import BINDING, HELLO, VERSION, World, ask, assistant, result, set_up, text, tool, use, user
 from tests.providers.lawcase import LawCase, filled

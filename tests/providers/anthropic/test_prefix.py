@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato.emulator.minds.base import Thought, Use, Words
-from legato.providers.anthropic.laws import Profile, dropped_thinking, judge
-from legato.providers.anthropic.prefix import prefix_digest, reply_prefix_digest, spelled, spelled_flat
+from legato.providers.rules.anthropic.laws import Profile, dropped_thinking, judge
+from legato.providers.rules.anthropic.prefix import prefix_digest, reply_prefix_digest, spelled, spelled_flat
 from tests.providers.anthropic.world import BINDING, HELLO, VERSION, World, ask, assistant, result, text, tool, use, user
 
 ADAPTIVE = {"type": "adaptive"}

@@ -11,10 +11,10 @@ from legato.core.facts import Call, Hosted, Reasoning, Refusal, Usage, Words
 from legato.core.model_reply import Reply
 from legato.core.turn_context import Frame, ToolSpec
 from legato.errors import ModelFailed
-from legato.providers.anthropic.compile import compile_request
-from legato.providers.anthropic.past import binds
-from legato.providers.anthropic.read import continued, joined, read_reply, usage_of
-from legato.providers.options import Options
+from legato.providers.formats.anthropic.compile import compile_request
+from legato.providers.formats.anthropic.past import binds
+from legato.providers.formats.anthropic.read import continued, joined, read_reply, usage_of
+from legato.providers.formats.options import Options
 from tests.providers.anthropic.talks import BINDS, CITED, Desk, asked, body_of, frame, said, search, thinks, use, words
 
 COMPILED = compile_request(asked(frame("a", "look"), [said(0, "Hi")]), Options(model=BINDS), "o", stream=False)

@@ -6,10 +6,10 @@ from typing import Any
 
 from legato.core.facts import Call, Hosted, Words
 from legato.core.model_reply import Reply
-from legato.providers.anthropic.blocks import reply_blocks
-from legato.providers.anthropic.compile import compile_request
-from legato.providers.anthropic.past import FOREIGN, MOVED, REFUSED
-from legato.providers.options import Options
+from legato.providers.formats.anthropic.blocks import reply_blocks
+from legato.providers.formats.anthropic.compile import compile_request
+from legato.providers.formats.anthropic.past import FOREIGN, MOVED, REFUSED
+from legato.providers.formats.options import Options
 from tests.providers.anthropic.talks import (
     CITED,
     FREE,

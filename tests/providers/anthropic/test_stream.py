@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from legato.core.facts import Call, Refusal, Words
 from legato.core.model_reply import Reply
 from legato.errors import ModelFailed
-from legato.providers.anthropic.compile import compile_request
-from legato.providers.anthropic.read import read_reply
-from legato.providers.anthropic.stream import StreamReader
-from legato.providers.options import Options
+from legato.providers.formats.anthropic.compile import compile_request
+from legato.providers.formats.anthropic.read import read_reply
+from legato.providers.formats.anthropic.stream import StreamReader
+from legato.providers.formats.options import Options
 from tests.providers.anthropic.talks import BINDS, CITED, asked, frame, said, search, use, words
 
 COMPILED = compile_request(asked(frame("a", "look"), [said(0, "Hi")]), Options(model=BINDS), "o", stream=True)

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from legato.emulator.minds.base import Item, Thought, Use, Words
-from legato.providers.anthropic.held import ModelInfo, Signed, info_of
-from legato.providers.anthropic.prefix import reply_prefix_digest, thinking_digest
+from legato.providers.rules.anthropic.held import ModelInfo, Signed, info_of
+from legato.providers.rules.anthropic.prefix import reply_prefix_digest, thinking_digest
 from tests.providers.lawcase import LawCase, filled
 
 VERSION = {"anthropic-version": "2023-06-01"}

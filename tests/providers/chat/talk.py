@@ -38,9 +38,9 @@ from legato.core.state import State, fold
 from legato.core.turn_context import Frame, ToolSpec
 from legato.core.view import Request, request_for, visible
 from legato.core.workflow_graph import handoff_tool_name
-from legato.providers.chat.compile import compile_request
-from legato.providers.compiled import Compiled
-from legato.providers.options import Options
+from legato.providers.formats.chat.compile import compile_request
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.options import Options
 
 PICTURE, LETTER = b"\x89PNG a picture", b"%PDF a letter"
 CONTENTS = {digest_bytes(data): data for data in (PICTURE, LETTER)}

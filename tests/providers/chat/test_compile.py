@@ -15,10 +15,10 @@ from legato.core.turn_context import ToolSpec
 from legato.core.view import Request
 from legato.errors import IllegalRequest
 from legato.models.check import check
-from legato.providers.chat.compile import compile_request
-from legato.providers.group_cache import cache_of
-from legato.providers.names import wire_name
-from legato.providers.options import Options
+from legato.providers.formats.chat.compile import compile_request
+from legato.providers.formats.group_cache import cache_of
+from legato.providers.formats.options import Options
+from legato.providers.rules.names import wire_name
 from tests.providers.chat.talk import (
     CLOSED,
     HERE,

@@ -17,8 +17,8 @@ from legato.core.facts import Call, CallReturned, MessageReceived, Refusal, Text
 from legato.core.groups import AssistantEntry, OutputEntry
 from legato.core.history_policies import Everything
 from legato.core.turn_context import Frame
-from legato.providers.chat.laws import LENIENT, OPENAI, judge
-from legato.providers.names import wire_name
+from legato.providers.rules.chat.laws import LENIENT, OPENAI, judge
+from legato.providers.rules.names import wire_name
 from tests.providers.chat.talk import FRAMES, OPTIONS, TALKS, Talk, compiled, messages
 
 STRICTEST = replace(OPENAI, duplicate_answers=True, unknown_members=True, unknown_parameter="unknown")

@@ -13,9 +13,9 @@ from msgspec.structs import fields, replace
 from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
-from legato.providers.chat.laws import AZURE, BOOK, LENIENT, OPENAI, Profile, envelope, judge
-from legato.providers.chat.request import FIELDS
-from legato.providers.law import Complaint
+from legato.providers.rules.chat.laws import AZURE, BOOK, LENIENT, OPENAI, Profile, envelope, judge
+from legato.providers.rules.chat.request import FIELDS
+from legato.providers.rules.rule_set import Complaint
 from tests.providers.chat.cases import CASES
 from tests.providers.chat.world import HELLO, ask, call, calls, models, result, tool
 from tests.providers.lawcase import LawCase

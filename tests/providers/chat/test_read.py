@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from legato.core.facts import NO_USAGE, Call, Hosted, Item, Reasoning, Refusal, Usage, Words
 from legato.core.model_reply import Reply
 from legato.errors import ModelFailed
-from legato.providers.chat.read import read_reply
-from legato.providers.compiled import Compiled
+from legato.providers.formats.chat.read import read_reply
+from legato.providers.formats.compiled import Compiled
 
 SENT = Compiled(b"{}", {"look_up": "look_up", "Gr_e_1234": "Größe"}, losses=("something",))
 

@@ -15,10 +15,10 @@ from legato.core.model_reply import Reply
 from legato.emulator.minds.base import Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
 from legato.errors import ModelFailed
-from legato.providers.chat.read import read_reply
-from legato.providers.chat.stream import StreamReader
-from legato.providers.compiled import Compiled
-from legato.providers.sse import EventReader
+from legato.providers.formats.chat.read import read_reply
+from legato.providers.formats.chat.stream import StreamReader
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.sse import EventReader
 from tests.emulator.chat.asking import ask, dialect
 from tests.providers.chat.styles import NAMES, STYLES, Piece, delta, function, several_calls, whole
 from tests.providers.chat.test_read import JSON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.providers.chat.held import ModelInfo
+from legato.providers.rules.chat.held import ModelInfo
 
 MODELS = {
     "gpt-4o": ModelInfo("gpt-4o", False, 128_000),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.providers.responses.laws import judge
+from legato.providers.rules.responses.laws import judge
 from tests.providers.responses.lawcase import TOOL, ask, call, output
 from tests.work import count_lines
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from legato.emulator.minds.base import Thought, Use, Words
-from legato.providers.responses.laws import OPENAI, Profile, envelope, judge
+from legato.providers.rules.responses.laws import OPENAI, Profile, envelope, judge
 from tests.providers.lawcase import Step, filled
 from tests.providers.responses.lawcase import AGAIN, PLAIN, THINKS, TOOL, USER, ask, call, output, reference, said, without
 from tests.providers.responses.world import World

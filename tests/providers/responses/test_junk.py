@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from legato.emulator.minds.base import Thought, Use, Words
-from legato.providers.responses.laws import OPENAI, Profile, envelope, judge
-from legato.providers.responses.shapes import ITEM_SHAPES
-from legato.providers.responses.spelling import KEYS
+from legato.providers.rules.responses.laws import OPENAI, Profile, envelope, judge
+from legato.providers.rules.responses.shapes import ITEM_SHAPES
+from legato.providers.rules.responses.spelling import KEYS
 from tests.providers.lawcase import Step, filled
 from tests.providers.responses.cases import CASES
 from tests.providers.responses.lawcase import PLAIN, THINKS, TOOL, ask

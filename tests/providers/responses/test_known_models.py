@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from legato.providers.responses.held import ModelInfo, Nothing
-from legato.providers.responses.laws import judge
+from legato.providers.rules.responses.held import ModelInfo, Nothing
+from legato.providers.rules.responses.laws import judge
 from tests.providers.responses.lawcase import AGAIN, TOOL, USER, ask, call, output, without
 
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from legato.providers.law import Clause, Complaint
-from legato.providers.responses.laws import BOOK, Profile, envelope, judge
+from legato.providers.rules.responses.laws import BOOK, Profile, envelope, judge
+from legato.providers.rules.rule_set import Clause, Complaint
 from tests.providers.lawcase import LawCase, filled
 from tests.providers.responses.cases import CASES
 from tests.providers.responses.world import World, tokens

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato.emulator.minds.base import Use, Words
-from legato.providers.responses.laws import BOOK, Profile, judge
+from legato.providers.rules.responses.laws import BOOK, Profile, judge
 from tests.providers.lawcase import Step, filled
 from tests.providers.responses.lawcase import AGAIN, THINKS, UNKNOWN, USER, ask, call, output, reference, said, without
 from tests.providers.responses.world import World

@@ -11,8 +11,8 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from openai.types.responses.response_item import ResponseItem
 from pydantic import TypeAdapter
 
-from legato.providers.responses.laws import judge
-from legato.providers.responses.shapes import ITEM_SHAPES
+from legato.providers.rules.responses.laws import judge
+from legato.providers.rules.responses.shapes import ITEM_SHAPES
 from tests.providers.responses.lawcase import AGAIN, USER, ask, output
 
 REFUSED = {"local_shell_call", "local_shell_call_output"}  # listed by the server, and refused

@@ -9,14 +9,14 @@ import pytest
 
 from legato.core.facts import Call, Content, Hosted, Item, Words
 from legato.core.turn_context import ToolSpec
-from legato.providers.compiled import Compiled
-from legato.providers.options import Options
-from legato.providers.responses.compile import compile_request
-from legato.providers.responses.laws import judge
-from legato.providers.responses.read import read_reply
-from legato.providers.responses.round_trip import BY_VALUE, MEMBERS, NOT_BY_VALUE
-from legato.providers.responses.shapes import ITEM_SHAPES
-from legato.providers.responses.stream import StreamReader
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses.compile import compile_request
+from legato.providers.formats.responses.read import read_reply
+from legato.providers.formats.responses.round_trip import BY_VALUE, MEMBERS, NOT_BY_VALUE
+from legato.providers.formats.responses.stream import StreamReader
+from legato.providers.rules.responses.laws import judge
+from legato.providers.rules.responses.shapes import ITEM_SHAPES
 from tests.providers.chat.talk import LOOK_UP, Talk
 
 HERE = "responses http://here/v1 m"

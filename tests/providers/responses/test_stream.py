@@ -3,8 +3,8 @@
 import json
 
 from legato.core.facts import Words
-from legato.providers.compiled import Compiled
-from legato.providers.responses.stream import StreamReader
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.responses.stream import StreamReader
 
 
 def said(text):

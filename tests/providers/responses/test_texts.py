@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from legato.providers.responses.laws import OPENAI, Profile, envelope, judge
-from legato.providers.responses.spelling import KEYS, distance
+from legato.providers.rules.responses.laws import OPENAI, Profile, envelope, judge
+from legato.providers.rules.responses.spelling import KEYS, distance
 from tests.providers.responses.lawcase import TOOL, USER, ask, call, output, reference, said
 
 SHORTENED = "'fil...lts', 'web...lts', 'web...ces', 'mes...url', 'com...url', 'cod...uts', 'rea...ent', or 'mes...obs'"

@@ -11,9 +11,9 @@ from legato.core.digests import digest_bytes
 from legato.core.facts import Call, File, Hosted, Text, Words
 from legato.core.turn_context import ToolSpec
 from legato.core.view import Request
-from legato.providers.compiled import Compiled
-from legato.providers.options import Options
-from legato.providers.responses.compile import compile_request
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses.compile import compile_request
 from tests.providers.chat.talk import LOOK_UP, PICTURE, Talk
 
 SEARCH = {"type": "web_search"}

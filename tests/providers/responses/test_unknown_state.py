@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from legato.providers.responses.held import UnknownProviderState
-from legato.providers.responses.laws import Profile, judge
+from legato.providers.rules.responses.held import UnknownProviderState
+from legato.providers.rules.responses.laws import Profile, judge
 
 UNKNOWN = UnknownProviderState()
 UNSTORED = Profile(reasoning_pairing_unstored=False)

@@ -10,8 +10,8 @@ from typing import Any
 
 from legato.emulator.ids import Ids
 from legato.emulator.minds.base import Item, Refused, Thought, Use, Words
-from legato.providers.responses.held import Blob, HeldItem, ModelInfo
-from legato.providers.responses.laws import OPENAI, Profile, judge
+from legato.providers.rules.responses.held import Blob, HeldItem, ModelInfo
+from legato.providers.rules.responses.laws import OPENAI, Profile, judge
 from tests.providers.lawcase import Step, filled
 from tests.providers.responses.lawcase import PLAIN, THINKS, THINKS_TOO, THINKS_WHEN_TOLD
 

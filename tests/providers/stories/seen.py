@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from legato.core.facts import Call, CallRef, Content, File, Image, Refusal, Words
 from legato.core.groups import AssistantEntry, OutputEntry
 from legato.core.view import Request
-from legato.providers.names import wire_name
+from legato.providers.rules.names import wire_name
 from tests.providers.stories.raw import Line, plain_arguments
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from legato.core.history_policies import Everything
 from legato.core.view import Request
-from legato.providers.names import wire_name
+from legato.providers.rules.names import wire_name
 from legato.runtime.session import Session
 from legato.stores.contract import Store
 from legato.testing.story import Story, World

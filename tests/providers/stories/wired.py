@@ -20,7 +20,7 @@ from legato.emulator.minds.base import Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
 from legato.errors import ModelFailed
 from legato.models.base import Emit, KeepsConversations, Model
-from legato.providers.names import wire_name
+from legato.providers.rules.names import wire_name
 from legato.workflow.agent_as_tool import with_workflow
 from legato.workflow.workflow import Workflow
 from tests.providers.stories.raw import plain_arguments

@@ -10,12 +10,12 @@ import msgspec
 from msgspec.structs import replace
 
 from legato.core.facts import Call
-from legato.providers import calls, course
-from legato.providers.anthropic import compile as anthropic
-from legato.providers.anthropic import past as anthropic_past
-from legato.providers.chat import compile as chat
-from legato.providers.responses import compile as responses
-from legato.providers.responses import past, read
+from legato.providers.formats import calls, course
+from legato.providers.formats.anthropic import compile as anthropic
+from legato.providers.formats.anthropic import past as anthropic_past
+from legato.providers.formats.chat import compile as chat
+from legato.providers.formats.responses import compile as responses
+from legato.providers.formats.responses import past, read
 
 Patch = Callable[[Any, str, Any], None]
 BUGS: dict[str, Callable[[Patch], None]] = {}

@@ -25,22 +25,22 @@ from legato.emulator.seal import Seal
 from legato.emulator.shelf import Shelf
 from legato.models.base import Emit
 from legato.models.sdk import tell
-from legato.providers.anthropic import compile as anthropic_compile
-from legato.providers.anthropic import laws as anthropic
-from legato.providers.anthropic import read as anthropic_read
-from legato.providers.anthropic import stream as anthropic_stream
-from legato.providers.chat import compile as chat_compile
-from legato.providers.chat import laws as chat
-from legato.providers.chat import read as chat_read
-from legato.providers.chat import stream as chat_stream
-from legato.providers.compiled import Compiled
-from legato.providers.options import Options
-from legato.providers.responses import compile as responses_compile
-from legato.providers.responses import laws as responses
-from legato.providers.responses import past as responses_past
-from legato.providers.responses import read as responses_read
-from legato.providers.responses import stream as responses_stream
-from legato.providers.sse import EventReader
+from legato.providers.formats.anthropic import compile as anthropic_compile
+from legato.providers.formats.anthropic import read as anthropic_read
+from legato.providers.formats.anthropic import stream as anthropic_stream
+from legato.providers.formats.chat import compile as chat_compile
+from legato.providers.formats.chat import read as chat_read
+from legato.providers.formats.chat import stream as chat_stream
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses import compile as responses_compile
+from legato.providers.formats.responses import past as responses_past
+from legato.providers.formats.responses import read as responses_read
+from legato.providers.formats.responses import stream as responses_stream
+from legato.providers.formats.sse import EventReader
+from legato.providers.rules.anthropic import laws as anthropic
+from legato.providers.rules.chat import laws as chat
+from legato.providers.rules.responses import laws as responses
 
 RESPONSES = replace(
     responses.OPENAI,

@@ -18,7 +18,7 @@ from legato.core.view import Request
 from legato.emulator.asks import Answer, Event
 from legato.emulator.minds.base import Item, Refused, Say, Thought, Use
 from legato.emulator.minds.base import Words as Told
-from legato.providers.names import wire_name
+from legato.providers.rules.names import wire_name
 from legato.testing import ScriptedModel
 from tests.providers.sweep.lines import Line
 from tests.sim.workflows import SEEDS_EACH, fetch, look_up, random_workflow, refund, slow

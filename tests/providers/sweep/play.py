@@ -29,8 +29,8 @@ from legato.emulator.asks import Answer, Ask
 from legato.emulator.minds.base import Say, Words
 from legato.errors import ModelFailed
 from legato.models.base import Emit, Model
-from legato.providers.compiled import Compiled
-from legato.providers.group_cache import cache_of, clear_cache
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.group_cache import cache_of, clear_cache
 from legato.testing.faults import Died
 from legato.testing.stage import current_schedule
 from tests.providers.sweep.lines import LINES, OTHERS, Line, Provider

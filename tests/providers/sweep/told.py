@@ -16,8 +16,8 @@ from legato.core.model_reply import Reply
 from legato.core.view import Request
 from legato.emulator import minds
 from legato.emulator.minds.base import Say
-from legato.providers.names import wire_name
-from legato.providers.parts import STAND_IN
+from legato.providers.formats.parts import STAND_IN
+from legato.providers.rules.names import wire_name
 from tests.providers.sweep.lines import Line
 
 Said = tuple[Any, ...]

@@ -38,8 +38,8 @@ from legato.core.state import State
 from legato.core.turn_context import Frame
 from legato.core.view import Request
 from legato.core.workflow_graph import Graph
-from legato.providers.options import Options
-from legato.providers.responses.compile import compile_request
+from legato.providers.formats.options import Options
+from legato.providers.formats.responses.compile import compile_request
 
 if TYPE_CHECKING:
     from legato.compat.agents.agent import Agent

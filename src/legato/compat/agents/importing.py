@@ -35,8 +35,8 @@ from legato.core.planner import judges_input
 from legato.core.state import State
 from legato.core.turn_context import Frame, encode_frame
 from legato.core.workflow_graph import Graph
-from legato.providers.compiled import Compiled
-from legato.providers.responses.read import read_reply
+from legato.providers.formats.compiled import Compiled
+from legato.providers.formats.responses.read import read_reply
 from legato.runtime.clock import fresh_name, now_ms
 from legato.runtime.driver import check_definition
 

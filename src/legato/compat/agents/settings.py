@@ -23,7 +23,7 @@ from legato.errors import BadInput
 from legato.models import Model, OpenAIChat, OpenAIResponses
 from legato.models.base import Emit
 from legato.models.sdk import Clients, failing, no_key
-from legato.providers.options import Memory
+from legato.providers.formats.options import Memory
 
 DEFAULT_MODEL = "gpt-5.6-luna"
 """What the SDK (0.24) asks where a program names no model; `OPENAI_DEFAULT_MODEL` names another."""

@@ -18,9 +18,9 @@ from legato.emulator.minds.base import Prompt, Say
 from legato.emulator.models import Catalogue, Model
 from legato.emulator.seal import Seal
 from legato.emulator.tokens import count_request
-from legato.providers.anthropic import laws
-from legato.providers.anthropic.thinking import dropped_thinking
-from legato.providers.law import Complaint
+from legato.providers.rules.anthropic import laws
+from legato.providers.rules.anthropic.thinking import dropped_thinking
+from legato.providers.rules.rule_set import Complaint
 
 _ABOUT_THE_ANSWER = ("max_tokens", "metadata", "stop_sequences", "temperature", "service_tier", "top_k", "top_p", "stream", "container")
 _ROOM = 64_000  # the `max_tokens` that a request to be counted is judged with: it has none

@@ -12,8 +12,8 @@ import msgspec
 
 from legato.emulator.models import Catalogue
 from legato.emulator.seal import Seal
-from legato.providers.anthropic.held import ModelInfo, Signed
-from legato.providers.anthropic.prefix import reply_prefix_digest, thinking_digest
+from legato.providers.rules.anthropic.held import ModelInfo, Signed
+from legato.providers.rules.anthropic.prefix import reply_prefix_digest, thinking_digest
 
 ACCOUNT_BOUND = ("sonnet-5-5", "haiku-5-5", "sonnet-5.5", "haiku-5.5")
 """Models whose thinking only the account that got it may send back."""

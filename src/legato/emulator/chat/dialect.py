@@ -19,9 +19,9 @@ from legato.emulator.responses.headers import headers_of
 from legato.emulator.responses.lists import not_found
 from legato.emulator.shelf import Shelf
 from legato.emulator.tokens import count_request
-from legato.providers.chat import laws
-from legato.providers.chat.held import ModelInfo, Models
-from legato.providers.law import Complaint
+from legato.providers.rules.chat import laws
+from legato.providers.rules.chat.held import ModelInfo, Models
+from legato.providers.rules.rule_set import Complaint
 
 STORED = "chat.completion"
 """The kind under which a stored completion lies on the shelf."""

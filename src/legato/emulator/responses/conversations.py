@@ -13,10 +13,10 @@ from legato.emulator.responses.held import Store
 from legato.emulator.responses.items import ItemIds, stored_form, tokens_of
 from legato.emulator.responses.lists import Query, Reply, listed, not_found, page, refused, refused_for
 from legato.emulator.responses.turns import REFERENCE, Turn
-from legato.providers.responses.case import type_of
-from legato.providers.responses.held import Nothing
-from legato.providers.responses.laws import Profile, judge
-from legato.providers.responses.texts import array_too_long, missing, unknown, wrong_type
+from legato.providers.rules.responses.case import type_of
+from legato.providers.rules.responses.held import Nothing
+from legato.providers.rules.responses.laws import Profile, judge
+from legato.providers.rules.responses.texts import array_too_long, missing, unknown, wrong_type
 
 MOST_ITEMS = 20  # that may be added at a time
 _ANY_MODEL = "gpt-4o"

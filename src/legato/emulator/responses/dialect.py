@@ -29,8 +29,8 @@ from legato.emulator.responses.stored import ResponseEndpoints
 from legato.emulator.responses.work import Work, begin_work, conversation_of, request_of, tokens_to_judge, turn_of
 from legato.emulator.seal import Seal
 from legato.emulator.shelf import Shelf
-from legato.providers.law import Complaint
-from legato.providers.responses.laws import Profile, envelope, judge
+from legato.providers.rules.responses.laws import Profile, envelope, judge
+from legato.providers.rules.rule_set import Complaint
 
 
 class ResponsesDialect:

@@ -9,7 +9,7 @@ from legato.emulator.models import Catalogue
 from legato.emulator.responses.turns import Turn, Turns
 from legato.emulator.seal import Seal
 from legato.emulator.shelf import Shelf, damaged
-from legato.providers.responses.held import Blob, HeldItem, ModelInfo
+from legato.providers.rules.responses.held import Blob, HeldItem, ModelInfo
 
 KEPT_FOR = 30 * 24 * 60 * 60  # seconds a response is kept; conversations do not expire
 

@@ -7,7 +7,7 @@ from typing import Any
 from legato.emulator.ids import Ids
 from legato.emulator.loose import as_text, mapping, mappings, string
 from legato.emulator.tokens import PER_MESSAGE, count
-from legato.providers.responses.case import type_of
+from legato.providers.rules.responses.case import type_of
 
 PREFIXES = {
     "message": "msg_",

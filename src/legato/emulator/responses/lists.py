@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from legato.providers.law import Fault
-from legato.providers.responses.texts import not_one_of, out_of_range
+from legato.providers.rules.responses.texts import not_one_of, out_of_range
+from legato.providers.rules.rule_set import Fault
 
 Query: TypeAlias = Mapping[str, str]
 Reply: TypeAlias = tuple[int, dict[str, Any]]  # a status and a body

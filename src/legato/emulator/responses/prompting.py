@@ -9,7 +9,7 @@ from legato.emulator.loose import mapping, mappings, string
 from legato.emulator.minds.base import Heard, Prompt, Tool, Use
 from legato.emulator.responses.items import CALLS, OUTPUTS, text_of
 from legato.emulator.responses.work import Work
-from legato.providers.responses.case import type_of
+from legato.providers.rules.responses.case import type_of
 
 _SYSTEM = ("system", "developer")
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from legato.emulator.shelf import Shelf, damaged
-from legato.providers.responses.held import HeldItem
+from legato.providers.rules.responses.held import HeldItem
 
 REFERENCE = "item_reference"
 REMEMBERED = 4096  # turns kept in memory beside the shelf: a turn never changes, and long chains are walked for every request

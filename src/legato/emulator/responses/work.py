@@ -19,7 +19,7 @@ from legato.emulator.responses.held import Store
 from legato.emulator.responses.items import ItemIds, input_items, stored_form, tokens_of
 from legato.emulator.responses.turns import REFERENCE, Turn
 from legato.emulator.tokens import FOR_THE_REPLY, PER_MESSAGE, count
-from legato.providers.responses.case import type_of
+from legato.providers.rules.responses.case import type_of
 
 
 class Work(Struct, frozen=True):

@@ -1,1 +1,0 @@
-"""The OpenAI Chat Completions API: its law book."""

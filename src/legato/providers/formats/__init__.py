@@ -1,0 +1,1 @@
+"""Requests and replies of each provider's API: encoding, decoding, streams. Pure."""

@@ -1,1 +1,0 @@
-"""The OpenAI Responses API: its law book."""
