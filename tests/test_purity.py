@@ -211,9 +211,9 @@ told = turn_context.Frame(agent="desk", instructions="Be brief.")
 frame_digest, _ = turn_context.encode_frame(told)
 ledger = [
     facts.Opened(at=0, ledger="l", workflow="w"),
-    facts.Said(at=1, content="refund me"),
-    facts.Answered(at=2, agent="desk", frame=frame_digest, upto=1, items=(call,)),
-    facts.Returned(at=3, call=facts.CallRef(2, 0), output="there is no such tool", status="error"),
+    facts.MessageReceived(at=1, content="refund me"),
+    facts.ModelReplied(at=2, agent="desk", frame=frame_digest, upto=1, items=(call,)),
+    facts.CallReturned(at=3, call=facts.CallRef(2, 0), output="there is no such tool", status="error"),
 ]
 definition = workflow_graph.Graph("w", {"desk": workflow_graph.AgentRules("desk")}, "desk")
 for fact in ledger:
